@@ -154,7 +154,7 @@ class Broker:
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )
-        self.delays = DelayLevels(settings, core, self.topics, config)
+        self.delays = DelayLevels(settings, core, config)
         self.transactions = Transactions(self)
         self.moved_halves = MovedHalves(self)
         self.index_queries = IndexQueries(core)
@@ -273,6 +273,7 @@ class Broker:
         self.index_queries.stop()
         self.sampler.stop()
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
+        self.creations.stop()
         for name, save in (
             # First, as with it the reactor ends all that moves offsets: no commit is answered, and
             # no pop, that the files of the others would not have.

@@ -23,7 +23,9 @@ CLOSED = 1  # payload: empty
 OPENED = 2
 EVENT = 3  # payload: text that the log should carry
 FUNCTION_PULL = 5  # payload: cext/flow/pull/function_pull.pyx
-WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queues it needs
+# payload: a topic that messages of the core go to and that is not there: delayed and timed ones,
+# and the retry topic of popped ones; connection: queues it needs
+WANT_TOPIC = 4
 REFUSED = 7  # payload: lines, of a request: peer, code, known, user, and why it is refused
 DRAINED = 6  # payload: empty; after report_drained(): all that was sent to the client has left
 

@@ -3,7 +3,7 @@
     dispatcher          poll, decode, look up the handler, answer
     fair_queue          the connections' requests in turn
     request             what a handler gets and may give back
-    topic_creations     where sends wait until their topic is made
+    topic_creations     topics made as sends, which wait, or the core need them
     body_cache          bodies that are the same for everybody are made once
     response_times      how long control took to answer
     slow_requests       what took long is logged

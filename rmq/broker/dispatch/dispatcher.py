@@ -45,7 +45,7 @@ from rmq.broker.dispatch.fair_queue import FairQueue
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.dispatch.slow_requests import SlowRequests
-from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import ROCKETMQ, Command, decode, encode
@@ -66,7 +66,7 @@ class DispatchContext(Protocol):
     access: Access
     broker_to_client: BrokerToClient
     connections: Connections
-    delays: DelayLevels
+    creations: TopicCreations
     functions: FilterProcesses
     response_times: ResponseTimes
     slow_requests: SlowRequests
@@ -140,7 +140,7 @@ class Dispatcher(Generic[C]):
             elif kind == core_seam.DRAINED:
                 queue.drained(context.connections.get(number))
             elif kind == core_seam.WANT_TOPIC:
-                context.delays.want_topic(payload.decode("utf-8", "replace"), number)
+                context.creations.want(payload.decode("utf-8", "replace"), number)
             elif kind == core_seam.REFUSED:
                 peer, code, known, name, text = payload.decode("utf-8", "replace").split("\n", 4)
                 audit.refused(int(code), name, peer, text, known=known == "1")

@@ -1,19 +1,27 @@
-"""Topic creations: sends that wait until their topic is there, and go back in their order.
+"""Topic creations: topics that are made as they are needed: for sends, which wait, and the core.
 
     await creations.wait(request, TopicConfig("t"))     "t" is made, then the frame goes back
+    creations.want("t", 4)                              the core asks until "t" is there
 
-Many sends to a new topic wait for one creation; when it fails, each is refused with its error.
+Many sends to a new topic wait for one creation; when it fails, each is refused with its error, and
+they go back in their order. The core wants a topic that its messages go to and that is not there:
+that of delayed and timed ones was deleted, the retry topic of popped ones is new.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 
 import msgspec
 
+from rmq import names
 from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Reply, Request
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
+from rmq.limits import TOPIC_QUEUES_MAX
+
+log = logging.getLogger("rmq.broker.topic_creations")
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -23,13 +31,14 @@ class _Waiting(msgspec.Struct, frozen=True):
 
 
 class TopicCreations:
-    """Sends that wait for their topics. Owned by the control thread."""
+    """Owned by the control thread."""
 
     def __init__(self, topics: TopicTable, core: ConnectionCalls) -> None:
         self._topics = topics
         self._core = core
         self._waiting: dict[str, list[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._wanted: dict[str, asyncio.Task[None]] = {}  # by the core
 
     def is_made(self, topic: str) -> bool:
         """Whether topics.json has it, too. Not so after a failed write, which is tried again."""
@@ -73,3 +82,28 @@ class TopicCreations:
                 send.done.set_result(None)
             except Exception as error:
                 send.done.set_exception(error)
+
+    # ---- what the core wants
+
+    def want(self, topic: str, queues: int) -> None:
+        """Makes it with so many queues, unless it is being made for the core; whether it is there
+        then the core sees by itself."""
+        if topic in self._wanted:
+            return
+        if names.topic_fault(topic) or not 0 < queues <= TOPIC_QUEUES_MAX:
+            log.error("messages wait for topic %.300r, queue %d: no legal place", topic, queues - 1)
+            return
+        task = asyncio.get_running_loop().create_task(self._make_wanted(topic, queues))
+        self._wanted[topic] = task
+        task.add_done_callback(lambda _: self._wanted.pop(topic, None))
+
+    async def _make_wanted(self, topic: str, queues: int) -> None:
+        try:
+            await self._topics.create(TopicConfig(topic, queues, queues))
+        except Exception as error:
+            log.error("topic %s, which messages wait for, cannot be made: %r", topic, error)
+
+    def stop(self) -> None:
+        """Nothing more is made for the core."""
+        for task in self._wanted.values():
+            task.cancel()

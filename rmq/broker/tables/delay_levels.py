@@ -28,11 +28,8 @@ from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, QueueCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.message_delay_level import parse_levels
-from rmq.broker.tables.topic_config import TopicConfig
-from rmq.broker.tables.topics import TopicTable
 from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.config import Settings
-from rmq.limits import TOPIC_QUEUES_MAX
 
 log = logging.getLogger("rmq.broker.delay_levels")
 
@@ -57,11 +54,8 @@ def offset_file(config_directory: Path) -> JsonFile:
 class DelayLevels:
     """Owned by the control thread."""
 
-    def __init__(
-        self, settings: Settings, core: CoreCalls, topics: TopicTable, config_directory: Path
-    ) -> None:
+    def __init__(self, settings: Settings, core: CoreCalls, config_directory: Path) -> None:
         self._core = core
-        self._topics = topics
         self._file = offset_file(config_directory)
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._version = DataVersion()
@@ -71,7 +65,6 @@ class DelayLevels:
         # The same, and the log end that it needs on disk.
         self._waiting: tuple[tuple[list[int], bool], int] | None = None
         self._saving = asyncio.Lock()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     # ---- start and stop
 
@@ -181,8 +174,6 @@ class DelayLevels:
     async def stop(self) -> None:
         """Ends the delivery and writes the last offsets. StoreError: what was delivered last cannot
         be brought to the disk, and is delivered again at the next start."""
-        for task in self._tasks.values():
-            task.cancel()
         offsets, end = self._core.delay_offsets(1)
         now = offsets, offsets == self._copied
         if now != self._saved:
@@ -205,23 +196,3 @@ class DelayLevels:
             "dataVersion": self._version.members(),
             "offsetTable": {str(level): offset for level, offset in enumerate(offsets, 1)},
         }
-
-    # ---- what the reactor leaves to control
-
-    def want_topic(self, topic: str, queues: int) -> None:
-        """A message is due whose topic was deleted: the topic comes back, the reactor waits."""
-        if topic in self._tasks:
-            return
-        if names.topic_fault(topic) or not 0 < queues <= TOPIC_QUEUES_MAX:
-            log.error("delayed messages for topic %.300r, queue %d: no legal place", topic,
-                      queues - 1)  # fmt: skip
-            return
-        task = asyncio.get_running_loop().create_task(self._make_topic(topic, queues))
-        self._tasks[topic] = task
-        task.add_done_callback(lambda _: self._tasks.pop(topic, None))
-
-    async def _make_topic(self, topic: str, queues: int) -> None:
-        try:
-            await self._topics.create(TopicConfig(topic, queues, queues))
-        except Exception as error:
-            log.error("topic %s of a delayed message cannot be made: %r", topic, error)

@@ -13,6 +13,7 @@ from support.unwritable import not_saved
 from support.waiting import HANG_S
 
 from rmq.base.journal_file import JournalFile
+from rmq.broker import core_seam
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson
@@ -258,3 +259,19 @@ async def test_a_topic_of_another_shard_does_not_keep_what_is_being_deleted_here
         assert list(broker.topics.deleted()) == ["t"]
         await broker.topics.saved()
         assert saved(tmp_path)["t"]["readQueueNums"] == 5
+
+
+@in_loop
+async def test_topics_that_the_core_wants_are_made_for_whatever_messages(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of delayed, timed and popped messages: the core does not say which."""
+    async with control(tmp_path) as broker:
+        broker.core.report(core_seam.WANT_TOPIC, 3, b"%RETRY%g+t")
+        await broker.core.until(lambda: "%RETRY%g+t" in broker.topics)
+        made = broker.topics.get("%RETRY%g+t")
+        assert made is not None
+        assert (made.read_queues, made.write_queues) == (3, 3)
+        broker.core.report(core_seam.WANT_TOPIC, 1, b"no topic")
+        line = "messages wait for topic 'no topic', queue 0: no legal place"
+        await broker.core.until(lambda: line in caplog.messages)
