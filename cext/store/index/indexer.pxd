@@ -5,8 +5,8 @@
 
 All files and slots belong to this thread; so there is no lock, and a query sees whole records. The
 thread sleeps 10 ms after work and longer and longer, up to half a second, while nothing comes. A
-query first lets it catch up to what was written when the query came (at most CATCH_UP_MS), so that
-a client that has its ack finds its message.
+query first lets it catch up to what was written when the query came (for 2 s at most,
+QUERY_WAIT_MS), so that a client that has its ack finds its message.
 
 What costs time is done in batches: a piece of the log is read, its keys are hashed, then their
 slots are linked with the next ones already on their way from memory, and one pwrite takes the

@@ -46,7 +46,7 @@ cdef extern from "<semaphore.h>" nogil:
 cdef enum:
     JOBS = 64
     BUSY_MS = 10                # sleep after work
-    CATCH_UP_MS = 2000          # a query waits at most so long for indexing
+    QUERY_WAIT_MS = 2000        # a query waits at most so long for indexing
     STOP_MS = 10_000            # the same at stop; what is left is done after the next start
     RETRY_US = 1_000_000        # after a failure
     STEP_KEYS = KEYS_MAX // 2   # gathered before they are put
@@ -273,7 +273,7 @@ cdef class Indexer:
         job.status = self.store.search(&job.query)
 
     cdef void _catch_up(self, int64_t target) noexcept nogil:
-        cdef int64_t deadline = monotonic_us() + CATCH_UP_MS * 1000
+        cdef int64_t deadline = monotonic_us() + QUERY_WAIT_MS * 1000
         while self.tail.position < target and self.step() > 0:
             if monotonic_us() > deadline:
                 return
