@@ -247,7 +247,8 @@ BROKER: tuple[Setting, ...] = (
     # --- who is master is the controller's decision (enableControllerMode)
     _bool("enableControllerMode", False),
     _text("controllerAddr", ""),  # h1:9878;h2:9878
-    _int("brokerElectionPriority", INT_MAX, -INT_MAX),  # the least is preferred
+    # The least becomes master, of replicas that know the same epoch and whose logs are equally long
+    _int("brokerElectionPriority", INT_MAX, -INT_MAX),
     _bool("asyncLearner", False),  # copies the log, and is never in sync
     _bool("syncFromLastFile", False),  # an empty log begins with the master's last file
     # Whose acks a send waits for: the whole sync state set, true while this is not set. Apache: one

@@ -73,7 +73,7 @@ cdef class Appender(Service):
     cdef void* replay_owner
     cdef Latency append_latency         # from the poll that brought a message to its write
     cdef uint64_t appends_seen          # messages_in at the last write-out
-    cdef int64_t write_us               # the longest write-out of this turn
+    cdef int64_t write_us               # the longest write-out of this turn (message_send.pxd)
     cdef bint backpressure              # connections that send are to be left unread
     cdef int64_t nearly_full_since_ms   # monotonic; 0: the log is not nearly full
     cdef bint poison_logged

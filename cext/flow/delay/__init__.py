@@ -1,5 +1,8 @@
 """Delay: messages that are delivered later.
 
+How they get here, and whether they may (the highest level, timerMaxDelaySec, what is due already)
+is in the redirect of cext/flow/transaction: half messages go the same way.
+
     delay_service       the service
 
 Delay levels

@@ -8,10 +8,11 @@
 
 Both keep where they are meant to go in the properties REAL_TOPIC and REAL_QID, whatever the sender
 had there; all other properties stay (schedule.pxd and transaction_end.pxd take them from there).
-What is stored is measured, not guessed: properties that become too long are TOO_LARGE, and those of
-a half message leave room for what is added until its commit. A level above the highest is the
-highest; a delayed message's timer properties are dropped, as in RocketMQ. A message consumed before
-(reconsume times > 0) that has both marks is delayed.
+Of timed ones those later than timerMaxDelaySec are refused, and those that are to delete another
+message when they are due already. What is stored is measured, not guessed: properties that become
+too long are TOO_LARGE, and those of a half message leave room for what is added until its commit. A
+level above the highest is the highest; a delayed message's timer properties are dropped, as in
+RocketMQ. A message consumed before (reconsume times > 0) that has both marks is delayed.
 
 Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3, REAL_TOPIC=t,
 REAL_QID=2; tags code = now + 10 000.
