@@ -16,7 +16,7 @@ from rows import Bench, Row, topic_queues
 from servers import Ours
 
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode
+from rmq.codes import FLAG_SUBSCRIPTION, RequestCode
 from rmq.format.message import decode_messages
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
@@ -65,8 +65,8 @@ class Skipping:
         self.meter = CpuMeter(ours.pids())
         self.fields = {
             "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.queue_id,
-            "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
-            "subVersion": 0, "subscription": expression, "expressionType": kind,
+            "maxMsgNums": 32, "sysFlag": FLAG_SUBSCRIPTION, "commitOffset": 0,
+            "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": expression, "expressionType": kind,
         }  # fmt: skip
         self.pull()
 

@@ -30,7 +30,7 @@ from rmq.arrow.options import OptionError, Options
 from rmq.client.blocking.admin import topic_queues
 from rmq.client.blocking.cluster import GONE_S
 from rmq.client.connection.replicas import Purpose, Replicas
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import FLAG_SUBSCRIPTION, RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
@@ -295,8 +295,8 @@ class Queues:
         fields = {
             key: {
                 "consumerGroup": PULL_GROUP, "topic": key.topic, "queueId": key.queue_id,
-                "queueOffset": offset, "maxMsgNums": count, "sysFlag": 4, "commitOffset": 0,
-                "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": "*",
+                "queueOffset": offset, "maxMsgNums": count, "sysFlag": FLAG_SUBSCRIPTION,
+                "commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": "*",
                 "expressionType": "TAG",
             }
             for key, offset in offsets.items()

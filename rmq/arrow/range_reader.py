@@ -31,7 +31,7 @@ from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import PULL_GROUP, DataLossError, describe
 from rmq.arrow.read_plan import DamagedMessageError, ReadPlan
 from rmq.arrow.replica_choice import ReplicaChoice
-from rmq.codes import VERSION, RequestCode, ResponseCode
+from rmq.codes import FLAG_SUBSCRIPTION, VERSION, RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
 
@@ -253,7 +253,7 @@ def _request_fields(plan: ReadPlan, queue_range: QueueRange, offset: int) -> dic
         "queueOffset": str(offset),
         "maxMsgNums": str(PULL_MESSAGES),
         "maxMsgBytes": str(options.fetch_bytes),
-        "sysFlag": "4",
+        "sysFlag": str(FLAG_SUBSCRIPTION),
         "commitOffset": "0",
         "suspendTimeoutMillis": "0",
         "subVersion": "0",

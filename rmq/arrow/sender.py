@@ -37,7 +37,7 @@ from rmq.arrow.queues import (
     PARTITIONS_PER_BROKER,
 )
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import TRANSACTION_PREPARED_TYPE, RequestCode, ResponseCode
 from rmq.errors import RemoteError, RouteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
@@ -47,11 +47,21 @@ log = logging.getLogger("rmq.arrow")
 WINDOW = 8  # sends under way at each broker
 BATCH_ROWS = 8192  # brokers refuse batches of many more
 DEFAULT_QUEUES = 4
-HALF = 4  # sys flag of a message that waits for the end of its transaction
 _HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, body bytes
-# 0 stored; 10, 11, 12: stored, but the disk or a slave was late.
-_STORED = {0, 10, 11, 12}
-_TRY_AGAIN = {1, 16, 17, 204, 205}
+# With all but the first the disk or a slave was late.
+_STORED = {
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+}
+_TRY_AGAIN = {
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.NO_BUYER_ID,
+    ResponseCode.NOT_IN_CURRENT_UNIT,
+}
 T = TypeVar("T")
 Answered = Callable[[MessageQueue, Command], None]
 
@@ -281,7 +291,8 @@ class Sender:
     def _fields(self, send: Send) -> Mapping[str, Any]:
         return {
             "a": self._options.producer_group, "b": send.topic, "c": AUTO_CREATE_TOPIC,
-            "d": DEFAULT_QUEUES, "e": send.queue.queue_id, "f": HALF if send.half else 0,
+            "d": DEFAULT_QUEUES, "e": send.queue.queue_id,
+            "f": TRANSACTION_PREPARED_TYPE if send.half else 0,
             "g": int(time.time() * 1000), "h": 0, "i": send.properties, "j": 0, "k": False,
             "m": send.batch, "n": send.queue.broker_name,
         }  # fmt: skip

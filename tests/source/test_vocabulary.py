@@ -129,6 +129,9 @@ def cython_breaches(text: str) -> Iterator[str]:
 
 
 FLAGS = ("flag", "sys_flag", "perm")
+# Names of flags and permissions but for the word that all of their kind have.
+SHORTENED = ("FLAG_{}", "{}_FLAG", "PERM_{}", "TRANSACTION_{}_TYPE")
+ALL_CODES = {int(code) for codes in (RequestCode, ResponseCode) for code in codes}
 ANSWERS = ("RemoteError", "RouteError", "Refusal")
 
 
@@ -138,6 +141,40 @@ def is_number(node: ast.expr) -> bool:
 
 def word_of(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.expr]]:
+    """(name, value), of each in `A, B = 1, 2`."""
+    value = node.value
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+            yield from zip(map(word_of, target.elts), value.elts, strict=False)
+        elif value is not None:
+            yield word_of(target), value
+
+
+def has_home(word: str, value: ast.expr) -> bool:
+    if not isinstance(value, ast.Constant) or not is_number(value):
+        return False
+    return word in WORDS or any(CODES.get(form.format(word)) == value.value for form in SHORTENED)
+
+
+def members_of(node: ast.expr) -> list[ast.expr]:
+    """What stands in a set, written as one or as set() or frozenset() of a list."""
+    if isinstance(node, ast.Call) and word_of(node.func) in ("set", "frozenset") and node.args:
+        of = node.args[0]
+        return of.elts if isinstance(of, ast.Tuple | ast.List) else []
+    return node.elts if isinstance(node, ast.Set) else []
+
+
+def is_set_of_codes(node: ast.expr) -> bool:
+    """Numbers alone, all of them codes; of small ones alone it may be of anything."""
+    values = [each.value if isinstance(each, ast.Constant) else None for each in members_of(node)]
+    return (
+        len(values) > 1
+        and all(type(each) is int and each in ALL_CODES for each in values)
+        and any(isinstance(each, int) and each > 9 for each in values)
+    )
 
 
 def python_breaches(text: str) -> Iterator[str]:
@@ -152,13 +189,17 @@ def python_breaches(text: str) -> Iterator[str]:
             value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
             if isinstance(value, str) and is_name(value):
                 yield f"a name: {value}"
-        elif isinstance(node, ast.Assign) and is_number(node.value):
-            for target in node.targets:
-                if word_of(target) in WORDS:
-                    yield f"a constant that has a home: {word_of(target)}"
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for word, given in assigned(node):
+                if has_home(word, given):
+                    yield f"a constant that has a home: {word}"
+        elif isinstance(node, ast.Set | ast.Call) and is_set_of_codes(node):
+            yield f"codes as numbers: {ast.unparse(node)}"
         elif isinstance(node, ast.Compare) and word_of(node.left) == "code":
             equal = isinstance(node.ops[0], ast.Eq | ast.NotEq)
-            if equal and is_number(node.comparators[0]):
+            other = node.comparators[0]
+            listed = other.elts if isinstance(other, ast.Tuple | ast.List) else []
+            if (equal and is_number(other)) or any(map(is_number, listed)):
                 yield f"a code as a number: {ast.unparse(node)}"
         elif isinstance(node, ast.Call) and word_of(node.func) in ANSWERS:
             if node.args and is_number(node.args[0]):
@@ -198,6 +239,13 @@ def breaches_of(path: Path) -> Iterator[str]:
         (cython_breaches, "if header.code == 310:\n"),
         (cython_breaches, "if view.sys_flag & 0xC:\n"),
         (python_breaches, "PERM_READ = 4\n"),
+        (python_breaches, "PERM_READ: int = 4\n"),
+        (python_breaches, "FLOW_CONTROL, PAUSE_MS = 215, 20\n"),
+        (python_breaches, "[PAUSE_MS, FLOW_CONTROL] = [20, 215]\n"),
+        (python_breaches, "WAITS, SUSPEND = 1, 2\n"),
+        (python_breaches, "TRY_ELSEWHERE = {1, 2, 14, 16}\n"),
+        (python_breaches, "TRY_ELSEWHERE = frozenset((1, 2, 14, 16))\n"),
+        (python_breaches, "if reply.code in (0, 17):\n    pass\n"),
         (python_breaches, 'TOPIC = "SCHEDULE_TOPIC_XXXX"\n'),
         (python_breaches, 'topic = f"%RETRY%{group}"\n'),
         (python_breaches, "Command(code=103)\n"),

@@ -32,7 +32,6 @@ from rmq.client.pop.handles import Handle
 from rmq.client.pop.request import (
     NOTHING,
     PATIENCE_MS,
-    POLLING_FULL,
     Target,
     pop_fields,
     popped,
@@ -221,7 +220,8 @@ class PopConsumer(Member[PopConsumerParameters]):
             return
         if reply.code in NOTHING:
             self._troubles.answered(target)
-            self._ended(target, None, FULL_PAUSE_S if reply.code == POLLING_FULL else 0.0)
+            is_full = reply.code == ResponseCode.POLLING_FULL
+            self._ended(target, None, FULL_PAUSE_S if is_full else 0.0)
             return
         try:
             found = popped(reply.check(), target, self.group, self.parameters.namespace)

@@ -19,8 +19,11 @@ from rmq.client.pop.handles import handles_of, kind_of, order_counts
 from rmq.codes import ResponseCode
 
 ALL_QUEUES = -1
-POLLING_FULL, POLLING_TIMEOUT = 209, 210
-NOTHING = (POLLING_FULL, POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
+NOTHING = (
+    ResponseCode.POLLING_FULL,
+    ResponseCode.POLLING_TIMEOUT,
+    ResponseCode.PULL_NOT_FOUND,
+)
 PATIENCE_MS = 10_000  # with an answer, beyond the time it may be held
 
 

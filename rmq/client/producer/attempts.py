@@ -30,11 +30,22 @@ from rmq.client.producer.later_ends import LaterEnds
 from rmq.client.producer.later_tries import LaterTries, LaterTry
 from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
+from rmq.codes import ResponseCode
 from rmq.errors import BusyError, RemoteError, RequestTimeoutError, UnreachableError
 
 log = logging.getLogger("rmq.client")
 
-TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 501, 1500}
+TRY_ELSEWHERE = {
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.NO_BUYER_ID,
+    ResponseCode.NOT_IN_CURRENT_UNIT,
+    ResponseCode.NOT_LEADER_FOR_QUEUE,
+    ResponseCode.GO_AWAY,
+}
 
 
 class Waited:

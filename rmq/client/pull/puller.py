@@ -36,12 +36,18 @@ from rmq.client.consumer.pull_answers import is_reset, pause_ms
 from rmq.client.consumer.start_offsets import Start, StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import (
+    FLAG_LITE_PULL_MESSAGE,
+    FLAG_SUBSCRIPTION,
+    FLAG_SUSPEND,
+    RequestCode,
+    ResponseCode,
+)
 from rmq.errors import ClosedError, RemoteError, RmqError, exception_of
 
 log = logging.getLogger("rmq.client")
 
-SUSPEND, SUBSCRIPTION, LITE = 2, 4, 16  # of a pull's sysFlag
+SYS_FLAG = FLAG_SUSPEND | FLAG_SUBSCRIPTION | FLAG_LITE_PULL_MESSAGE
 # What does not pass by itself: poll raises it.
 TOLD = {
     ResponseCode.NO_PERMISSION,
@@ -165,7 +171,7 @@ class Puller:
         fields = {
             "consumerGroup": self._group, "topic": queue.wire_topic,
             "queueId": queue.queue.queue_id, "queueOffset": offset,
-            "maxMsgNums": given.pull_batch_size, "sysFlag": SUSPEND | SUBSCRIPTION | LITE,
+            "maxMsgNums": given.pull_batch_size, "sysFlag": SYS_FLAG,
             "commitOffset": 0, "suspendTimeoutMillis": given.broker_suspend_max_time_millis,
             "subscription": subscription.text, "subVersion": subscription.version,
             "expressionType": subscription.kind,

@@ -27,10 +27,10 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.request_round import Submit
 from rmq.client.consumer.pull_answers import SOON_PAUSE_MS, SOON_US
 from rmq.client.consumer.subscription import Subscription
-from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
+from rmq.client.pop.request import NOTHING, PATIENCE_MS, pop_fields, popped, without
 from rmq.client.push.pop_queue import PopQueue
 from rmq.client.push.pop_service import PopOwner, PopService
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError, exception_of
 from rmq.format.fastjson import MessageQueue
 
@@ -126,7 +126,7 @@ class PushPops:
             if reply.code not in NOTHING:
                 found = self._messages(queue, reply)
                 until = clock.monotonic() + reply.int_field("invisibleTime") / 1000
-            elif reply.code == POLLING_FULL:
+            elif reply.code == ResponseCode.POLLING_FULL:
                 pause_ms = FULL_PAUSE_MS
             elif reply.waited_us < SOON_US:
                 pause_ms = SOON_PAUSE_MS

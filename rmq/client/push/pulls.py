@@ -29,15 +29,20 @@ from rmq.client.consumer.start_offsets import Start, StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import (
+    FLAG_COMMIT_OFFSET,
+    FLAG_SUBSCRIPTION,
+    FLAG_SUSPEND,
+    RequestCode,
+    ResponseCode,
+)
 from rmq.errors import RemoteError, RmqError, exception_of
 from rmq.names import RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
 
-COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4  # of a pull's sysFlag
 BROKER_SUSPENDS_MS, PATIENCE_MS = 15_000, 30_000
-FLOW_CONTROL, FLOW_CONTROL_PAUSE_MS = 215, 20
+FLOW_CONTROL_PAUSE_MS = 20
 NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 UNKNOWN_HERE = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
@@ -160,7 +165,7 @@ class PushPulls:
         given, subscription, progress = self._given, queue.subscription, queue.progress
         commits = given.message_model == CLUSTERING and progress > 0
         commits = commits and replica.is_master  # what a slave is told its master does not know
-        flag = SUSPEND | (COMMIT if commits else 0)
+        flag = FLAG_SUSPEND | (FLAG_COMMIT_OFFSET if commits else 0)
         fields = {
             "consumerGroup": self._consumer.group, "topic": queue.wire.topic,
             "queueId": queue.wire.queue_id, "queueOffset": offset,
@@ -170,7 +175,7 @@ class PushPulls:
             "bname": queue.wire.broker_name,
         }  # fmt: skip
         if given.post_subscription_when_pull:
-            flag |= SUBSCRIPTION
+            flag |= FLAG_SUBSCRIPTION
             fields["subscription"] = subscription.text
         fields["sysFlag"] = flag
         return fields
@@ -235,7 +240,7 @@ class PushPulls:
         if queue.dropped or self.closed:
             return
         pause = self._given.pull_time_delay_mills_when_exception
-        if isinstance(error, RemoteError) and error.code == FLOW_CONTROL:
+        if isinstance(error, RemoteError) and error.code == ResponseCode.FLOW_CONTROL:
             pause = FLOW_CONTROL_PAUSE_MS
         else:
             self._troubles.failed(queue.wire, error)
