@@ -66,7 +66,8 @@ class Skipping:
         self.fields = {
             "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.queue_id,
             "maxMsgNums": 32, "sysFlag": FLAG_SUBSCRIPTION, "commitOffset": 0,
-            "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": expression, "expressionType": kind,
+            "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": expression,
+            "expressionType": kind,
         }  # fmt: skip
         self.pull()
 

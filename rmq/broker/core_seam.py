@@ -32,6 +32,18 @@ DRAINED = 6  # payload: empty; after report_drained(): all that was sent to the 
 # What half_state() says; HalfState of cext/flow/control/transaction_calls.pyx.
 HALF_ENDED, HALF_OPEN, HALF_DOUBTED = range(3)
 
+# Why the connection to the master ended, as ha_master() says it; HAFailure of
+# cext/flow/replication/ha_service.pxd.
+HA_NO_FAILURE = 0
+HA_CLOSED = 1
+HA_MALFORMED = 2
+HA_ELSEWHERE = 3
+HA_CORRUPT = 4
+HA_NO_ROOM = 5
+HA_POISONED = 6
+HA_TOO_LARGE = 7
+HA_NEW_EPOCH = 8
+
 
 class ConnectionCalls(Protocol):
     """Clients' connections: what they sent, and what is sent to them. Nothing here waits."""
@@ -466,8 +478,8 @@ class HACalls(Protocol):
 
     def ha_master(self) -> tuple[int, int, int, int, int, int, int]:
         """The connection to the master (0: none), the end of this log, what the master was told,
-        for how many ms it has said nothing, why the last connection ended and where (HAFailure of
-        cext/flow/replication/ha_service.pxd), and up to where the master says it is confirmed."""
+        for how many ms it has said nothing, why the last connection ended (HA_..) and where,
+        and up to where the master says it is confirmed."""
 
     # Under a controller.
 

@@ -16,8 +16,10 @@ from support.source_tree import ROOT
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker import core_seam
+from rmq.broker.replication import log_stream
 
 Signatures = dict[str, str]
+HA_FAILURE = re.compile(r"^    (HA_\w+) = (\d+)", re.MULTILINE)
 
 STUBS = ("cext/flow/shard_calls.pyi", "cext/flow/shard_core.pyi")
 # Of ShardCore, beside the calls.
@@ -133,6 +135,16 @@ def test_what_a_call_promises_is_said_in_the_protocols_alone() -> None:
         text = inspect.getdoc(getattr(ShardCore, name)) or ""
         promised = text.partition("\n\n")[2]
         assert promised == "", name
+
+
+def test_why_a_stream_ended_has_the_numbers_of_the_core_and_words_for_people() -> None:
+    page = (ROOT / "cext/flow/replication/ha_service.pxd").read_text()
+    compiled = {name: int(value) for name, value in HA_FAILURE.findall(page)}
+    assert len(compiled) >= 9
+    seam = {name: value for name, value in vars(core_seam).items() if name.startswith("HA_")}
+    assert seam == compiled
+    passing = {core_seam.HA_NO_FAILURE, core_seam.HA_NEW_EPOCH}
+    assert set(log_stream.FAILURES) == set(compiled.values()) - passing
 
 
 def signature_of(name: str) -> inspect.Signature:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from rmq.base import clock
 from rmq.base.deadline import within
+from rmq.broker import core_seam
 from rmq.broker.certificates import master_context
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.core_seam import HACalls
@@ -33,7 +34,6 @@ log = logging.getLogger("rmq.broker.log_stream")
 
 RETRY_S = 1.0
 MEND_S = 5.0  # where somebody has to do something first
-NEW_EPOCH = 8
 CONNECT_S = 3.0
 
 WIPE = "stop this broker, remove its store, and start it again: it then copies the whole log"
@@ -44,17 +44,19 @@ LEAD_OR_WIPE = (
     f"empty stores; else {WIPE}"
 )
 BELOW = "the log of this slave ends at {}, and that of its master {} begins at {}; " + WIPE
-# HAFailure of cext/flow/replication/ha_service.pxd: what happened, what to do (empty: it passes).
+# What happened, what to do (empty: it passes). A new epoch is no failure: see _follow().
 FAILURES = {
-    1: ("the master closed the connection", ""),
-    2: ("what the master sends is not its protocol", "look whether haMasterAddress is its HA port"),
-    3: ("the master's log does not go on where this one ends", WIPE),
-    4: ("what the master sends is no record of the place where this log ends", WIPE),
-    5: ("the disk of this slave is full", "make room on it"),
-    6: ("this slave's log takes no more after a failed write", "restart it on a sound disk"),
-    7: ("the master sends a record larger than this slave takes",
+    core_seam.HA_CLOSED: ("the master closed the connection", ""),
+    core_seam.HA_MALFORMED: ("what the master sends is not its protocol",
+        "look whether haMasterAddress is its HA port"),
+    core_seam.HA_ELSEWHERE: ("the master's log does not go on where this one ends", WIPE),
+    core_seam.HA_CORRUPT: (
+        "what the master sends is no record of the place where this log ends", WIPE),
+    core_seam.HA_NO_ROOM: ("the disk of this slave is full", "make room on it"),
+    core_seam.HA_POISONED: ("this slave's log takes no more after a failed write",
+        "restart it on a sound disk"),
+    core_seam.HA_TOO_LARGE: ("the master sends a record larger than this slave takes",
         "set maxMessageSize and rmqRingBytes as the master has them"),
-    8: ("the master began a new epoch, and the next connection tells of it", ""),
 }  # fmt: skip
 
 
@@ -150,7 +152,7 @@ class LogStream:
         if not self._is_short:
             self._said = ""
         code = self._core.ha_master()[4]
-        if code == NEW_EPOCH:
+        if code == core_seam.HA_NEW_EPOCH:  # the next connection tells of it
             return 0.0
         what, remedy = FAILURES.get(code, (f"failure {code}", ""))
         if not remedy:
