@@ -24,6 +24,10 @@ PAGES = (
     *("rmq/auth", "rmq/client", "rmq/aio", "rmq/setup", "rmq/takeover", "rmq/demo", "rmq/load"),
     "rmq/generate",
     "rmq/client/blocking",
+    *(
+        f"rmq/client/{folder}"
+        for folder in ("connection", "producer", "consumer", "push", "pull", "pop")
+    ),
 )
 
 
