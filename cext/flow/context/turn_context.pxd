@@ -56,7 +56,7 @@ cdef class TurnContext(Service):
     cdef RpcTimes rpc                   # from the poll that brought a request to its answer
     cdef int64_t now_ms                 # monotonic, of this turn
     cdef int64_t wall_ms                # of this turn; never goes back
-    # The longest write-out of the turn before: what came meanwhile waited as long (message_send.pxd)
+    # The longest write-out of the turn before; what came meanwhile waited as long: message_send.pxd
     cdef int64_t stalled_ms
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
     cdef int32_t stopping               # set by another thread
