@@ -1,9 +1,10 @@
 """The reader behind the log. See log_tail.pxd."""
 cimport cython
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.byteorder cimport load_u32
+from cext.base.prefetch cimport prefetch
 from cext.base.status cimport Status
 from cext.store.log.commit_log cimport segment_end
 from cext.store.log.log_window cimport window_at, window_has
@@ -12,6 +13,16 @@ from cext.store.log.record cimport (
 
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
+    PREFETCH_HEAD_BYTES = 128       # of a record: what stands before its body
+    PREFETCH_TAIL_BYTES = 192       # and behind it: topic and properties, as most have them
+
+
+cdef inline void prefetch_ends(const uint8_t* at, int64_t bytes) noexcept nogil:
+    """Of a record that is as long as the one before it, maybe: nobody looks at its body."""
+    prefetch(at, PREFETCH_HEAD_BYTES)
+    if bytes > PREFETCH_HEAD_BYTES:
+        prefetch(at + max(<int64_t> PREFETCH_HEAD_BYTES, bytes - PREFETCH_TAIL_BYTES),
+                 PREFETCH_TAIL_BYTES)
 
 
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
@@ -71,6 +82,8 @@ cdef class LogTail:
             status = self._parse(self.position, False, out)
             if status == Status.OK:
                 self.position += out.total_bytes
+                prefetch_ends(window_at(self.window, self.position + out.total_bytes),
+                              out.total_bytes)
                 return Status.OK
             if status == Status.ABSENT:
                 self.position = segment_end(self.log, self.position)
