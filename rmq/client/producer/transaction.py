@@ -37,6 +37,7 @@ from rmq.client.producer.producer import Producer
 from rmq.codes import (
     TRANSACTION_COMMIT_TYPE,
     TRANSACTION_NOT_TYPE,
+    TRANSACTION_PREPARED_TYPE,
     TRANSACTION_ROLLBACK_TYPE,
     RequestCode,
 )
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("rmq.client")
 
 CHECKS_UNDER_WAY_S = 30.0  # waited for by close
-PREPARED = 0x4  # bits of a message's sysFlag
 
 
 class LocalTransactionState(enum.Enum):
@@ -174,7 +174,9 @@ class TransactionProducer(Producer):
         message.put_property("PGROUP", self.group)
         body, sys_flag = self.compressor.compress(message.body)
         self._greet(message.topic)
-        result = self._synchronous.send(message, body, sys_flag | PREPARED, timeout_ms)
+        result = self._synchronous.send(
+            message, body, sys_flag | TRANSACTION_PREPARED_TYPE, timeout_ms
+        )
         state = LocalTransactionState.UNKNOWN
         try:
             if result.is_ok:
