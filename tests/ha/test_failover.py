@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.driven_clock import STEP_S
 from support.followers import log_of
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
@@ -33,11 +34,12 @@ from rmq.format.store_files import Record, Segment, scan_segment
 from rmq.names import TIMER_TOPIC
 from tests.ha.cluster import BROKER_NAME, Broker
 from tests.ha.store_faults import other_boot
-from tests.ha.trios import Trio
+from tests.ha.trios import Controller, Trio
 
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip
 PATIENT = ("slaveTimeout=60000",)  # a busy machine is no slave that went away
+LATE_S = 5.0  # of delay level 2
 COPY_S = 2.5  # until slaves have looked at the master's tables, and once more
 FED_AT = 48  # in rmqTimers/position: cext/store/timers/timer_position.pxd
 
@@ -240,13 +242,21 @@ def wipe(node: Broker) -> None:
 def waits_for_the_others(trio: Trio, first: Broker, why: str) -> None:
     """All were stopped, and this one is back first: another one leads, and it has what that has."""
     trio.controller.start()
-    first.start()
+    wait_until(lambda: has_no_master(trio.controller))
+    first.launch()  # not ready before it has waited for a role
     wait_until(lambda: why in first.log())
     assert not first.is_master()
     for node in others(trio, first):
         node.start()
+    first.until_ready()
     trio.settle()
     assert trio.nodes["master"] is not first
+
+
+def has_no_master(controller: Controller) -> bool:
+    """It has seen that the old one does not live; it looks each 5 s by its clock, which goes on."""
+    controller.clock.advance(STEP_S)
+    return "none of [1, 2, 3], who are in sync, lives" in controller.log()
 
 
 def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) -> None:
@@ -299,9 +309,10 @@ def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_ne
     trio: Trio,
 ) -> None:
     old = trio.nodes["master"]
-    until_acked(trio, b"late", "DELAY\x012\x02")  # in 5 s: the disk is full before that
+    until_acked(trio, b"late", "DELAY\x012\x02")  # the disk is full before that
     for operation in ("pwrite", "fallocate"):
         old.disk.fail(operation, errno.ENOSPC, path="commitlog/")
+    old.clock.advance(LATE_S)
     wait_until(lambda: old.disk.hits(0))
     # Its level has moved on at the master; slaves look at that each second.
     ends = time.monotonic() + COPY_S
@@ -310,6 +321,8 @@ def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_ne
         time.sleep(0.05)
     assert bodies(old) == []
     old.kill()
+    for node in others(trio, old):
+        node.clock.advance(LATE_S)
     wait_until(lambda: once(bodies(trio.nodes["master"])) == [b"late"])
 
 

@@ -110,6 +110,13 @@ class Trio(PlainCluster):
                       "--set", f"controllerAddr={addresses}",
                       "--set", "controllerHeartBeatTimeoutMills=3000", *more)  # fmt: skip
 
+    def _start_brokers(self) -> None:
+        """Whichever is first is the master."""
+        for node in self.nodes.values():
+            node.launch()
+        for node in self.nodes.values():
+            node.until_ready()
+
     def _start_controllers(self, stack: contextlib.ExitStack) -> None:
         self._start_controller(stack, self.clients, "--store", str(self.folder / "controller"))
 
@@ -120,9 +127,10 @@ class Trio(PlainCluster):
         self.controllers[-1].start()
 
     @property
-    def controller(self) -> Node:
+    def controller(self) -> Controller:
         """The only one."""
         (found,) = self.controllers
+        assert isinstance(found, Controller)
         return found
 
     def settle(self) -> None:
