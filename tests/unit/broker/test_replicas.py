@@ -615,6 +615,7 @@ async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) 
             assert [each.body for each in records(slave, "t")] == [b"2"]
 
 
+@pytest.mark.usefixtures("clock")  # as above
 @in_loop
 async def test_a_master_that_has_lost_its_store_takes_nothing_from_its_slave(
     tmp_path: Path,
