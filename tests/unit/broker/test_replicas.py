@@ -467,6 +467,7 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
                 assert slave.core.log_range()[1] >= end
 
 
+@pytest.mark.usefixtures("clock")
 @in_loop
 async def test_a_slave_with_other_bytes_than_its_master_is_not_served(tmp_path: Path) -> None:
     """A power cut took the end of the master's log; when that is as long again, the slave's end is
@@ -541,6 +542,7 @@ async def test_a_change_does_not_wait_for_slaves_of_rocketmq(
         writer.close()
 
 
+@pytest.mark.usefixtures("clock")  # offsets are looked at once a second
 @in_loop
 async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Path) -> None:
     async with (
@@ -564,6 +566,7 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
         await until(lambda: slave.offsets.query("g", "t", 0) == 4)
 
 
+@pytest.mark.usefixtures("clock")  # as above
 @in_loop
 async def test_a_reset_that_was_taken_of_one_queue_is_not_kept_for_it_by_the_slave(
     tmp_path: Path,
