@@ -39,7 +39,7 @@ async def seen(
         if is_it(value):
             return value
         assert time.monotonic() < until, f"waited in vain, at last for {value}"
-        await machine_sleep(0.005)
+        await machine_sleep(0.001)
 
 
 @asynccontextmanager

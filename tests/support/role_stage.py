@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -170,7 +171,10 @@ class Stage:
         await self.passing(lambda: broker.last == what)
 
     async def passing(self, condition: object) -> None:
-        def look() -> object:
+        """Time passes until it is so; it stands still while a file is written."""
+
+        async def look() -> object:
+            await asyncio.to_thread(int)  # behind what the one thread has to do
             self.clock.advance(0.02)
             return condition()  # type: ignore[operator]
 
@@ -194,6 +198,7 @@ class Stage:
 async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
     """A controller that waits for no earlier leader's leases, on a port that it keeps."""
     port = free_port()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     made = Stage(folder, clock, f"127.0.0.1:{port}")
     async with controller(folder, listenPort=port):
         clock.advance(5.3)

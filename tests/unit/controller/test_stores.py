@@ -14,8 +14,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.controllers import seen
+from support.driven_clock import DrivenClock
 from support.etcd_server import EtcdServer, etcd_server
 from support.name_server import in_loop
+from support.waiting import until
 
 from rmq.controller import etcd as etcd_steps
 from rmq.controller.broker_set import BrokerSet, Replica
@@ -137,7 +139,7 @@ async def test_of_two_controllers_one_leads_and_the_other_follows_it(etcd: EtcdS
 
 @in_loop
 async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
-    etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    clock: DrivenClock, etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rmq.controller.etcd_store.RENEW_S", 2.0)  # it looks seldom
     store = etcd_store(etcd, "lost")
@@ -154,7 +156,7 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
             await asks
         assert not store.is_leader()
         await client.transaction([], [etcd_steps.delete(key)])
-        await seen(store.is_leader)
+        await until(store.is_leader)
     assert (await store.read("broker-a"))[0] == ONE
     await store.stop()
     await client.close()
@@ -162,7 +164,7 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
 
 @in_loop
 async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rmq.controller.etcd_store.LEASE_S", 5)
     with etcd_server(tmp_path) as server:
@@ -170,9 +172,9 @@ async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(
         await store.start(FIRST)
         assert await store.write("broker-a", ONE, 0)
         server.pause()
-        with pytest.raises(StateStoreError, match="etcd does not answer"):
+        with pytest.raises(StateStoreError, match="etcd does not answer"), clock.passing():
             await store.read("broker-a")
-        await seen(lambda: not store.is_leader())
+        await until(lambda: not store.is_leader())
         server.go_on()
         await seen(store.is_leader)
         assert (await store.read("broker-a"))[0] == ONE
