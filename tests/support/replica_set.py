@@ -9,8 +9,10 @@ servers.end()
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from pathlib import Path
 
+from support.driven_clock import DrivenClock, process_clock
 from support.rmq_process import start_rmq
 from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
@@ -32,13 +34,18 @@ QUEUE = MessageQueue("t", "shop", 0)
 class Server:
     """`rmq ..` as a process; `address` is what its ready line says."""
 
-    def __init__(self, log: Path, *words: str, port: int = 0) -> None:
+    def __init__(
+        self, log: Path, *words: str, port: int = 0, clock: DrivenClock | None = None
+    ) -> None:
         self.words, self.log, self.port = words, log, str(port)
+        self.environment = None if clock is None else clock.environment
         self.start()
 
     def start(self) -> None:
         with self.log.open("a") as log:
-            self.process = start_rmq([*self.words, "--port", self.port], stderr=log)
+            self.process = start_rmq(
+                [*self.words, "--port", self.port], stderr=log, environment=self.environment
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         # A broker that is not registered yet says also where nobody answers.
@@ -81,22 +88,28 @@ class Servers:
         port = free_port(2, 1)
         self.master = self._broker(folder, "m", "brokerRole=SYNC_MASTER", port=port)
         more = (f"rmqMasterAddress={self.master.address}", "brokerId=1")
-        self.slave = self._broker(folder, "s", "brokerRole=SLAVE", *more)
+        self._stack = ExitStack()
+        self.slave_clock = self._stack.enter_context(process_clock(folder))
+        self.slave = self._broker(folder, "s", "brokerRole=SLAVE", *more, clock=self.slave_clock)
         wait_until(self.are_whole)
         with Admin(namesrv_addr=self.namesrv, mq_client_api_timeout=60_000) as admin:
             make_topic(admin, "t", 1)
             admin.create_group("g")
 
-    def _broker(self, folder: Path, name: str, *settings: str, port: int = 0) -> Server:
+    def _broker(
+        self, folder: Path, name: str, *settings: str, port: int = 0,
+        clock: DrivenClock | None = None,
+    ) -> Server:  # fmt: skip
         words = ["broker", "-n", self.namesrv, "--store", str(folder / name), *SMALL]
         for setting in settings:
             words += ["--set", setting]
-        return Server(folder / f"{name}.txt", *words, port=port)
+        return Server(folder / f"{name}.txt", *words, port=port, clock=clock)
 
     def end(self) -> None:
         for each in (self.slave, self.master, self.name_server):
             if each.process.poll() is None:
                 each.kill()
+        self._stack.close()
 
     def addresses(self) -> dict[int, str]:
         """As the name server lists them."""
