@@ -11,8 +11,8 @@ A broker is ready when it has a role, or has waited ROLE_S for one. It is asked 
 from __future__ import annotations
 
 import asyncio
-import time
 
+from rmq.base import clock
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
@@ -45,9 +45,9 @@ def role_text(sample: Sample) -> str:
 
 
 async def _role(address: str) -> str:
-    until = time.monotonic() + ROLE_S
+    until = clock.monotonic() + ROLE_S
     problem = "it does not say"
-    while time.monotonic() < until:
+    while clock.monotonic() < until:
         try:
             sample = await _sample(address)
         except (CallError, ProtocolError, ValueError) as error:

@@ -41,7 +41,7 @@ def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
     with (
         (tmp_path / "errors").open("w+") as errors,
         subprocess.Popen(
-            [*COMMAND, "--dir", str(folder), "--kill-master", "3", "--seconds", "5", *by_tls],
+            [*COMMAND, "--dir", str(folder), "--kill-master", "1", "--seconds", "1", *by_tls],
             stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
         ) as process,
     ):  # fmt: skip
