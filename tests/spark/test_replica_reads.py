@@ -14,6 +14,7 @@ from rmq.arrow.options import read_options
 from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import Queues
 from rmq.arrow.range_reader import read_ranges
+from rmq.broker.replication.log_stream import MEND_S
 from rmq.spark.columns import default_schema, plan_of
 from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.stream import RmqStreamReader
@@ -91,7 +92,8 @@ def test_a_slave_that_has_less_than_the_plan_is_not_taken_for_the_end(servers: S
     view.close()
 
 
-def test_a_stream_goes_on_and_goes_back(servers: Servers) -> None:
+def test_a_stream_goes_on_and_goes_back(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmq.arrow.queues.GONE_S", 0.2)
     sent = Sent(servers)
     given = options_of(servers, streaming=True)
     stream = RmqStreamReader(given, default_schema(given))
@@ -118,6 +120,7 @@ def test_a_stream_goes_on_and_goes_back(servers: Servers) -> None:
     wait_until(lambda: servers.addresses() == {1: servers.slave.address})
     assert batch() == []
     servers.master.start()
+    servers.slave_clock.advance(MEND_S)  # after a connection that was a short one
     wait_until(servers.are_whole)
 
     def went_back() -> bool:

@@ -21,6 +21,7 @@ from rmq.errors import UnreachableError
 from rmq.spark.sink import BatchSink
 
 MIB = 1 << 20
+AWAY_S = 0.5  # of a broker that comes back
 
 
 def sink_of(namesrv: str, topic: str, *more: str, **options: str) -> BatchSink:
@@ -56,7 +57,7 @@ def test_brokers_that_are_killed_while_rows_are_written_cost_none(
         for at in range(rounds):
             if at % (rounds // kills) == 5:
                 pair.kill()
-                back = threading.Timer(1.5, pair.start)
+                back = threading.Timer(AWAY_S, pair.start)
                 back.start()
                 yield batch_of(range(at * 200, at * 200 + 100), 200, sharded)
                 back.join()
@@ -95,7 +96,7 @@ def test_a_sink_gives_a_broker_up_after_the_time_that_was_given(pair: Pair) -> N
 def test_a_broker_that_is_away_at_the_first_row_is_waited_for(pair: Pair) -> None:
     make(pair.broker, "early", 2)
     pair.kill()
-    back = threading.Timer(1.5, pair.start)
+    back = threading.Timer(AWAY_S, pair.start)
     back.start()
     assert written(sink_of(pair.namesrv, "early"), iter([batch_of(range(100))])) == 100
     back.join()
