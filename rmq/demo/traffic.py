@@ -26,6 +26,7 @@ TOPIC = "demo"
 PACE_S = 0.002  # between two sends
 TIMEOUT_MS = 1000
 ROUTES_MS = 200  # between two looks at the routes: clients of one broker name wait for that
+PERSIST_MS = 5000  # between two commits of the consumer
 GAP_S = 0.1  # from there on an interval between two SEND_OK is one that people see
 
 
@@ -33,9 +34,11 @@ class Traffic:
     """Counts are written by one thread each, and read by any."""
 
     def __init__(
-        self, namesrv: str, routes_ms: int = ROUTES_MS, authority: Path | None = None
-    ) -> None:
+        self, namesrv: str, routes_ms: int = ROUTES_MS, authority: Path | None = None,
+        persist_ms: int = PERSIST_MS,
+    ) -> None:  # fmt: skip
         """authority: servers speak TLS, and show what it has signed."""
+        self._persist_ms = persist_ms
         self._where: ClientKeywords = {
             "namesrv_addr": namesrv, "poll_name_server_interval": routes_ms,
         }  # fmt: skip
@@ -63,7 +66,8 @@ class Traffic:
         self.began_s = time.monotonic()
         self._consumer = PushConsumer(
             "demo-consumer", self._take, consume_message_batch_max_size=32,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET", **self._where,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+            persist_consumer_offset_interval=self._persist_ms, **self._where,
         )  # fmt: skip
         self._consumer.subscribe(TOPIC, "*")
         self._consumer.start()

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from support.command_line import rmq
+from support.driven_clock import DrivenClock, process_clock
 from support.replica_set import Server
 from support.stopping import stand_still
 from support.topics import make_topic
@@ -50,9 +51,10 @@ class Brokers:
         self.namesrv = self.name_server.address
         self.servers: dict[str, Server] = {}
 
-    def start(self, name: str, *more: str) -> Server:
-        words = ("broker", "-n", self.namesrv, "--store", str(self._folder / name), *SMALL)
-        made = Server(self._folder / f"{name}.txt", *words, "--set", f"brokerName={name}", *more)
+    def start(self, name: str, *more: str, clock: DrivenClock | None = None) -> Server:
+        words = ("broker", "-n", self.namesrv, "--store", str(self._folder / name), *SMALL,
+                 "--set", f"brokerName={name}", *more)  # fmt: skip
+        made = Server(self._folder / f"{name}.txt", *words, clock=clock)
         self.servers[name] = made
         return made
 
@@ -94,7 +96,7 @@ def test_a_broker_is_added_and_another_drained_under_load(brokers: Brokers) -> N
         make_topic(view, TOPIC, 3, attributes={"message.type": "NORMAL"})
         admin.create_group(view, "late", {"retryMaxTimes": 3})
         admin.commit_offset(view, "late", MessageQueue(TOPIC, "broker-a", 0), 0)
-        traffic = Traffic(brokers.namesrv)
+        traffic = Traffic(brokers.namesrv, persist_ms=500)
         try:
             traffic.start()
             wait_until(lambda: traffic.received > 20)
@@ -237,38 +239,42 @@ def _refused_in_part(brokers: Brokers, view: Cluster, topic: dict[str, Any]) -> 
     view.name_server_call(RequestCode.DELETE_KV_CONFIG, order)
 
 
-def test_what_pops_and_transactions_have_under_way_is_waited_for(brokers: Brokers) -> None:
-    brokers.start("broker-b")
-    with Cluster(brokers.namesrv) as view:
+def test_what_pops_and_transactions_have_under_way_is_waited_for(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    with process_clock(tmp_path) as clock, Cluster(brokers.namesrv) as view:
+        brokers.start("broker-b", clock=clock)
         wait_until(lambda: len(view.brokers()) == 2)
         make_topic(view, "t", 1)
         admin.create_group(view, "g", {})
-        queue = MessageQueue("t", "broker-a", 0)
+        queue = MessageQueue("t", "broker-b", 0)
         with Producer("P", namesrv_addr=brokers.namesrv, send_msg_timeout=60_000) as producer:
             for number in range(2):
                 assert producer.send(Message("t", b"%d" % number), queue=queue).is_ok
         survey = Survey(view)
         system = survey.state().system
-        at_a = view.address_of("broker-a")
-        half = view.call(at_a, RequestCode.SEND_MESSAGE_V2, HALF, b"half").fields
-        popped = view.call(at_a, RequestCode.POP_MESSAGE, POP).fields
-        left = survey.unconsumed("broker-a", system)
+        at_b = view.address_of("broker-b")
+        half = view.call(at_b, RequestCode.SEND_MESSAGE_V2, HALF, b"half").fields
+        popped = view.call(at_b, RequestCode.POP_MESSAGE, POP).fields
+        left = survey.unconsumed("broker-b", system)
         assert left.internal[HALVES] == 1 and left.internal[TIMED]  # the pop's check point
         assert left.by_group == {}  # a pop moves the offset at once
 
-        extra = f"0 {popped['popTime']} {INVISIBLE_MS} {popped['reviveQid']} 0 broker-a 0"
+        extra = f"0 {popped['popTime']} {INVISIBLE_MS} {popped['reviveQid']} 0 broker-b 0"
         for offset in range(2):
             ack = {"consumerGroup": "g", "topic": "t", "queueId": 0, "offset": offset}
-            view.call(at_a, RequestCode.ACK_MESSAGE, {**ack, "extraInfo": extra})
+            view.call(at_b, RequestCode.ACK_MESSAGE, {**ack, "extraInfo": extra})
         end = {
             "producerGroup": "P", "tranStateTableOffset": half["queueOffset"],
             "commitLogOffset": int(half["msgId"][-16:], 16), "fromTransactionCheck": False,
             "commitOrRollback": TRANSACTION_ROLLBACK_TYPE, "msgId": "K", "transactionId": "K",
         }  # fmt: skip
-        view.call(at_a, RequestCode.END_TRANSACTION, end)
-        done = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "0", "--wait", "120")
+        view.call(at_b, RequestCode.END_TRANSACTION, end)
+        with clock.passing():
+            words = ("--yes", "--quiet", "0", "--wait", "120")
+            done = brokers.rmq("apply", "drain", "broker-b", *words)
         assert done.returncode == 0, done.stderr
-        assert survey.unconsumed("broker-a", system).text() == "nothing"
+        assert survey.unconsumed("broker-b", system).text() == "nothing"
 
 
 def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
