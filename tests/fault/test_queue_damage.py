@@ -336,6 +336,8 @@ LEVEL = 6  # of two minutes
 HOUR_MS = 3_600_000
 HALF = 4  # TRANSACTION_PREPARED_TYPE of sysFlag
 NO_CHECKS = ["--set", f"transactionCheckInterval={HOUR_MS}"]  # half messages stay where they are
+MANY_CHECKS = ["--set", "transactionCheckMax=1000"]  # none is given up before the end
+UPDATE_CONFIG = 25
 SPOILED = ["zeros", "another record", "over the end of a file"]
 
 
@@ -423,6 +425,8 @@ def test_what_could_not_be_made_anew_for_now_is_waited_for(
     damaged = {names.SCHEDULE_TOPIC: LEVEL - 1, names.HALF_TOPIC: 0, "p": 0, "q": 0}
 
     async def look(client: BrokerClient) -> None:
+        # From the first check on: a test that waits for the next one does so by the machine's time.
+        assert (await client.call(UPDATE_CONFIG, b"transactionCheckInterval=1000")).code == 0
         assert bodies(await pop(client, "h", "q", invisibleTime=HOUR_MS)) == {b"0"}
         assert await pop(client, "h", "q") == []
         await pass_time(client, clock, DUE_S + STEP_S)
@@ -448,7 +452,7 @@ def test_what_could_not_be_made_anew_for_now_is_waited_for(
             with_client(broker, lambda client: store_all(client, clock.now_ms()))
             assert broker.stop() == 0
         environment = {**clock.environment, **faults.environment()}
-        with broker_process(tmp_path, SETTINGS, environment) as broker:
+        with broker_process(tmp_path, [*SETTINGS, *MANY_CHECKS], environment) as broker:
             for topic, queue in damaged.items():
                 faults.fail("pwrite", errno.ENOSPC, path=f"consumequeue/{topic}/")
                 spoil_entry(queue_file(tmp_path, topic=topic, queue=queue), 1, how)
