@@ -1,16 +1,21 @@
-"""What consumers say of a broker that is away: once, aloud, and once that it is back."""
+"""What consumers say of a broker that is away: once, aloud, and once that it is back.
+
+That, they hear from a pull's answer, which a broker without news holds for up to 20 s: time is
+driven, the same for them and the broker.
+"""
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.broker_process import broker_process
 from support.consuming import PARAMETERS, create, numbers, send
+from support.driven_clock import DrivenClock, driven_clock, process_clock
 from support.waiting import wait_until
 
 from rmq import PopConsumer, PullConsumer, PushConsumer
@@ -33,9 +38,15 @@ def popped(seen: list[bytes], **given: Any) -> tuple[Any, Callable[[], object]]:
     return consumer, lambda: seen.extend(each.body for each in consumer.poll(10))
 
 
+@pytest.fixture
+def shared_clock(tmp_path: Path) -> Iterator[DrivenClock]:
+    with process_clock(tmp_path) as clock, driven_clock(clock):
+        yield clock
+
+
 @pytest.mark.parametrize("kind", [pushed, pulled, popped])
 def test_a_broker_that_is_away_is_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: Any
+    shared_clock: DrivenClock, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: Any
 ) -> None:
     caplog.set_level(logging.DEBUG, "rmq.client")
     seen: list[bytes] = []
@@ -43,7 +54,8 @@ def test_a_broker_that_is_away_is_one_warning(
     def lines(text: str) -> list[str]:
         return [each.levelname for each in caplog.records if text in each.getMessage()]
 
-    with broker_process(tmp_path) as broker:
+    environment = shared_clock.environment
+    with broker_process(tmp_path, (), environment) as broker:
         ports = ("--port", str(broker.port), "--namesrv-port", broker.namesrv.rpartition(":")[2])
         create(broker.namesrv, "orders", 8)
         consumer, ask = kind(seen, namesrv_addr=broker.namesrv)
@@ -57,7 +69,7 @@ def test_a_broker_that_is_away_is_one_warning(
             wait_until(lambda: ask() or lines("cannot connect").count("DEBUG") > 10)
             aloud = lines("reading from broker-a:").count("WARNING")
             assert aloud <= 4, "nine queues are one trouble, told again when its reason changes"
-            with broker_process(tmp_path, ports) as again:
+            with broker_process(tmp_path, ports, environment) as again:
                 wait_until(lambda: ask() or lines("reading from broker-a: all is well again"))
                 send(again.namesrv, numbers("orders", 1, 2))
                 wait_until(lambda: ask() or b"1" in seen)
