@@ -17,6 +17,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
+from support.driven_clock import process_clock
 from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
 from support.machine import machine
 from support.waiting import HANG_S, until
@@ -36,6 +37,8 @@ SETTINGS = (
 )  # fmt: skip
 QUERY_OFFSET, COMMIT_OFFSET, MAX_OFFSET, MIN_OFFSET, DELETE_EXPIRED = 14, 15, 30, 31, 329
 UPDATE_CONFIG = 25
+SOON_S, LATE_S, STEP_S = 1, 21_600, 60
+SAVED_S = 10  # between two times at which delayOffset.json is written
 NONE_COMMITTED = 22
 
 
@@ -266,63 +269,54 @@ def test_no_broker_starts_on_what_an_interrupted_restore_has_left(
 
 def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_path: Path) -> None:
     """Delay levels and timed messages: what was delivered before the backup does not come again.
-    What is late must not be due before the backup is made, which may take its time: then all of it
-    is done once more, with later times."""
-    for late_s in (25, 60, 150):
-        folder = tmp_path / str(late_s)
-        folder.mkdir()
-        if delivered_once(folder, late_s):
-            return
-    pytest.fail("no backup was made in time")
-
-
-def delivered_once(folder: Path, late_s: int) -> bool:
-    """Whether the backup was made before anything late was due."""
-    backup = folder / "backup"
+    Time is driven: nothing late is due before the backup is made, however long that takes."""
+    backup = tmp_path / "backup"
 
     async def end_of(client: BrokerClient, topic: str) -> int:
         reply = await client.call(MAX_OFFSET, topic=topic, queueId=0)
         return int(reply.fields["offset"]) if reply.code == 0 else 0
 
     async def wait_for(client: BrokerClient, topic: str, count: int) -> None:
-        end = asyncio.get_running_loop().time() + 60 + late_s
+        end = asyncio.get_running_loop().time() + HANG_S
         while await end_of(client, topic) < count:
             assert asyncio.get_running_loop().time() < end, topic
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.01)
 
-    async def fill(broker: BrokerProcess) -> bool:
-        late_ms = 1000 * late_s
+    async def fill(broker: BrokerProcess) -> None:
         async with BrokerClient(broker.port) as client:
             for topic, soon, late in (
                 ("levels", "DELAY\x011\x02", "DELAY\x012\x02"),
-                ("timed", "TIMER_DELAY_MS\x0150\x02", f"TIMER_DELAY_MS\x01{late_ms}\x02"),
+                ("timed", "TIMER_DELAY_MS\x0150\x02", f"TIMER_DELAY_MS\x01{1000 * LATE_S}\x02"),
             ):
                 await send(client, topic, b"soon", i=soon)
+                clock.advance(SOON_S)
                 await wait_for(client, topic, 1)
                 await send(client, topic, b"late", i=late)
             delays = broker.store / "config" / "delayOffset.json"
-            await until(delays.exists)  # it is written every 10 s
+            while not delays.exists():  # what it tells of is synced before
+                clock.advance(SAVED_S)
+                await asyncio.sleep(0.2)
             await back_up(broker, backup)
-            return all([await end_of(client, topic) == 1 for topic in ("levels", "timed")])
-
-    options = (*SETTINGS, "--set", f"messageDelayLevel=1s {late_s}s")
-    with broker_process(folder / "source", options) as broker:
-        is_in_time = asyncio.run(fill(broker))
-        broker.process.kill()
-        broker.process.wait()
-    if not is_in_time:
-        return False
-    run("restore", "--from", backup, "--store", folder / "new" / "store")
+            assert [await end_of(client, topic) for topic in ("levels", "timed")] == [1, 1]
 
     async def read(broker: BrokerProcess) -> None:
         async with BrokerClient(broker.port) as client:
+            for _ in range(0, LATE_S, STEP_S):
+                clock.advance(STEP_S)
+                await end_of(client, "levels")  # one that is silent for two minutes is closed
             for topic in ("levels", "timed"):
                 await wait_for(client, topic, 2)
                 assert await bodies(client, topic, 0) == [b"soon", b"late"]
 
-    with broker_process(folder / "new", options) as broker:
-        asyncio.run(read(broker))
-    return True
+    options = (*SETTINGS, "--set", f"messageDelayLevel={SOON_S}s {LATE_S}s")
+    with process_clock(tmp_path) as clock:
+        with broker_process(tmp_path / "source", options, clock.environment) as broker:
+            asyncio.run(fill(broker))
+            broker.process.kill()
+            broker.process.wait()
+        run("restore", "--from", backup, "--store", tmp_path / "new" / "store")
+        with broker_process(tmp_path / "new", options, clock.environment) as broker:
+            asyncio.run(read(broker))
 
 
 def test_all_shards_of_a_node_are_in_its_backup(tmp_path: Path) -> None:
