@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
-from support.driven_clock import process_clock
+from support.driven_clock import DrivenClock, process_clock
 from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
 from support.machine import machine
 from support.waiting import HANG_S, until
@@ -187,6 +188,14 @@ async def send(client: BrokerClient, topic: str, body: bytes, **fields: object) 
     return reply
 
 
+async def pass_until(clock: DrivenClock, client: BrokerClient, done: Callable[[], bool]) -> None:
+    """Who is silent for two minutes is closed: it asks at each step."""
+    while not done():
+        clock.advance(0.5)
+        await client.call(MAX_OFFSET, topic="any", queueId=0)
+        await asyncio.sleep(0.01)
+
+
 async def bodies(client: BrokerClient, topic: str, offset: int) -> list[bytes]:
     """Of queue 0 from the offset on."""
     reply = await client.pull("readers", topic, 0, offset, sysFlag=WITH_SUBSCRIPTION,
@@ -215,15 +224,18 @@ def test_a_consumer_misses_nothing_where_its_queue_had_been_emptied(tmp_path: Pa
                 await send(client, "often", bytes(100_000))
             # Queue files are seconds behind the log; retention, in earnest, by hours.
             file = broker.store / "consumequeue" / "rare" / "0" / f"{0:020d}"
-            await until(lambda: file.exists() and entry_count(file) == 5)
+            await pass_until(clock, client, lambda: file.exists() and entry_count(file) == 5)
             reply = await client.call(UPDATE_CONFIG, b"fileReservedTime=0")
             assert reply.code == 0, reply
             await client.call(DELETE_EXPIRED)
             first = broker.store / "commitlog" / f"{0:020d}"
-            await until(lambda: not first.exists())
+            await pass_until(clock, client, lambda: not first.exists())
             await back_up(broker, backup)
 
-    with broker_process(tmp_path / "source", options) as broker:
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path / "source", options, clock.environment) as broker,
+    ):
         asyncio.run(empty_and_back_up(broker))
     run("restore", "--from", backup, "--store", tmp_path / "new" / "store")
 
