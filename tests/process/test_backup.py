@@ -19,8 +19,10 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.driven_clock import DrivenClock, process_clock
+from support.forked_commands import run_rmq
 from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
 from support.machine import machine
+from support.rmq_process import start_rmq
 from support.waiting import HANG_S, until
 
 from rmq.format.message import decode_messages
@@ -43,10 +45,6 @@ SAVED_S = 10  # between two times at which delayOffset.json is written
 NONE_COMMITTED = 22
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "rmq", "store", *map(str, words)]
-
-
 def run(*words: object, code: int = 0) -> str:
     done = rmq("store", *map(str, words))
     assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
@@ -61,10 +59,9 @@ async def back_up(broker: BrokerProcess, to: Path) -> dict:
 
 async def beside(*words: object) -> str:
     """The same while the load of this process goes on."""
-    process = await asyncio.create_subprocess_exec(*command(*words), stdout=subprocess.PIPE)
-    text, _ = await process.communicate()
-    assert process.returncode == 0
-    return text.decode()
+    done = await asyncio.to_thread(run_rmq, "store", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def log_bytes(store: Path, end: int) -> bytes:
@@ -144,15 +141,15 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
     async def kill_one(broker: BrokerProcess, files: int) -> int:
         """When it has added so many log files; 1, or 0 when it was faster."""
         known = len(list((backup / "commitlog").iterdir()))
-        words = command("backup", "--store", broker.store, "--to", backup)
-        process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.DEVNULL)
+        words = ("store", "backup", "--store", broker.store, "--to", backup)
+        with (tmp_path / "killed.txt").open("a") as said:
+            process = await asyncio.to_thread(start_rmq, words, stdout=said, stderr=said)
         while len(list((backup / "commitlog").iterdir())) < known + files:
-            if process.returncode is not None:
+            if process.poll() is not None:
                 return 0
             await asyncio.sleep(0.001)
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-        return int(await process.wait() == -signal.SIGKILL)
+        process.kill()
+        return int(await asyncio.to_thread(process.wait, HANG_S) == -signal.SIGKILL)
 
     async def kill_under_load(broker: BrokerProcess) -> Journal:
         nonlocal kills
