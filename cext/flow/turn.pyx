@@ -109,9 +109,8 @@ cdef bytes step_name(TurnLoop t):
     return <bytes> t.steps[present].name if present >= 0 else b"poll"
 
 
-cdef int32_t sleep_limit(TurnLoop t) noexcept nogil:
-    """How long the poll may sleep: as long as every step allows."""
-    cdef int32_t limit = STOP_WAIT_MS if t.turn.stopping else NO_WAIT
+cdef int32_t sleep_limit(TurnLoop t, int32_t limit) noexcept nogil:
+    """How long the poll may sleep: as long as every step allows, and `limit` at most."""
     cdef int32_t i, wait
     for i in range(STEPS):
         if t.steps[i].next_wait != NULL:
@@ -123,9 +122,9 @@ cdef int32_t sleep_limit(TurnLoop t) noexcept nogil:
     return limit
 
 
-cdef void run_turn(TurnLoop t) noexcept nogil:
-    cdef int32_t limit = sleep_limit(t)
+cdef void turn(TurnLoop t, int32_t limit) noexcept nogil:
     cdef int32_t i
+    limit = sleep_limit(t, limit)
     t.present = POLL
     if log_sleeps(t.append):            # the last look
         limit = 0
@@ -138,6 +137,10 @@ cdef void run_turn(TurnLoop t) noexcept nogil:
         t.steps[i].run(t.steps[i].service)
 
 
+cdef void run_turn(TurnLoop t) noexcept nogil:
+    turn(t, NO_WAIT)
+
+
 cdef bint is_drained(TurnLoop t) noexcept nogil:
     cdef int32_t i
     for i in range(STEPS):
@@ -148,15 +151,19 @@ cdef bint is_drained(TurnLoop t) noexcept nogil:
 
 cdef void run_turns(TurnLoop t) noexcept nogil:
     cdef int64_t stop_at = 0
+    cdef int32_t limit = NO_WAIT
     t.turn.net.own(True)
     log_own(&t.append.log.link, True)
     while True:
-        run_turn(t)
+        turn(t, limit)
         if load_acquire_i32(&t.turn.stopping):
             if stop_at == 0:
                 stop_at = t.turn.now_ms + DRAIN_MS
                 t.turn.net.stop_accepting()
+                limit = 0               # what has come is taken; what may come is not waited for
             elif is_drained(t) or t.turn.now_ms > stop_at:
                 t.turn.net.own(False)
                 log_own(&t.append.log.link, False)
                 return
+            else:
+                limit = STOP_WAIT_MS
