@@ -83,11 +83,12 @@ async def first_of(futures: Collection[asyncio.Future[Any]], timeout_s: float = 
             return
 
 
-async def pass_seconds(core: Any, seconds: float) -> None:
+async def pass_seconds(core: Any, seconds: float, step_s: float = driven_clock.STEP_S) -> None:
     """Lets time pass in a test that drives the clock; the reactor has seen each step of it and done
-    what came due, so that what has not happened then does not happen."""
+    what came due, so that what has not happened then does not happen. Where nothing that is looked
+    for takes less than a second, longer steps are enough."""
     while seconds > 0:
-        step = min(seconds, driven_clock.STEP_S)
+        step = min(seconds, step_s)
         seconds -= step
         driven_clock.pass_some_time(step)
         turns = core.stats()["turns"]

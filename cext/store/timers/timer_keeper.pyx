@@ -23,7 +23,7 @@ from cext.base.atomics cimport (
     store_release_i64,
 )
 from cext.base.check cimport check
-from cext.base.clock cimport monotonic_us
+from cext.base.clock cimport monotonic_us, sleep_ms
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.state cimport state_move
 from cext.base.status cimport CORRUPT, IO_ERROR, NOT_FOUND, OK
@@ -531,7 +531,7 @@ cdef void run(TimerKeeper keeper) noexcept nogil:
             give_up(&keeper.state)
             return
         if wait_ms > 0:
-            event_wait(keeper.state.event, wait_ms)
+            event_wait(keeper.state.event, sleep_ms(wait_ms))
 
 
 # ------------------------------------------------------------------- the class

@@ -103,6 +103,14 @@ class Link:
         self.socket.close()
 
 
+def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
+    """Both ends of a connection, as brokers make them."""
+    ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    for each in ends:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return ends
+
+
 class Master(Shard):
     """A core, and an HA port: what connects there is its slave."""
 
@@ -128,8 +136,7 @@ class Master(Shard):
 
     def connection(self) -> socket.socket:
         """The other end of a slave's connection."""
-        ours = socket.create_connection(self.listener.getsockname())
-        accepted = self.listener.accept()[0]
+        ours, accepted = connected(self.listener)
         accepted.setblocking(False)
         self.core.adopt_slave(accepted.detach())
         return ours
@@ -171,8 +178,7 @@ class Slave(Shard):
 
     def follow_by_tls(self, master: Master, pair: Pair) -> int:
         """pair: what the master shows. The slave does not look at it."""
-        ours = socket.create_connection(master.listener.getsockname())
-        accepted = master.listener.accept()[0]
+        ours, accepted = connected(master.listener)
         for each in (ours, accepted):
             each.setblocking(False)
         shown = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
@@ -194,8 +200,8 @@ class Slave(Shard):
     def by_hand(self, whole: bool = False) -> Link:
         """The test is its master."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            ours = socket.create_connection(listener.getsockname())
-            self.adopt(listener.accept()[0], whole)
+            ours, theirs = connected(listener)
+            self.adopt(theirs, whole)
         return Link(ours)
 
     def failure(self) -> int:

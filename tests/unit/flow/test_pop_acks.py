@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient
-from support.driven_clock import DrivenClock
+from support.driven_clock import DrivenClock, pass_some_time
 from support.live_broker import live_broker, open_core, records, running, served
 from support.name_server import in_loop
 from support.popping import (
@@ -83,9 +83,11 @@ async def test_acks_of_one_check_point_that_come_together_are_one_record(tmp_pat
         assert len(ack_records(broker)) < 20  # 3 or 4, as long as the socket keeps them together
         assert acked(broker) == places(first[1:] + rest)
         assert broker.core.stats()["pop_acks"] == 39
+        pass_some_time(8)
         again = await pop_all(client, "g", "t", 1)
         assert numbers(again) == [int(first[0].body)]
-        assert await pop(client, "g", "t", pollTime=300) == []
+        await pass_seconds(broker.core, 0.3)
+        assert await pop(client, "g", "t") == []
 
 
 @in_loop
@@ -112,7 +114,7 @@ async def test_a_batch_acknowledges_what_a_filter_found_far_behind_its_check_poi
         reply = await client.call(BATCH_ACK, fastjson.dumps(body))
         assert reply.code == 0, reply.remark
         assert acked(broker) == [(0, 5000)]
-        await pass_seconds(broker.core, 12)
+        await pass_seconds(broker.core, 12, 1.0)
         assert broker.core.stats()["pop_revived"] == 0
         assert await pop(client, "g", "t", **wanted) == []
 
@@ -267,6 +269,7 @@ async def test_a_check_point_that_is_delivered_twice_is_one(tmp_path: Path) -> N
         await ack(client, "g", *some[:2])
         revive = point.properties["REAL_TOPIC"].encode(), int(point.properties["REAL_QID"])
         broker.core.append(*revive, point.body, point.properties_bytes, 0, 0, 1, bytes(8), 0, 0)
+        pass_some_time(58)
         (again,) = await pop_all(client, "g", "t", 1)
         assert again.body == some[2].body
         await ack(client, "g", again)
@@ -291,6 +294,7 @@ async def test_a_change_within_the_pops_millisecond_is_a_check_point_of_its_own(
         points = [fastjson.loads(record.body) for record in records(broker, TIMER)
                   if record.properties["TAGS"] == "ck"]  # fmt: skip
         assert [point["pt"] for point in points] == [first, *others], "as it was answered"
+        clock.advance(118)
         (again,) = await pop_all(client, "g", "t", 1)
         await ack(client, "g", again)
         await pass_seconds(broker.core, 3)
@@ -322,6 +326,7 @@ async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since
     settings, core = open_core(tmp_path)
     put_many_pairs(core, PAIRS_MAX)
     async with running(settings, core) as broker, BrokerClient(core.port) as client:
+        pass_some_time(58)
         await until(lambda: core.stats()["pop_revived"] == 1)
         assert [each.body for each in records(broker, RETRY)] == [b"0"]
         assert core.stats()["pop_unreadable"] == 0
@@ -346,6 +351,7 @@ async def test_a_pair_that_a_pop_made_stays_when_a_check_point_of_it_ends_among_
     put_pairs(core, b"t", [b"h"])
     assert core.stats()["pop_pairs"] == PAIRS_MAX
     async with running(settings, core) as broker, BrokerClient(core.port) as client:
+        pass_some_time(58)
         await until(lambda: core.stats()["pop_revived"] == 1)
         assert numbers(await pop(client, "h", "t")) == [1]
         assert [each.body for each in records(broker, RETRY)] == [b"0"]

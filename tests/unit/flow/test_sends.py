@@ -271,7 +271,7 @@ def leave_one_descriptor(taken: list[int]) -> None:
 
 
 def test_without_descriptors_sends_wait_for_a_file_and_the_log_is_not_poisoned(
-    tmp_path: Path,
+    clock: DrivenClock, tmp_path: Path
 ) -> None:
     """No directory could be opened to be synced: that used to count as a failed sync."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -288,7 +288,10 @@ def test_without_descriptors_sends_wait_for_a_file_and_the_log_is_not_poisoned(
             )
             while codes[-5:].count(0) or len(codes) < 40:
                 leave_one_descriptor(taken)  # the flusher gives one back with each full segment
-                codes.append(client.ask(large).code)
+                client.put(large)
+                while client.is_silent(0.1):  # a send that waits does so for a second
+                    clock.advance(0.5)
+                codes.append(client.reply().code)
                 assert len(codes) < 400
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -21,7 +21,15 @@ from support.shard import Client, bodies, pull, send
 from rmq.base import clock as base_clock
 from rmq.broker.core_seam import REQUEST
 from rmq.errors import StoreError
-from tests.unit.flow.test_ha_stream import HA, SEGMENT_BYTES, Link, Master, Slave, fill
+from tests.unit.flow.test_ha_stream import (
+    HA,
+    SEGMENT_BYTES,
+    Link,
+    Master,
+    Slave,
+    connected,
+    fill,
+)
 
 pytestmark = pytest.mark.still_clock
 
@@ -74,8 +82,7 @@ class Leader(Master):
         return self
 
     def joined(self, broker_id: int, offset: int = 0) -> SwitchLink:
-        ours = socket.create_connection(self.listener.getsockname())
-        accepted = self.listener.accept()[0]
+        ours, accepted = connected(self.listener)
         accepted.setblocking(False)
         self.core.adopt_slave(accepted.detach(), broker_id)
         link = SwitchLink(ours)
@@ -348,7 +355,9 @@ def test_an_ack_that_comes_after_the_lease_answers_nobody(
     assert client.reply().code == SERVICE_NOT_AVAILABLE
     leader.core.set_lease(NO_LEASE)
     client.put(send("t", b"b", 6))  # is taken again
-    leader.until(lambda stats: stats["messages_in"] == 2)
+    link.report(end + len(link.log(end, end + 1)))
+    assert client.reply().code == 0
+    assert leader.core.stats()["messages_in"] == 2
     link.close()
 
 
@@ -493,8 +502,7 @@ def test_two_controlled_cores_have_the_same_log(tmp_path: Path) -> None:
     with Leader(tmp_path / "leader") as leader, Switched(tmp_path / "slave") as slave:
         end = fill(leader, 5000)
         assert end > SEGMENT_BYTES
-        ours = socket.create_connection(leader.listener.getsockname())
-        accepted = leader.listener.accept()[0]
+        ours, accepted = connected(leader.listener)
         accepted.setblocking(False)
         leader.core.adopt_slave(accepted.detach(), 2)
         slave.adopt(ours)

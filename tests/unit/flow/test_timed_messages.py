@@ -95,6 +95,9 @@ async def test_each_property_says_when(tmp_path: Path) -> None:
         await client.send("t", b"past", i=at(before - 5))
         await client.send("t", b"none", i="TIMER_DELAY_SEC\x010\x02")
         assert len(entries(broker, TIMER)) == 3  # what is due already is stored where it belongs
+        driven_clock.pass_some_time(9)
+        await until(lambda: len(bodies(broker)) == 4)
+        driven_clock.pass_some_time(8)
         await until(lambda: len(bodies(broker)) == 6)
         waited = {each.body: each.store_timestamp_ms - before for each in records(broker, "t")}
         assert waited[b"past"] <= waited[b"none"]
@@ -187,6 +190,7 @@ async def test_recalled_messages_do_not_come(tmp_path: Path) -> None:
             reply = await client.call(370, topic="t", recallHandle=handle, producerGroup="P")
             assert reply.code == 0
             assert reply.fields["msgId"] == base64.urlsafe_b64decode(handle).split()[4].decode()
+        driven_clock.pass_some_time(18)
         await until(lambda: len(bodies(broker)) == 11)
         await pass_seconds(broker.core, 0.3)
         assert sorted(int(body) for body in bodies(broker)[1:]) == list(range(10, 20))
@@ -293,7 +297,7 @@ async def test_a_message_waits_as_long_as_its_topic_cannot_be_made(
         with monkeypatch.context() as patch:
             patch.setattr(broker.topics, "create", full_disk)
             broker.core.set_option("clock_skew_ms", HOUR_MS)
-            await pass_seconds(broker.core, 20)
+            await pass_seconds(broker.core, 20, 1.0)
         assert broker.core.stats()["timers_dropped"] == 0
         await until(lambda: records(broker, "u", 3))
 

@@ -64,10 +64,10 @@ async def delivered_and_cut(live: Path, cut: Path) -> bool:
         await until(lambda: runs(broker) == 1, still=True)
         durable = broker.core.stats()["log_durable"]
         while int(clock.wall() * 1000) < due_ms + 300:
-            await pass_seconds(broker.core, 1)
+            await pass_seconds(broker.core, 1, 1.0)
         await until(lambda: bodies(broker) == [b"make", b"timed"])
         for _ in range(20):  # the keeper looks each second, as time passes
-            await pass_seconds(broker.core, 0.5)
+            await pass_seconds(broker.core, 0.5, 0.5)
         kept = runs(broker)
         if broker.core.stats()["log_durable"] != durable:
             return False
@@ -117,7 +117,7 @@ async def passed_recall_is_sealed(directory: Path, others: int) -> bool:
         broker.core.sync_log()
         durable = broker.core.stats()["log_durable"]
         while int(clock.wall() * 1000) < due_ms + 3300:
-            await pass_seconds(broker.core, 1)
+            await pass_seconds(broker.core, 1, 1.0)
         assert bodies(broker) == [b"make", b"other"]
         assert broker.core.stats()["timers_recalled"] == 1
         soon_ms = int(clock.wall() + 2) * 1000
