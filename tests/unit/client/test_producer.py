@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from support.driven_clock import DrivenClock
+from support.driven_clock import DrivenClock, pass_some_time
 from support.reading import read_all
 from support.scripted_cluster import Cluster, refused, stored
 from support.topics import make_topic
@@ -53,7 +53,12 @@ def wait_for_greetings(cluster: Cluster, producer: Producer) -> None:
     """The first heartbeats, which follow the first look at the routes, have been answered."""
     producer.queues("t")
     greeted = producer.instance.heartbeats._greeted
-    wait_until(lambda: len(greeted) == len(cluster.brokers), still=True)
+
+    def all_greeted() -> bool:
+        pass_some_time(0.01)  # it greets as many ms after it has seen them
+        return len(greeted) == len(cluster.brokers)
+
+    wait_until(all_greeted, still=True)
 
 
 # ---------------------------------------------------------------- what is sent

@@ -15,8 +15,11 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 import pytest
 from support.consuming import create
@@ -56,19 +59,18 @@ with Producer(
 """
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_a_process_that_stood_still_loses_no_answer(
-    broker: RunningBroker, tmp_path: Path, together: bool
-) -> None:
+def environment() -> dict[str, str]:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def sender_stopped(broker: RunningBroker, script: Path, together: bool) -> dict[str, Any]:
+    """What it says in the end."""
     topic = f"stopped-{together}"
     create(broker.namesrv_addr, topic, 4)
-    script = tmp_path / "sender.py"
-    script.write_text(SENDER)
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
         [sys.executable, str(script), broker.namesrv_addr, topic, str(together)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
     ) as sender:  # fmt: skip
         assert sender.stdin is not None and sender.stdout is not None
         assert sender.stdout.readline() == "sending\n"
@@ -77,8 +79,8 @@ def test_a_process_that_stood_still_loses_no_answer(
         sender.send_signal(signal.SIGCONT)
         sender.stdin.write("enough\n")
         sender.stdin.flush()
-        found = json.loads(sender.stdout.readline())
-    assert found["ends"] == {"ok": found["sent"]}
+        found: dict[str, Any] = json.loads(sender.stdout.readline())
+    return found
 
 
 CALLER = """
@@ -93,8 +95,8 @@ print(reply.code, flush=True)
 """
 
 
-def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_path: Path) -> None:
-    """The engine meant to sleep until the request's end: that, too, is time it was not let run."""
+def caller_stopped() -> str:
+    """What it says of the answer that came when it had been stopped while its engine slept."""
     stopped: Queue[int] = Queue()
 
     def answers_after_a_stop(command: Command) -> list[Command]:
@@ -107,11 +109,38 @@ def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(tmp_pa
 
     with ScriptedBroker(answers_after_a_stop) as broker:
         command = [sys.executable, "-c", CALLER, broker.address.rpartition(":")[2]]
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+            command, stdout=subprocess.PIPE, text=True, env=environment()
         ) as caller:
             stopped.put(caller.pid)
             assert caller.stdout is not None
-            said = caller.stdout.read()
-    assert said == "0\n"
+            return caller.stdout.read()
+
+
+@dataclass
+class Stopped:
+    senders: dict[bool, dict[str, Any]]
+    caller: str
+
+
+@pytest.fixture(scope="module")
+def stopped(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+    """All of them, stopped at the same time: they do nothing meanwhile."""
+    script = tmp_path_factory.mktemp("stopped") / "sender.py"
+    script.write_text(SENDER)
+    with ThreadPoolExecutor(3) as threads:
+        senders = {each: threads.submit(sender_stopped, broker, script, each)
+                   for each in (True, False)}  # fmt: skip
+        caller = threads.submit(caller_stopped)
+        return Stopped({each: end.result() for each, end in senders.items()}, caller.result())
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_process_that_stood_still_loses_no_answer(stopped: Stopped, together: bool) -> None:
+    found = stopped.senders[together]
+    assert found["ends"] == {"ok": found["sent"]}
+
+
+def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(stopped: Stopped) -> None:
+    """The engine meant to sleep until the request's end: that, too, is time it was not let run."""
+    assert stopped.caller == "0\n"

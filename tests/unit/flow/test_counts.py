@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from support.broker_client import BrokerClient
+from support.driven_clock import DrivenClock
 from support.live_broker import served
 from support.name_server import in_loop
 from support.shard import HELD_MS, Shard, pull, send, send_batch
@@ -59,7 +60,7 @@ def test_what_a_group_was_given_counts_for_it_alone(shard: Shard) -> None:
     assert topic(shard, "t").messages_out == 12
 
 
-def test_counters_of_a_removed_group_do_not_come_back(shard: Shard) -> None:
+def test_counters_of_a_removed_group_do_not_come_back(clock: DrivenClock, shard: Shard) -> None:
     """A pull that waits keeps the address of its group's counters: they outlive the group."""
     client = shard.connect()
     client.put(pull("g", "t", 0, 1, hold_ms=HELD_MS))
@@ -122,7 +123,7 @@ def test_a_send_that_waits_for_the_disk_is_timed_until_its_answer(tmp_path: Path
 
 @in_loop
 async def test_delayed_and_timed_messages_count_where_they_wait_and_where_they_come(
-    tmp_path: Path,
+    clock: DrivenClock, tmp_path: Path
 ) -> None:
     async with served(tmp_path, messageDelayLevel="1s") as (broker, client):
         for properties in ("", "DELAY\x011\x02", "TIMER_DELAY_MS\x01300\x02"):

@@ -183,7 +183,7 @@ async def test_a_level_waits_as_long_as_a_topic_cannot_be_made(
         with monkeypatch.context() as patch:
             patch.setattr(broker.topics, "create", full_disk)
             broker.core.set_delay_levels([100], broker.core.delay_offsets(1)[0])
-            await pass_seconds(broker.core, 20)
+            await pass_seconds(broker.core, 20, 1.0)
         assert broker.core.stats()["delayed_dropped"] == 0
         await until(lambda: records(broker, "t", 3))
 

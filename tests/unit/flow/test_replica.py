@@ -7,7 +7,6 @@ followers' protocol is not there yet: the test carries the bytes.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,11 @@ from support.popping import pop
 from support.shard import EVENT, HELD_MS, MIB, Shard, bodies, pull, send
 from support.waiting import until
 
+from rmq.base import clock
 from rmq.errors import StoreCorruptError, StoreError
 from rmq.format.remoting import Command
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 SEGMENT_BYTES = 16 << 20
@@ -39,7 +41,7 @@ async def work(broker: Any, client: Any) -> None:
         assert (await client.send("t", b"delayed", 0, i=f"DELAY\x01{level}\x02")).code == 0
     for wait_ms in (300, WAITS_MS):
         assert (await client.send("t", b"timed", 1, i=f"TIMER_DELAY_MS\x01{wait_ms}\x02")).code == 0
-    due_ms = time.time_ns() // 1_000_000 + WAITS_MS
+    due_ms = clock.now_ms() + WAITS_MS
     reply = await client.send("t", b"at", 1, i=f"TIMER_DELIVER_MS\x01{due_ms}\x02TAGS\x01x\x02")
     assert reply.code == 0
     halves = [await client.send("t", b"half", 1, i=MARKS) for _ in range(3)]

@@ -17,6 +17,8 @@ from support.waiting import until
 
 from rmq.format.remoting import JSON, ROCKETMQ
 
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+
 LIE = "POP_CK\x011 2 3 4 0 other 0 9\x02"
 WAYS = {
     "first": f"{LIE}KEYS\x01k\x02TAGS\x01a\x02",

@@ -211,6 +211,7 @@ async def test_a_follower_does_nothing_by_itself_until_it_leads(
 
             assert core.promote()
             await until(lambda: {m.body for m in records(broker, "t", 1)} == {b"delayed", b"timed"})
+            clock.advance(58)
             again = await pop_all(client, "g", "t", 4)
             assert {one.body for one in again} == {
                 b"popped 1", b"popped 3", b"delayed", b"timed",

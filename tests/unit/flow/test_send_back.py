@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import entries, records, served
 from support.name_server import in_loop
@@ -15,6 +16,8 @@ from rmq.broker.tables.groups import GroupConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import StoredMessage, tags_code
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LEVELS = "1s 1s 5s 1h"

@@ -8,7 +8,6 @@ behind its greeting. Not shown here: greetings and elections (tests/unit/broker)
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path

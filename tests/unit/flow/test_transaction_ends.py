@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.page_cache import drop_page_cache
 from support.shard import MIB, REQUEST, Shard, bodies, pull, request, send
 
@@ -203,7 +204,7 @@ def test_ends_that_come_before_the_transactions_are_loaded_wait(make: Make) -> N
 
 
 def test_an_end_that_is_not_done_in_time_is_dropped_and_so_are_the_next_at_once(
-    make: Make,
+    clock: DrivenClock, make: Make
 ) -> None:
     first = make()
     half = send_half(first)
@@ -212,7 +213,12 @@ def test_an_end_that_is_not_done_in_time_is_dropped_and_so_are_the_next_at_once(
     client = shard.connect()
     client.put(end(half))
     shard.until(lambda counters: counters["unread_postponed"] == 1)
-    assert client.ask(pull("g", "t", opaque=3)).opaque == 3  # when the 3 s are over
+    client.put(pull("g", "t", opaque=3))
+    clock.advance(2.9)
+    shard.look_at_clock()
+    assert client.is_silent()
+    clock.advance(0.2)
+    assert client.reply().opaque == 3  # when the 3 s are over
     assert shard.core.stats()["postponed_dropped"] == 1
     client.put(end(half))
     assert client.ask(pull("g", "t", opaque=4)).opaque == 4
