@@ -20,6 +20,9 @@ from cext.wire.header cimport Header, parse_header
 
 from rmq.errors import not_copied
 
+cdef enum:
+    UNSENT_MS = 200             # at a stop: who takes nothing for so long waits no longer
+
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class ConnectionEvents:
@@ -128,7 +131,10 @@ cdef int32_t flush_wait(ConnectionEvents s) noexcept nogil:
 
 
 cdef bint is_flushed(ConnectionEvents s) noexcept nogil:
-    return s.turn.net.dirty_first == NULL
+    """What a socket had no room for is waited for as long as its client goes on to take of it."""
+    cdef const Connection* last = s.turn.net.stalled.last
+    return s.turn.net.dirty_first == NULL and (
+        last == NULL or s.turn.now_ms - last.active_ms >= UNSENT_MS)
 
 
 cdef Step receive_step(ConnectionEvents s) noexcept:

@@ -46,7 +46,7 @@ def role_text(sample: Sample) -> str:
 
 async def _role(address: str) -> str:
     until = clock.monotonic() + ROLE_S
-    problem = "it does not say"
+    problem, said = "it does not say", ""
     while clock.monotonic() < until:
         try:
             sample = await _sample(address)
@@ -55,9 +55,9 @@ async def _role(address: str) -> str:
         else:
             if text := role_text(sample):
                 return text
-            problem = sample.replication_problem or problem
+            said = sample.replication_problem or said  # more than that it was busy later
         await asyncio.sleep(LOOK_S)
-    return f"no role yet: {problem}"
+    return f"no role yet: {said or problem}"
 
 
 async def _sample(address: str) -> Sample:

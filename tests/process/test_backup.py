@@ -304,6 +304,7 @@ def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_pat
             delays = broker.store / "config" / "delayOffset.json"
             while not delays.exists():  # what it tells of is synced before
                 clock.advance(SAVED_S)
+                await end_of(client, "levels")  # one that is silent for two minutes is closed
                 await asyncio.sleep(0.2)
             await back_up(broker, backup)
             assert [await end_of(client, topic) for topic in ("levels", "timed")] == [1, 1]

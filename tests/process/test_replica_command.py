@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from support.broker_process import broker_process
 from support.command_line import rmq
-from support.driven_clock import STEP_S, process_clock
+from support.driven_clock import process_clock
 from support.forked_commands import forked_children
 from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
@@ -172,7 +172,8 @@ def test_a_controller_that_is_away_is_said_wherever_it_matters(
             for key in ("RMQ_TEST_CLOCK", "RMQ_TESTING"):
                 monkeypatch.setenv(key, clock.environment[key])
             two.start()  # and it waits for a role for a while
-            wait_until(lambda: clock.advance(STEP_S) or two.says_ready())
+            with clock.passing():
+                wait_until(two.says_ready)
         line = two.log_path.read_text().rpartition(" is ready ")[2]
         assert "no role yet: no controller leads: " in line
     finally:

@@ -185,7 +185,7 @@ def test_a_worker_that_is_lost_fails_one_test_and_the_run_goes_on(way: str, tmp_
         [
             *[sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n2"],
             *["-p", "no:cacheprovider"],
-            *["-o", "faulthandler_timeout=5", "-o", "faulthandler_exit_on_timeout=true", "."],
+            *["-o", "faulthandler_timeout=15", "-o", "faulthandler_exit_on_timeout=true", "."],
         ],
         cwd=tmp_path,
         env=bare_pytest(),

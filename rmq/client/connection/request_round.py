@@ -20,7 +20,7 @@ from rmq.client.connection.caller import Caller, Done, Fields
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
-from rmq.errors import UnreachableError
+from rmq.errors import RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 
 log = logging.getLogger("rmq.client")
@@ -63,7 +63,11 @@ class RequestRounds:
         """Calls `send`, which asks the queue's broker (as on the wire): here where nothing is to
         be waited for before, else in a chore."""
         broker = queue.broker_name
-        if self._routes.is_at_hand(broker, purpose, queue):
+        try:
+            at_hand = self._routes.is_at_hand(broker, purpose, queue)
+        except RmqError:  # of an address that is none; `send` meets it, too
+            at_hand = False
+        if at_hand:
             send(self._caller.submit)
             return
         with self._lock:

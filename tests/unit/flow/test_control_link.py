@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.shard import (
     OPENED,
     REQUEST,
     Shard,
+    bodies,
     pull,
     request,
     send,
@@ -210,6 +212,21 @@ def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: 
     with Shard(tmp_path) as shard:
         shard.topic("t")
         assert shard.core.queue_range(b"t", 0) == (0, 500)
+
+
+def test_a_stop_waits_for_a_client_that_is_taking_its_answer(tmp_path: Path) -> None:
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        body = bytes(4 * MIB - 100_000)
+        assert shard.connect().ask(send("t", body)).code == 0
+        slow = shard.connect(receive_buffer=4096)
+        slow.put(pull("g", "t", 0, 7))
+        shard.until(lambda counters: counters["pulls_found"] == 1)
+        with ThreadPoolExecutor(1) as threads:
+            ended = threads.submit(shard.stop)
+            assert bodies(slow.reply()) == [body]
+            ended.result(HANG_S)
 
 
 def test_a_client_is_read_again_when_no_reason_against_it_is_left(shard: Shard) -> None:
