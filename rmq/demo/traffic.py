@@ -38,9 +38,9 @@ class Traffic:
         persist_ms: int = PERSIST_MS,
     ) -> None:  # fmt: skip
         """authority: servers speak TLS, and show what it has signed."""
-        self._persist_ms = persist_ms
         self._where: ClientKeywords = {
             "namesrv_addr": namesrv, "poll_name_server_interval": routes_ms,
+            "persist_consumer_offset_interval": persist_ms,
         }  # fmt: skip
         if authority is not None:
             self._where |= {"use_tls": True, "tls_ca_file": str(authority)}
@@ -66,8 +66,7 @@ class Traffic:
         self.began_s = time.monotonic()
         self._consumer = PushConsumer(
             "demo-consumer", self._take, consume_message_batch_max_size=32,
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-            persist_consumer_offset_interval=self._persist_ms, **self._where,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET", **self._where,
         )  # fmt: skip
         self._consumer.subscribe(TOPIC, "*")
         self._consumer.start()
