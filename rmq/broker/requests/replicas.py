@@ -76,7 +76,7 @@ def get_timer_metrics(context: Context, request: Request) -> Reply:
 
 def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     if context.replication.is_slave:  # RocketMQ's masters tell their address, which we look for
-        return request.command.reply()
+        return request.command.reply(fields={"rmqTimers": _timers(context)})
     if request.command.text_field("rmqAccounts"):
         return _accounts(context, request)
     if request.command.text_field("rmqSlave"):
@@ -118,8 +118,13 @@ def _accounts(context: Context, request: Request) -> Reply:
     return request.command.reply(body=msgspec.json.encode(context.guard.store.content()))
 
 
-def _where(context: Context) -> dict[str, object]:
+def _timers(context: Context) -> str | None:
+    """To the millisecond: 60 has whole seconds. A slave's tell a takeover how far it follows."""
     timers = context.core.timers_delivered()
+    return " ".join(map(str, timers)) if timers is not None else None
+
+
+def _where(context: Context) -> dict[str, object]:
     # Offsets speak of all that was appended, also of what could not be written.
     appended = context.core.delay_offsets()[1]
     begin, end, durable = context.core.log_range()
@@ -131,7 +136,7 @@ def _where(context: Context) -> dict[str, object]:
         # What is in a store pool gets there by itself; after a failed write it never does.
         "rmqLogWritten": end if context.core.stats().get("poisoned") else max(end, appended),
         "rmqLogStart": begin,
-        "rmqTimers": " ".join(map(str, timers)) if timers is not None else None,
+        "rmqTimers": _timers(context),
     }
 
 
