@@ -35,8 +35,8 @@ from rmq.format import fastjson
 from shards.messages import ShardStatus
 
 NAME = "broker-a-1"  # of shard 1
-SILENT_S, STUCK_S = 5, 7
-ENOUGH_S = 15
+SILENT_S, STUCK_S = 5, 6  # one second more than SLOW_S
+ENOUGH_S = 8
 AGE = re.compile(r"its log is opened anew for (\d+) s")
 
 
@@ -170,14 +170,15 @@ def test_shard_whose_log_is_cut_for_long_is_neither_killed_nor_silent(
                 assert code == 503 and told is not None and int(told[1]) >= ENOUGH_S, text
                 assert "rmq_reactor_standing_seconds" in world.asked("/metrics/own")[1]
                 asyncio.run(sent(broker.ports[0], 1))
+                for seconds in (SLOW_S, STUCK_S):  # who looks is late on a busy machine
+                    words = f"and step cutting has taken {seconds} s: its thread "
+                    wait_until(lambda words=words: words in broker.log())
             finally:
                 faults.clear()
         served = broker.until_serving(1)
         assert (served.pid, served.restarts, served.reason) == (shard.pid, 0, "")
         wait_until(lambda: re.search(r"the log is cut at \d+: it goes on, after", broker.log()))
         log = broker.log()
-        for seconds in (SLOW_S, STUCK_S):
-            assert f"and step cutting has taken {seconds} s: its thread " in log
         assert "is killed" not in log and "says nothing on the bus" not in log
         wait_until(lambda: world.set_of(NAME) == (2, [1, 2]))
         replica.kill()
