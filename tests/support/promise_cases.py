@@ -148,9 +148,9 @@ async def world(port: int) -> AsyncIterator[World]:
 
 
 async def _answer(w: World) -> None:
-    """The two clients answer what the broker asks them."""
+    """The clients answer what the broker asks them; the tool, once it has sent a heartbeat."""
     while True:
-        for client in (w.consumer, w.producer):
+        for client in (w.consumer, w.producer, w.tool):
             requests, client.requests = client.requests, []
             for request in requests:
                 if not request.is_oneway:
