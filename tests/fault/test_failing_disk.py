@@ -17,6 +17,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
+from support.driven_clock import process_clock
 from support.faults import Faults
 from support.journal import Journal, Load, Place
 from support.waiting import until
@@ -163,17 +164,14 @@ def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_writte
     tmp_path: Path, faults: Faults
 ) -> None:
     """The levels go on where the log does, also when the broker is stopped in good order."""
-    options = [*SMALL_FILES, "--flush", "sync", "--set", "messageDelayLevel=5s"]
+    options = [*SMALL_FILES, "--flush", "sync", "--set", "messageDelayLevel=60s"]
 
     async def delay(client: BrokerClient) -> None:
         assert (await client.send("t", b"now")).code == 0
         assert (await client.send("t", b"later", i="DELAY\x011\x02")).code == 0
         faults.fail("pwrite", errno.EIO, path="commitlog/")
+        clock.advance(60)
         await wait_in_log(broker, "poisoned: pwrite")
-
-    with broker_process(tmp_path, options, faults.environment()) as broker:
-        with_client(broker, delay)
-        assert broker.stop() == 0
 
     async def comes(client: BrokerClient) -> None:
         await client.heartbeat("g", "t")
@@ -181,8 +179,13 @@ def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_writte
             await asyncio.sleep(0.05)
         assert [message.body for message in found] == [b"now", b"later"]
 
-    with broker_process(tmp_path, options) as broker:
-        with_client(broker, comes)
+    with process_clock(tmp_path) as clock:
+        environment = {**clock.environment, **faults.environment()}
+        with broker_process(tmp_path, options, environment) as broker:
+            with_client(broker, delay)
+            assert broker.stop() == 0
+        with broker_process(tmp_path, options, clock.environment) as broker:
+            with_client(broker, comes)
 
 
 def test_a_start_asks_the_disk_whether_it_has_what_a_killed_process_has_written(
