@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import html
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ uvicorn = pytest.importorskip("uvicorn", reason="rmq[console] is not installed")
 pytest.importorskip("starlette", reason="rmq[console] is not installed")
 pytest.importorskip("jinja2", reason="rmq[console] is not installed")
 
-from rmq.console.server import server_config  # noqa: E402
+from rmq.console.server import listen, server_config  # noqa: E402
 from rmq.console.settings import ConsoleSettings  # noqa: E402
 
 TOKEN = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
@@ -93,7 +92,7 @@ class Browser:
 @contextmanager
 def served_console(settings: ConsoleSettings) -> Iterator[Browser]:
     """A browser at a console of these settings, which listens on a free port."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen(settings)
     server = uvicorn.Server(server_config(settings))
     thread = threading.Thread(target=server.run, args=([listening],), name="console")
     thread.start()

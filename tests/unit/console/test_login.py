@@ -11,13 +11,24 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from support.console import served_console
+from support.console import NOBODY, served_console
 from support.waiting import wait_until
 
 from rmq.console.login import FAILURES_MAX
+from rmq.console.server import listen
 from rmq.console.settings import ConsoleSettings
 
 TRIES = 20
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    """Of each two writes the second one would, for 40 ms."""
+    with (
+        listen(ConsoleSettings(NOBODY)) as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_tries_that_wait_for_a_broker_count_as_failed() -> None:
