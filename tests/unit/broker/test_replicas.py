@@ -206,11 +206,12 @@ async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
 async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Path) -> None:
     """A half message that an operator has checked again (323), as any message."""
     async with (
-        live_broker(tmp_path / "m", **SYNC, slaveTimeout=50) as master,
+        live_broker(tmp_path / "m", **SYNC, slaveTimeout=60_000) as master,
         BrokerClient(master.core.port) as client,
     ):
         half = {"i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02", "f": 4}
         async with slave_of(master, tmp_path / "s") as slave:
+            await until(lambda: len(master.core.ha_slaves()) == 1)
             await client.call(17, topic="t", **TOPIC)
             sent = await client.send("t", b"half", **half)
             assert sent.code == SUCCESS
