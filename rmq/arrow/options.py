@@ -148,7 +148,7 @@ TABLE = [
     Option("maxPartitions", number(1, 1 << 20), None, READS, "at most so many tasks"),
     Option("maxRecordsPerPartition", number(1), None, READS, "messages of one task at most"),
     Option("maxBytesPerPartition", size(1 << 10, 1 << 50), None, READS, "estimated, of one task"),
-    Option("maxOffsetsPerTrigger", number(1), None, (STREAM,), "messages of one batch at most"),
+    Option("maxOffsetsPerTrigger", number(1), None, (STREAM,), "of a batch; each queue rounds up"),
     Option("minOffsetsPerTrigger", number(1), None, (STREAM,), "wait until so many are there"),
     Option("maxTriggerDelay", duration(0), 15 * 60_000, (STREAM,), "but no longer than this"),
     Option("maxBytesPerTrigger", size(1 << 10, 1 << 50), None, (STREAM,), "estimated, of a batch"),

@@ -125,7 +125,9 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
         1, "messages of one call of the listener, at most; they come from one pull"
     )
     consume_timeout: int = parameter(
-        15, "minutes after which a message whose listener has not returned is sent back"
+        15,
+        "minutes, and at most twice as many, after which a message whose listener has not "
+        "returned is sent back",
     )
     consume_concurrently_max_span: int = parameter(
         2_000, "distance of the offsets of the first message not dealt with and the last pulled "
