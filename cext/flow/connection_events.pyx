@@ -69,13 +69,15 @@ cdef int refuse_frame(ConnectionEvents s, Connection* c, const uint8_t* bytes, u
     """No buffer for a large frame: answer SYSTEM_BUSY from its header, drop its bytes."""
     cdef Header header
     cdef uint32_t header_bytes = 0
+    cdef int status
     if available >= 8:
         header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
     if available < 8 + <uint64_t> header_bytes:
         s.turn.counters.busy_replies += 1
         log_event(s.turn, c, b"closed: no buffer for a large request whose header has not come yet")
         return -1
-    if parse_header(bytes + 8, header_bytes, bytes[4], &header) != OK:
+    status = parse_header(bytes + 8, header_bytes, bytes[4], &header)
+    if status != OK and status != TOO_LARGE:    # one with more fields than fit is good otherwise
         s.turn.counters.malformed_frames += 1
         log_event(s.turn, c, b"closed: malformed command header")
         return -1

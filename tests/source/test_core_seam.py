@@ -19,6 +19,7 @@ from rmq.broker import core_seam
 from rmq.broker.replication import log_stream
 
 Signatures = dict[str, str]
+ENUM = re.compile(r"^    (\w+) = (\d+)", re.MULTILINE)
 HA_FAILURE = re.compile(r"^    (HA_\w+) = (\d+)", re.MULTILINE)
 
 STUBS = ("cext/flow/shard_calls.pyi", "cext/flow/shard_core.pyi")
@@ -145,6 +146,22 @@ def test_why_a_stream_ended_has_the_numbers_of_the_core_and_words_for_people() -
     assert seam == compiled
     passing = {core_seam.HA_NO_FAILURE, core_seam.HA_NEW_EPOCH}
     assert set(log_stream.FAILURES) == set(compiled.values()) - passing
+
+
+def test_what_poll_brings_has_the_numbers_of_the_core() -> None:
+    page = (ROOT / "cext/flow/context/control_link.pxd").read_text()
+    kinds = page.partition("cdef enum ToControl:\n")[2].partition("\n\n")[0]
+    compiled = {name.removesuffix("_CONNECTION"): int(value) for name, value in ENUM.findall(kinds)}
+    assert sorted(compiled.values()) == list(range(8))
+    assert {name: getattr(core_seam, name) for name in compiled} == compiled
+
+
+def test_states_of_half_messages_have_the_numbers_of_the_core() -> None:
+    page = (ROOT / "cext/flow/control/transaction_calls.pyx").read_text()
+    states = page.partition("cdef enum HalfState:")[2].partition("\n\n")[0]
+    compiled = {name: int(value) for name, value in ENUM.findall(states)}
+    assert len(compiled) == 3
+    assert {name: getattr(core_seam, name) for name in compiled} == compiled
 
 
 def signature_of(name: str) -> inspect.Signature:

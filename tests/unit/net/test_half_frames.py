@@ -114,12 +114,14 @@ def test_many_clients_of_one_host_send_large_messages_at_once(
         assert counts["busy_replies"] == counts["connections_closed_slow"] == 0
 
 
-def test_a_large_frame_beyond_the_bytes_is_refused_as_a_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fields", [0, 70], ids=["few fields", "too many"])
+def test_a_large_frame_beyond_the_bytes_is_refused_as_a_whole(tmp_path: Path, fields: int) -> None:
     """Its rest is thrown away, and what comes behind it is served."""
     limits = {"half_frame_bytes": 8 * MIB, "half_frame_bytes_of_address": 1 * MIB}
     with serving(tmp_path, jumbo_buffers=8, **limits) as shard:
         client = shard.connect()
-        client.put(send("t", bytes(3 * MIB), 5), send("t", b"small", 6))
+        more = {f"field{number}": number for number in range(fields)}
+        client.put(send("t", bytes(3 * MIB), 5, **more), send("t", b"small", 6))
         refused, stored_one = client.reply(), client.reply()
         assert (refused.opaque, refused.code) == (5, 2)
         assert (stored_one.opaque, stored_one.code) == (6, 0)
