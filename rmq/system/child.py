@@ -91,9 +91,10 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """As kill -9 does."""
+        """As kill -9 does. It has ended when this returns: died() knows of it."""
         if self.pid is not None and self._process is not None:
             self._process.kill()
+            self._process.wait()
 
     def stop(self, timeout_s: float = STOP_S) -> None:
         """Asks it to end; kills it when it has not by then."""

@@ -57,7 +57,7 @@ def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
     last = LAST.search(said)
     assert last is not None, said
     failovers, sent, received = map(int, last.groups())
-    assert failovers >= 1 and sent == received > 20
+    assert failovers >= 1 and sent == received > 20, said
     assert "(master of epoch 1) died; " in said and "is back, and in sync" in said
     assert ("not fault-tolerant" in said) is not ("controller-2 runs" in said)
     assert all(is_gone(int(pid)) for pid in PID.findall(said))
