@@ -166,7 +166,7 @@ def end(
     members = result_members(settings, plan.driver, measured.periods, measured.whole)
     chosen = out or place(workload, plan.driver)
     try:
-        keep(json.dumps(members, indent=2), chosen, measured)
+        keep(json.dumps(members, indent=2), chosen)
     finally:
         for line in (whole_row(measured), *remarks(measured, plan)):
             echo(line)
@@ -174,13 +174,13 @@ def end(
         echo(f"result in {chosen}")
 
 
-def keep(text: str, out: Path, measured: Measured) -> None:
+def keep(text: str, out: Path) -> None:
     """ConfigError: it cannot be written there, and has been printed."""
     if out == STANDARD_OUTPUT:
         click.echo(text)
         return
     try:
-        measured.despite(lambda: out.write_text(f"{text}\n"))
+        out.write_text(f"{text}\n")
     except OSError as error:
         click.echo(text)
         reason = f"{out} cannot be written ({error.strerror}): the result is above"

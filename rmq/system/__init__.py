@@ -8,6 +8,7 @@
     descriptors         how many files and clients it may have
     checks              what `rmq check` compares
     child               a process that ends with this one
+    held_signals        Ctrl-C, behind a block instead of in it
 
 Read from /proc and /sys; set by system calls, of this process alone.
 """

@@ -2,19 +2,15 @@
 
 measured = Measured(rig.figures())
 measured.periods.append(period)
-measured.at_end = measured.despite(rig.figures)     interrupts are noted, and it is done anyway
+measured.at_end = rig.figures()
 measured.whole.sent
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from rmq.load.workload.figures import Figures, Period
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -40,11 +36,3 @@ class Measured:
     @property
     def whole(self) -> Figures:
         return (self.at_end - self.first).settled(self.settled - self.first)
-
-    def despite(self, step: Callable[[], T]) -> T:
-        """What the step returns; from its start again whenever it is interrupted."""
-        while True:
-            try:
-                return step()
-            except KeyboardInterrupt:
-                self.is_interrupted = True

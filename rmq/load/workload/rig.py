@@ -13,7 +13,9 @@ counted from end to end.
         rig.start()
         rig.pace(60_000.0); rig.pause(); rig.resume()
         before = rig.figures(); ...; rig.figures() - before
-        rig.stop()
+        rig.stop(lambda: False)
+
+All but start() and end() is for where no signal raises (rmq/system/held_signals.py).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from rmq.load.workload.publisher import Publisher
 from rmq.load.workload.settings import Settings
 from rmq.load.workload.sizes import Sizes
 from rmq.load.workload.subscription import Subscription
+from rmq.system.held_signals import held_signals
 
 PULL_MESSAGES = 32
 DRAIN_S = 5.0  # at the end, consumers get what was published so long
@@ -95,21 +98,23 @@ class Rig:
         if self._errors:
             raise self._errors[0]
 
-    def stop(self) -> None:
+    def stop(self, hurry: Callable[[], bool]) -> None:
         """Nothing new is sent; what is open, and what consumers have not got yet, is waited for,
-        some seconds each, or until that is interrupted."""
+        some seconds each, or until `hurry` says true."""
         self._sent_all.set()
-        _join(self._sending)
+        while any(each.is_alive() for each in self._sending) and not hurry():
+            time.sleep(LOOK_S)
         self.resume()
         until = time.monotonic() + DRAIN_S
-        while self.behind() and not self._errors and time.monotonic() < until:
+        while self.behind() and not self._errors and time.monotonic() < until and not hurry():
             time.sleep(LOOK_S)
 
     def end(self) -> None:
-        """Threads end and connections close, without more waiting. What interrupts it may do it
-        again."""
-        for event in (self._sent_all, self._ended, self._going):
-            event.set()
+        """Threads end and connections close, without more waiting. What was interrupted before it
+        may do it again."""
+        with held_signals():
+            for event in (self._sent_all, self._ended, self._going):
+                event.set()
         _join(self._sending)
         _join(self._pulling)
         for publisher in self.publishers:

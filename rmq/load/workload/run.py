@@ -28,6 +28,7 @@ from rmq.load.workload.sizes import Sizes
 from rmq.load.workload.sustainable_rate import SustainableRate
 from rmq.load.workload.topics import Topics
 from rmq.progress import Progress
+from rmq.system.held_signals import Noted, noted_signals
 
 TICK_S = 0.1
 PACE_S = 3.0  # a pace that is looked for is tried so long
@@ -84,8 +85,9 @@ class WorkloadRun:
                 targets = topics.create(progress)
             with Rig(self.settings, targets, topics.group, sizes, self.first_rate) as rig:
                 self._warm_up(rig, tell)
-                measured = self._measured(rig, show, tell)
-            keep(measured)
+                with noted_signals() as noted:  # none takes away what was measured
+                    measured = self._measured(rig, show, tell, noted)
+                    keep(measured)
         finally:
             if topics.are_made:
                 self._delete(topics, tell, steps)
@@ -127,36 +129,38 @@ class WorkloadRun:
 
     # ---- the measured time
 
-    def _measured(self, rig: Rig, show: Show, tell: Tell) -> Measured:
+    def _measured(self, rig: Rig, show: Show, tell: Tell, noted: Noted) -> Measured:
+        """A signal that is noted ends the rows, or the wait at the end."""
         measured = Measured(rig.figures())
         self._meter.start()
         try:
-            self._measure_rows(rig, measured, show, tell)
-        except KeyboardInterrupt:
-            measured.is_interrupted = True
+            self._measure_rows(rig, measured, show, tell, noted)
         except Exception as error:
             measured.error = error
-        measured.at_end = measured.despite(rig.figures)
-        measured.cpu_seconds = measured.despite(self._meter.known_seconds)
-        measured.despite(lambda: self._row(measured, show, measured.at_end))
-        try:
+        measured.at_end = rig.figures()
+        measured.cpu_seconds = self._meter.known_seconds()
+        self._row(measured, show, measured.at_end)
+        with noted_signals() as hurried:
             tell("the end: what is open is waited for")
-            rig.stop()
-        except KeyboardInterrupt:
-            measured.is_interrupted = True
-        measured.despite(rig.end)
-        measured.settled = measured.despite(rig.figures)
+            rig.stop(lambda: hurried.came)
+        rig.end()
+        measured.settled = rig.figures()
         measured.unanswered, measured.overdue = rig.unanswered, rig.overdue
         measured.behind = self._behind(measured.settled)
+        measured.is_interrupted = noted.came or hurried.came
         return measured
 
-    def _measure_rows(self, rig: Rig, measured: Measured, show: Show, tell: Tell) -> None:
+    def _measure_rows(
+        self, rig: Rig, measured: Measured, show: Show, tell: Tell, noted: Noted
+    ) -> None:
         """A row each period; the last one, which may be shorter, is not among them."""
         backlog = self._backlog(rig, tell)
         is_draining = next(backlog)
         began_s = measured.first.seconds
         end_s = began_s + (self.duration_s or float("inf"))
         for now in self._ticks(rig, float("inf")):
+            if noted.came:
+                return
             was_draining, is_draining = is_draining, next(backlog)
             if was_draining and not is_draining:
                 end_s = now + (self.duration_s or float("inf"))
@@ -172,7 +176,7 @@ class WorkloadRun:
             return
         elapsed_s = end.seconds - measured.first.seconds
         period = Period(elapsed_s, part, self._behind(end), end)
-        measured.periods.append(period)  # before it is shown, which may be interrupted
+        measured.periods.append(period)  # before it is shown, which may fail
         show(period)
 
     def _behind(self, figures: Figures) -> int:

@@ -1,0 +1,112 @@
+"""Goal: no signal raises within a block that holds it, wherever it comes, and none is lost.
+
+Method: real signals to this process, also before each line that Event.set has in Python. Not shown
+here: a whole command (tests/process/test_omb_workloads.py).
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from rmq.system.held_signals import NUMBERS, held_signals, noted_signals
+
+LINES_MAX = 100
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture(params=NUMBERS)
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """Its handler raises, as that of Ctrl-C does."""
+    before = signal.signal(request.param, interrupt)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+@contextmanager
+def at_line_of_threading(wanted: int) -> Iterator[None]:
+    """Ctrl-C comes before this line of those that threading.py runs in the block."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != threading.__file__:
+            return None
+        if event == "line":
+            count += 1
+            if count == wanted:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+def left_locked(is_held: bool) -> list[int]:
+    """The lines before which a Ctrl-C leaves an Event's lock taken."""
+    found = []
+    for wanted in range(1, LINES_MAX):
+        event = threading.Event()
+        held = held_signals() if is_held else nullcontext()
+        with suppress(KeyboardInterrupt), held, at_line_of_threading(wanted):
+            event.set()
+        lock = event._cond._lock  # type: ignore[attr-defined]
+        if lock.acquire(blocking=False):
+            lock.release()
+        else:
+            found.append(wanted)
+    return found
+
+
+def test_an_event_stays_whole_wherever_ctrl_c_comes() -> None:
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        assert left_locked(is_held=True) == []
+        assert left_locked(is_held=False) != []  # what it is for
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_it_is_raised_behind_the_block(number: signal.Signals) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), held_signals():
+        signal.raise_signal(number)
+        done.append(1)
+    assert done and signal.getsignal(number) is interrupt
+
+
+def test_what_is_noted_is_not_raised_and_an_inner_block_has_its_own(
+    number: signal.Signals,
+) -> None:
+    with noted_signals() as outer:
+        with noted_signals() as inner:
+            signal.raise_signal(number)
+        assert inner.came and not outer.came
+        signal.raise_signal(number)
+        assert outer.came
+    assert signal.getsignal(number) is interrupt
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_is_ignored_or_ends_the_process_stays_so(number: signal.Signals) -> None:
+    for handler in (signal.SIG_IGN, signal.SIG_DFL):
+        before = signal.signal(number, handler)
+        try:
+            with noted_signals():
+                assert signal.getsignal(number) is handler
+        finally:
+            signal.signal(number, before)
