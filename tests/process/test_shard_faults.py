@@ -511,21 +511,20 @@ def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(two: Machine)
     own = set(before.cores)
     assert own < everywhere
     looks: list[set[tuple[frozenset[int], int]]] = []
-    for _ in range(3):  # a start may be over before it is looked at
+    for _ in range(10):  # a start may be over before it is looked at
         os.kill(before.pid, signal.SIGKILL)
         end = time.monotonic() + HANG_S
         while (shard := broker.shards()[1]).state != "serving" or shard.pid == before.pid:
             if shard.state == "starting" and shard.pid not in (0, before.pid):
                 found = places(shard.pid).values()
-                looks.append({(frozenset(cpus), policy) for cpus, policy in found})
+                # It spreads after its reactor runs, and before the supervisor hears that it serves.
+                if "rmq-reactor" not in places(shard.pid):
+                    looks.append({(frozenset(cpus), policy) for cpus, policy in found})
             assert time.monotonic() < end, broker.log()
-        if looks:
+        if any(looks):
             break
         before = shard
-    at_home = [look == {(frozenset(own), os.SCHED_BATCH)} for look in looks]
-    # It spreads a moment before the supervisor has heard that it serves.
-    assert at_home == sorted(at_home, reverse=True)
-    assert sum(at_home) > len(looks) // 2
+    assert any(looks) and all(look <= {(frozenset(own), os.SCHED_BATCH)} for look in looks)
     wait_until(lambda: {p for _, p in places(shard.pid).values()} == {os.SCHED_OTHER})
     threads = places(shard.pid)
     assert threads.pop("rmq-reactor")[0] == own
