@@ -68,20 +68,26 @@ def test_a_sync_that_fails_while_a_batch_is_stored_ends_no_process(
     """The flusher's thread finds it while the reactor is in the middle of a batch: not in each of
     the tries, but two runs in three failed where such a batch ended the process."""
     few = batch_body([(0, bytes(200), b"POP_CK\x01x\x02")] * 4_000)  # left out, checksums: slow
-    batches = send("t", few, code=320, m="true", one_way=True) * 40
+    batch = send("t", few, code=320, m="true", one_way=True)
+
+    def send_on(client: Client, ended: threading.Event) -> None:
+        while not ended.is_set():
+            client.put(batch)
+
     for number in range(TRIES):
         faults.sleep("fdatasync", 5_000, path="commitlog/")  # so one is always under way
         worker = start(sync_flush=True, record_crc=True, folder=str(number))
-        client, other = worker.connect(), worker.connect()
-        sender = threading.Thread(target=client.put, args=(batches,))
+        client, other, ended = worker.connect(), worker.connect(), threading.Event()
+        sender = threading.Thread(target=send_on, args=(client, ended))
         sender.start()
-        while worker.ask("stats")["messages_in"] == 0:
-            time.sleep(0.001)
-        faults.clear()
-        faults.fail("fdatasync", errno.EIO, path="commitlog/")
-        while not worker.ask("stats")["poisoned"]:
-            time.sleep(0.001)
-        sender.join()
+        try:
+            worker.until(lambda stats: stats["messages_in"] > 0)
+            faults.clear()
+            faults.fail("fdatasync", errno.EIO, path="commitlog/")
+            worker.until(lambda stats: bool(stats["poisoned"]))
+        finally:
+            ended.set()
+            sender.join()
         assert other.ask(send_batch("t", [b"later"] * 3)).code == 14
         faults.clear()
         assert worker.stop() == 0
