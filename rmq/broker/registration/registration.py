@@ -3,7 +3,7 @@
     at start            everything, at once
     a topic changes     the changed topics, once for all that changed while the last request ran
     one is deleted      everything, likewise
-    every 30 s          everything (registerNameServerPeriod, 10-60 s)
+    every 30 s          everything (registerNameServerPeriod, 10-60 s): the sign of life
     connection lost     everything, as soon as the name server answers again (1 s, 2 s, .. 30 s)
     namesrvAddr changes links are opened and closed accordingly
     stop                unregister
@@ -17,7 +17,8 @@ for deleted. Changed topics are requests 217, each a row of a route without a ve
 that does not know 217 (before 5.0) gets everything, and so does one that has not got everything
 over this connection, and all from a slave or when enableSingleTopicRegister is off. Where 217 was
 enough, everything comes with the same version as before: so the name server leaves alone what an
-operator has changed there (wipeWritePerm).
+operator has changed there (wipeWritePerm). To a name server 217 is no sign of life, and it forgets
+who gave none for 120 s: 103 comes every 30 s however often topics change.
 
 settled() waits until the name servers have every change; one that is down is not waited for, nor
 is one that was too slow, until it has caught up.
@@ -276,6 +277,7 @@ class _Member:
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
         self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
+        self._told_s = 0.0  # when that was, by the loop's clock
         self.late = False  # it did not answer within LATE_S
         self._singles = True  # it takes topics one by one, as far as we know
         self._failing = False
@@ -335,6 +337,8 @@ class _Member:
                 self._singles = False
                 goal = owner.changes
                 await self._register(owner.version())
+            elif asyncio.get_running_loop().time() >= self._told_s + owner.period_s:
+                await self._register(self._version)
         except CallError as error:
             if not self._failing:
                 log.warning("registration failed, it is tried again until it works: %s", error)
@@ -352,7 +356,7 @@ class _Member:
             raise CallError(f"{self._link.address}: code {reply.code}: {reply.remark}")
         if not self.complete:
             log.info("registered at name server %s", self._link.address)
-        self._version = version
+        self._version, self._told_s = version, asyncio.get_running_loop().time()
         self.complete = True
         owner.take_reply(reply)
 
@@ -371,9 +375,10 @@ class _Member:
         return await self._link.call(command, self._owner.timeout_s)
 
     async def _sleep(self) -> None:
-        """Until there is news, the period is over, or the name server closes the connection."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._owner.period_s, self._wake.set)
+        """Until there is news, the period since the last table is over, or the name server closes
+        the connection."""
+        due_s = self._told_s + self._owner.period_s
+        timer = asyncio.get_running_loop().call_at(due_s, self._wake.set)
         try:
             await self._wake.wait()
         finally:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import threading
 import time
 import zlib
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.calm_clock import calm_seconds
+from support.driven_clock import DrivenClock
 from support.fake_core import control
 from support.name_server import Client, in_loop, name_server
 from support.scripted_peer import ScriptedPeer
@@ -173,6 +175,61 @@ async def test_single_topics_leave_the_version_as_it_is_and_deletions_do_not(
             await broker.topics.delete("t")
             assert "t" not in peer.told[-1][1]
             assert peer.told[-1][0] != before
+
+
+@in_loop
+async def test_a_broker_whose_topics_keep_changing_is_not_taken_for_silent(
+    clock: DrivenClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A single topic is no sign of life to a name server, and it waits for one for 120 s."""
+    caplog.set_level(logging.INFO)
+    async with name_server() as server, Client(server.port) as client:
+        looks = watched_looks(server)
+        async with control(tmp_path, namesrvAddr=f"127.0.0.1:{server.port}") as broker:
+            for n in range(20):
+                await broker.topics.update(TopicConfig(f"t{n}", 1, 1))
+                before = len(looks)
+                clock.advance(20)
+                await broker.core.until(lambda: len(looks) > before)
+                assert (await client.call(105, topic="TBW102")).code == 0
+        assert "leaves: unregistered" in caplog.text and "leaves: silent" not in caplog.text
+
+
+def watched_looks(server: NameServer) -> list[None]:
+    """One for each look of the name server for who is silent, from now on."""
+    looks: list[None] = []
+    plain = server.tables.expire
+
+    def expire() -> list[object]:
+        found = plain()
+        looks.append(None)
+        return found
+
+    server.tables.expire = expire
+    return looks
+
+
+@in_loop
+async def test_the_sign_of_life_waits_for_no_end_of_changes(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    with Scripted() as peer:
+        given = {"namesrvAddr": peer.address, "registerNameServerPeriod": 10_000}
+        async with control(tmp_path, **given) as broker:
+            loop, plain = asyncio.get_running_loop(), peer.answers[217]
+
+            def single(request: Command) -> Command | bytes | None:
+                """The next change is there before this one is told, which takes 12 s."""
+                loop.call_soon_threadsafe(broker.registration.changed, {"TBW102"})
+                clock.advance(12)
+                return plain(request)
+
+            peer.answers[217] = single
+            broker.registration.changed({"TBW102"})
+            await broker.core.until(lambda: len(peer.requests) > 20)
+            peer.answers[217] = plain
+        codes = [request.code for request in peer.requests[1:20]]
+        assert codes == [217, 103] * 9 + [217]
 
 
 @in_loop
