@@ -6,8 +6,15 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from cext.base.status cimport OK, Status, raise_status
+from cext.memory.arena cimport SharedArena
 from cext.wire.batch cimport BatchMessage, BatchSummary, batch_check, batch_next
 from cext.wire.header cimport Header, parse_header
+from cext.wire.header_shapes cimport (
+    HeaderShapes,
+    header_shapes_open,
+    header_shapes_room,
+    parse_header_like,
+)
 from cext.wire.offset_commit cimport OffsetCommit, read_offset_commit
 from cext.wire.pop_request cimport (
     ExtraInfo,
@@ -197,16 +204,20 @@ def batch_checked(bytes data not None, int32_t count_max) -> dict[str, int]:
     }
 
 
-cdef SignatureCheck signatures      # one for all of the process's requests, as a reactor has it
+# One for all of the process's requests, as a reactor has it.
+cdef SignatureCheck signatures
+cdef HeaderShapes shapes
+cdef SharedArena memory = SharedArena(header_shapes_room())
 
 raise_status(signature_check_open(&signatures), "signature_check_open")
+raise_status(header_shapes_open(&shapes, &memory.arena), "header_shapes_open")
 
 
 def signature_status(bytes header, int serialize_type, bytes body, bytes password) -> int:
     """The status of the check of a request with this header."""
     cdef Header parsed
     cdef SigningKey key
-    raise_status(parse_header(header, <uint32_t> len(header), <uint8_t> serialize_type, &parsed),
-                 "no header")
+    raise_status(parse_header_like(&shapes, header, <uint32_t> len(header),
+                                   <uint8_t> serialize_type, &parsed), "no header")
     signing_key_set(&key, password, <uint32_t> len(password))
     return signature_check(&signatures, &key, &parsed, body, <uint32_t> len(body))

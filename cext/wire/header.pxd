@@ -14,7 +14,7 @@ another.
 
 Worked example: the JSON above -> code 310, opaque 7, ext_count 2, letters[0] = 1, letters[1] = 2.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.wire.text cimport Text
 
@@ -37,6 +37,7 @@ cdef struct Header:
     uint8_t letters[26]     # for keys a..z: 1 + index in ext of the last such field, 0 none
     Text remark             # absent, or as sent
     Text opaque_text        # JSON: where the opaque stands; absent when it does not
+    uint64_t shape          # which names its fields have, and where: header_shapes.pxd; 0: none
     bint too_many           # there were more than EXT_FIELDS_MAX fields; the rest is not kept
     int ext_count
     ExtField ext[EXT_FIELDS_MAX]   # only the first ext_count are set

@@ -15,6 +15,7 @@ where they ended, and the answer is exactly that of parse_header (shown in tests
     alike   {"code":310,"extFields":{"b":"trades","i":"B\\u0002y"},"opaque":13}
     not     {"code":310,"extFields":{"b":"tra\\"es","i":"B\\u0002y"},"opaque":13}     parsed in full
 
+What is read from it has the shape's number in Header.shape: who goes by names keeps what it found.
 Shapes are kept by length, one each, SHAPES in all. A shape that is right more often than wrong is
 not replaced (`trust`). One thread uses a HeaderShapes (the reactor, or whoever
 reads answers).
@@ -42,6 +43,7 @@ cdef struct HeaderShapes:
     Shape* shapes           # of the arena: SHAPES of them, touched when used
     uint64_t hits
     uint64_t misses
+    uint64_t learned        # shapes so far: the number of the last one
 
 cdef struct HeaderLike:
     const Header* header    # right but for opaque, and for where remark and values lie

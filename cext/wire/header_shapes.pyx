@@ -42,7 +42,8 @@ cdef void let_differ(Shape* shape, const Text* text) noexcept nogil:
         at += 1
 
 
-cdef void learn(Shape* shape, const uint8_t* bytes, uint32_t length) noexcept nogil:
+cdef void learn(HeaderShapes* shapes, Shape* shape, const uint8_t* bytes,
+                uint32_t length) noexcept nogil:
     """Makes a shape of a header that parse_header took."""
     cdef Header* header = &shape.header
     cdef int i
@@ -59,6 +60,8 @@ cdef void learn(Shape* shape, const uint8_t* bytes, uint32_t length) noexcept no
     shape.free_opaque = header.opaque_text.bytes != NULL and not header.opaque_text.escaped
     if shape.free_opaque:
         let_differ(shape, &header.opaque_text)
+    shapes.learned += 1
+    header.shape = shapes.learned
     shape.length = length
 
 
@@ -112,7 +115,7 @@ cdef inline int parse_and_learn(HeaderShapes* shapes, const uint8_t* bytes, uint
     if shape.length != 0 and shape.trust > 0:
         shape.trust -= 1
     elif status == Status.OK:
-        learn(shape, bytes, length)
+        learn(shapes, shape, bytes, length)
     return status
 
 

@@ -10,7 +10,7 @@ costs what its own bytes cost.
 
 Example: of fields {"AccessKey":"alice","b":"t","Signature":..} and body "x" alicetx is hashed.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from cext.wire.header cimport EXT_FIELDS_MAX, Header
 
@@ -20,7 +20,7 @@ cdef extern from * nogil:
     #include <openssl/sha.h>
     """
     ctypedef struct SHA_CTX:        # a hash under way; a copy of it goes on from there
-        pass
+        uint32_t h0, h1, h2, h3, h4
 
 cdef enum:
     VALUES_MAX = 262144             # bytes of all values, as they are written
@@ -32,9 +32,12 @@ cdef struct SigningKey:
 cdef struct SignatureCheck:
     uint8_t* values                 # owned; VALUES_MAX, for those of one request
     # The fields of the last request, as they lie in its header, in the order of their names: the
-    # next one is mostly like it, and then it need not be sorted.
+    # next one is mostly like it, and then it need not be sorted; of the same shape, not even looked
+    # at. All headers that have a shape are of one HeaderShapes.
     uint8_t[EXT_FIELDS_MAX] order
     int order_count                 # 0: none is known
+    uint64_t shape                  # Header.shape of the last request; 0: it had none
+    int signature_at                # in `order`; -1: there is none
 
 cdef void signing_key_set(SigningKey* key, const uint8_t* password, uint32_t length) noexcept nogil
 # OK | POOL_EMPTY. Close whatever came of it.

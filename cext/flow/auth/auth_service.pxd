@@ -20,6 +20,8 @@ cdef class AuthService(Service):
     cdef UserTable users
     cdef WhiteList white                # from there all is served, to anybody
     cdef SignatureCheck check
+    cdef uint64_t key_shape             # Header.shape of which AccessKey is field key_at; 0: none
+    cdef int key_at
     cdef bint authenticates
     cdef bint users_known               # set_auth() has come: until then control judges
     cdef bint authorizes
