@@ -48,7 +48,8 @@ class _Ahead:
         self._done: list[BaseException | bool] = [False for _ in parts]
         self._begun = 0
         self._is_over = False
-        self._news = threading.Condition()
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
 
     def run(self) -> None:
         """A thread's work."""
@@ -60,12 +61,12 @@ class _Ahead:
                         return
             except BaseException as error:  # raised where the batches are taken
                 done = error
-            with self._news:
+            with self._lock:
                 self._done[number] = done
                 self._news.notify_all()
 
     def _begin(self) -> int | None:
-        with self._news:
+        with self._lock:
             self._news.wait_for(lambda: self._is_over or self._begun < self._taking + self._threads)
             if self._is_over or self._begun == len(self._parts):
                 return None
@@ -75,7 +76,7 @@ class _Ahead:
     def _give(self, number: int, batch: Any) -> bool:
         """False: nobody wants it any more."""
         read = self._read[number]
-        with self._news:
+        with self._lock:
             self._news.wait_for(lambda: self._is_over or len(read) < AHEAD)
             if self._is_over:
                 return False
@@ -86,7 +87,7 @@ class _Ahead:
     def taken(self) -> Iterator[Any]:
         for number, read in enumerate(self._read):
             while True:
-                with self._news:
+                with self._lock:
                     self._news.wait_for(partial(self._has_more, number))
                     if not read:
                         done = self._done[number]
@@ -103,6 +104,6 @@ class _Ahead:
         return bool(self._read[number] or self._done[number])
 
     def end(self) -> None:
-        with self._news:
+        with self._lock:
             self._is_over = True
             self._news.notify_all()

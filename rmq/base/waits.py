@@ -1,26 +1,32 @@
 """Waits with a time-out, by the clock of clock.py: a test that drives it ends them.
 
     waits.sleep(0.03)
-    with news:
+    with lock:                                              # news = threading.Condition(lock)
         waits.wait_for(news, lambda: self._ready, 3.0)      # whether it is so
-    waits.acquire(answers, 3.0)                             # of a semaphore; whether it was had
-    waits.acquire_all(answers, 5, 3.0)                      # so many, all of them in that time
+    waits.get(answers, 3.0)                                 # of a SimpleQueue; Empty: none came
+    waits.get_all(answers, 5, 3.0)                          # whether so many came in that time
     waits.join(thread, 3.0)
-    waits.result(future, 3.0)
     waits.until(lambda: not self._busy, clock.monotonic() + 3.0)    # of what nobody tells
 
-Where nobody drives the clock each but the last is one call of the standard library (acquire_all one
-for each), which sleeps to the end.
+Where nobody drives the clock each but the last is one call of the standard library (get_all one for
+each), which sleeps to the end.
+
+A user's main thread waits here, and Ctrl-C raises between any two steps that Python takes. `with`
+of a Lock or an RLock takes it and gives it back in C, with nothing between. That of a Condition, and
+all that a Semaphore, an Event or a Future does, is Python: an exception in there leaves the lock
+taken, and a thread that wants it, which close() joins perhaps, waits forever. So `with` has the lock
+and the Condition over it only waits and tells; what is told to somebody who waits is put into a
+SimpleQueue, which is C. The lock is an RLock: one that wait() has not taken again, as another Ctrl-C
+came, is not given back in the name of another thread.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
 from rmq.base import clock
 
@@ -35,7 +41,7 @@ def sleep(seconds: float) -> None:
 def wait_for(
     condition: threading.Condition, predicate: Callable[[], bool], timeout_s: float
 ) -> bool:
-    """With the condition's lock held."""
+    """With the condition's lock held, by `with` of the lock itself."""
     if not clock.is_driven():
         return condition.wait_for(predicate, timeout_s)
     end = clock.monotonic() + timeout_s
@@ -44,13 +50,29 @@ def wait_for(
     return is_so
 
 
-def acquire(semaphore: threading.Semaphore, timeout_s: float) -> bool:
-    return _has_come(lambda part_s: semaphore.acquire(timeout=part_s), timeout_s)
+def get(told: SimpleQueue[T], timeout_s: float) -> T:
+    found: list[T] = []
+
+    def comes(part_s: float) -> bool:
+        try:
+            found.append(told.get(timeout=max(part_s, 0.0)))
+        except Empty:
+            return False
+        return True
+
+    if not _has_come(comes, timeout_s):
+        raise Empty
+    return found[0]
 
 
-def acquire_all(semaphore: threading.Semaphore, count: int, timeout_s: float) -> bool:
+def get_all(told: SimpleQueue[Any], count: int, timeout_s: float) -> bool:
     end = clock.monotonic() + timeout_s
-    return all(acquire(semaphore, max(end - clock.monotonic(), 0)) for _ in range(count))
+    try:
+        for _ in range(count):
+            get(told, end - clock.monotonic())
+    except Empty:
+        return False
+    return True
 
 
 def join(thread: threading.Thread, timeout_s: float) -> None:
@@ -59,12 +81,6 @@ def join(thread: threading.Thread, timeout_s: float) -> None:
         return not thread.is_alive()
 
     _has_come(has_ended, timeout_s)
-
-
-def result(future: Future[T], timeout_s: float) -> T:
-    """TimeoutError of concurrent.futures when there is none in time."""
-    _has_come(lambda part_s: concurrent.futures.wait([future], part_s).done, timeout_s)
-    return future.result(0)
 
 
 def until(condition: Callable[[], bool], end: float) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import threading
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from cext.client.reply import Reply
@@ -132,7 +133,7 @@ class Heartbeats:
                 "consumerDataSet": consumers, "heartbeatFingerprint": 0, "withoutSub": False,
             }
         )  # fmt: skip
-        waiting = threading.Semaphore(0)
+        told: SimpleQueue[None] = SimpleQueue()
         timeout_ms = self._caller.parameters.mq_client_api_timeout
         for address in left:
             # bound here: the loop's name would be the last one's
@@ -140,7 +141,7 @@ class Heartbeats:
                 reply: Reply | None, error: Exception | None, address: str = address
             ) -> None:
                 self._told(address, reply, error)
-                waiting.release()
+                told.put(None)
 
             try:
                 code = RequestCode.HEART_BEAT
@@ -148,7 +149,7 @@ class Heartbeats:
             except Exception as error:  # no connection by TLS, or a hook's: the others hear of us
                 completed(None, error)
         if wait_ms:
-            waits.acquire_all(waiting, len(left), wait_ms / 1000)
+            waits.get_all(told, len(left), wait_ms / 1000)
 
     def _told(self, address: str, reply: Reply | None, error: Exception | None) -> None:
         if error is None and reply is not None and reply.code == 0:

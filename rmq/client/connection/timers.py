@@ -55,7 +55,8 @@ class Timers:
         self._chores = Workers("chores", chores)
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
-        self._news = threading.Condition()
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._asked_for: set[Asked] = set()  # and not begun
         self._running: set[Asked] = set()
         self._stopping = False
@@ -67,7 +68,7 @@ class Timers:
     def stop(self) -> None:
         """Returns when what is under way has ended (unless it is the caller's own thread); chores
         are waited for until CHORES_END_S."""
-        with self._news:
+        with self._lock:
             self._stopping = True
             self._news.notify()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -97,35 +98,35 @@ class Timers:
         """A chore that is due: once for all who ask until it begins, and once more, when it has
         ended, for all who ask while it runs."""
         asked = (function, given)
-        with self._news:
+        with self._lock:
             is_first = asked not in self._asked_for and asked not in self._running
             self._asked_for.add(asked)
         if is_first:
             self.after(0, functools.partial(self._begin, asked), chore=True)
 
     def _begin(self, asked: Asked) -> None:
-        with self._news:
+        with self._lock:
             self._asked_for.remove(asked)
             self._running.add(asked)
         function, given = asked
         try:
             function(*given)
         finally:
-            with self._news:
+            with self._lock:
                 self._running.remove(asked)
                 is_due = asked in self._asked_for
             if is_due:
                 self.after(0, functools.partial(self._begin, asked), chore=True)
 
     def _add(self, delay_ms: float, timer: Timer) -> None:
-        with self._news:
+        with self._lock:
             due = clock.monotonic() + delay_ms / 1000
             heapq.heappush(self._heap, (due, next(self._numbers), timer))
             self._news.notify()
 
     def _next(self) -> Timer | None:
         """Waits for the next that is due; None at the end."""
-        with self._news:
+        with self._lock:
             while not self._stopping:
                 wait = self._heap[0][0] - clock.monotonic() if self._heap else None
                 if wait is not None and wait <= 0:

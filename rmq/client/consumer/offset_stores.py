@@ -19,6 +19,7 @@ import threading
 from collections.abc import Mapping
 from numbers import Integral
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
@@ -98,17 +99,17 @@ class RemoteOffsets:
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         with self._lock:
             self._owed.update(offsets)
-        told = threading.Semaphore(0)
+        told: SimpleQueue[None] = SimpleQueue()
         submit = RequestRound(self._instance).submit
         asked = 0
         for queue, offset in offsets.items():
             asked += self._tell(queue, offset, told, submit)
         if wait:
             timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
-            waits.acquire_all(told, asked, timeout_s)
+            waits.get_all(told, asked, timeout_s)
 
     def _tell(
-        self, queue: MessageQueue, offset: int, told: threading.Semaphore, submit: Submit
+        self, queue: MessageQueue, offset: int, told: SimpleQueue[None], submit: Submit
     ) -> bool:
         """Whether an answer is to come."""
         try:
@@ -119,7 +120,7 @@ class RemoteOffsets:
                     log.warning("committing %d of %s: %s", offset, queue, error or reply)
                 elif replica.is_master:
                     self._is_kept(queue, offset, replica.address)
-                told.release()
+                told.put(None)
 
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout

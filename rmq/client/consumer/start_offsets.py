@@ -60,7 +60,8 @@ class StartOffsets:
         self._group = group
         self._given = given
         self._store = None if isinstance(store, RemoteOffsets) else store
-        self._news = threading.Condition()
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._under_way = 0
 
     def ask(self, queue: MessageQueue, completed: Completion, first: int | None = None) -> None:
@@ -116,18 +117,18 @@ class StartOffsets:
             end(Start(found, True), None)
 
     def wait(self, timeout_s: float) -> None:
-        with self._news:
+        with self._lock:
             waits.wait_for(self._news, lambda: self._under_way == 0, timeout_s)
 
     def _begun(self, completed: Completion) -> Completion:
-        with self._news:
+        with self._lock:
             self._under_way += 1
 
         def end(start: Start | None, error: Exception | None) -> None:
             try:
                 completed(start, error)
             finally:
-                with self._news:
+                with self._lock:
                     self._under_way -= 1
                     self._news.notify_all()
 

@@ -45,7 +45,8 @@ class Acks:
         self._instance = instance
         self._group = group
         self._timeout_ms = timeout_ms
-        self._lock = threading.Condition()
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._waiting: dict[str, list[Waiting]] = {}  # by broker
         self._under_way: set[str] = set()
 
@@ -65,7 +66,7 @@ class Acks:
         """Returns when nothing is under way, or it is so late (monotonic); whether nothing is."""
         with self._lock:
             return waits.wait_for(
-                self._lock, lambda: not self._under_way, max(until - clock.monotonic(), 0)
+                self._news, lambda: not self._under_way, max(until - clock.monotonic(), 0)
             )
 
     def fields(self, handle: Handle) -> dict[str, Any]:
@@ -85,7 +86,7 @@ class Acks:
                     self._waiting[broker] = gathered[MOST:]
                 if not part:
                     self._under_way.discard(broker)
-                    self._lock.notify_all()
+                    self._news.notify_all()
                     return
             try:
                 if len(part) > 1 and (rows := self._rows(part)):

@@ -82,7 +82,8 @@ class PopConsumer(Member[PopConsumerParameters]):
     ) -> None:
         """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
         super().__init__(parameters or PopConsumerParameters(), consumer_group, {**changes})
-        self._news = threading.Condition()
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._ready: deque[tuple[float, MessageExt]] = deque()  # until when, message
         self._under_way: set[Target] = set()
         self._troubles = ReadTroubles()
@@ -99,7 +100,7 @@ class PopConsumer(Member[PopConsumerParameters]):
     def close(self) -> None:
         """Tells brokers what was acknowledged, and leaves the group. All else is visible to others
         in its time."""
-        with self._news:
+        with self._lock:
             self._closed = True
             self._news.notify_all()
         self._waker()
@@ -142,7 +143,7 @@ class PopConsumer(Member[PopConsumerParameters]):
                 return found
             pause = self.ask(left, max_messages, invisible_ms)
             has_asked = True
-            with self._news:
+            with self._lock:
                 if not self._ready and self._problem is None and not self._closed:
                     self._news.wait(sleep_s(min(left, pause)))
 
@@ -160,7 +161,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         """What is here already; raises what brokers refused."""
         most = self._most(max_messages)
         found: list[MessageExt] = []
-        with self._news:
+        with self._lock:
             if self._closed:
                 raise ClosedError("the consumer is closed")
             now = clock.monotonic()
@@ -185,7 +186,7 @@ class PopConsumer(Member[PopConsumerParameters]):
             route = self.instance.routes.known(name)
             for broker in sorted({each.broker_name for each in route.readable()}) if route else ():
                 target = Target(name, broker)
-                with self._news:
+                with self._lock:
                     due = self._not_before.get(target, 0.0)
                     if due > now:
                         pause = min(pause, due - now)
@@ -233,14 +234,14 @@ class PopConsumer(Member[PopConsumerParameters]):
             self._ended(target, problem)
             return
         self._troubles.answered(target)
-        with self._news:
+        with self._lock:
             self._under_way.discard(target)
             self._ready.extend((good_until, message) for message in wanted)
             self._news.notify_all()
         self._waker()
 
     def _ended(self, target: Target, error: Exception | None, pause_s: float = 0.0) -> None:
-        with self._news:
+        with self._lock:
             self._under_way.discard(target)
             if error is not None:
                 if not self._closed:

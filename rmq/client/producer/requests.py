@@ -11,7 +11,7 @@ client that asked.
 from __future__ import annotations
 
 import uuid
-from concurrent.futures import Future, TimeoutError
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from cext.client.message import Message, MessageExt, decode_messages, encoded_properties
@@ -28,6 +28,8 @@ from rmq.names import reply_topic
 
 SHARED = "requests"
 
+Answer = SimpleQueue[MessageExt | Exception]  # the first one counts
+
 
 def request(
     producer: ProducerBase, targets: Targets, message: Message, timeout_ms: float
@@ -42,22 +44,25 @@ def request(
     targets.of(message.topic)  # its brokers are known, and hear of this client next
     # The reply comes over a connection that the broker must know this client by.
     instance.heartbeats.send(wait_ms=producer.parameters.mq_client_api_timeout, only_new=True)
-    answer: Future[MessageExt] = Future()
+    answer: Answer = SimpleQueue()
     waiting[correlation] = answer
 
     def sent(result: object, error: Exception | None) -> None:
-        if error is not None and not answer.done():
-            answer.set_exception(error)
+        if error is not None:
+            answer.put(error)
 
     try:
         producer.send_async(message, sent, timeout_ms=timeout_ms)
-        return waits.result(answer, timeout_ms / 1000)
-    except TimeoutError:
+        found = waits.get(answer, timeout_ms / 1000)
+    except Empty:
         raise RequestTimeoutError(
             f"request {correlation} on {message.topic}: no reply within {timeout_ms / 1000:.3g} s"
         ) from None
     finally:
         waiting.pop(correlation, None)
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def reply(producer: ProducerBase, asked: MessageExt, body: bytes) -> None:
@@ -83,9 +88,9 @@ def reply(producer: ProducerBase, asked: MessageExt, body: bytes) -> None:
     instance.call(address, code, fields, body, producer.parameters.send_msg_timeout)
 
 
-def _waiting(instance: ClientInstance) -> dict[str, Future[MessageExt]]:
+def _waiting(instance: ClientInstance) -> dict[str, Answer]:
     """The requests under way of this client, by correlation id."""
-    found: dict[str, Future[MessageExt]] | None = instance.shared.get(SHARED)
+    found: dict[str, Answer] | None = instance.shared.get(SHARED)
     if found is None:
         table = found = instance.shared.setdefault(SHARED, {})
 
@@ -98,8 +103,7 @@ def _waiting(instance: ClientInstance) -> dict[str, Future[MessageExt]]:
                 )
                 return
             instance.notices.answer(address, request)
-            if not answer.done():
-                answer.set_result(message)
+            answer.put(message)
 
         instance.notices.handle(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed)
     return found

@@ -74,7 +74,7 @@ class Assignment:
         puller = self._puller
         gone: list[PullQueue] = []
         new: list[PullQueue] = []
-        with puller.news:
+        with puller.lock:
             for queue in self.all():
                 if queue.queue.topic == topic and (
                     queue.queue not in wanted or queue.subscription is not subscription
@@ -107,7 +107,7 @@ class Assignment:
 
     def commit(self) -> None:
         """What poll has returned so far; returns when brokers have answered."""
-        with self._puller.news:
+        with self._puller.lock:
             self._settle()
         for queue in self.all():
             if queue.done >= 0 and queue.done != queue.committed:
@@ -126,7 +126,7 @@ class Assignment:
             return
         pause_ms = max(self._given.auto_commit_interval_millis, COMMIT_MS_MIN)
         self._commit_at = now + pause_ms / 1000
-        with self._puller.news:
+        with self._puller.lock:
             self._settle()
         if self.commits_by_chore:
             self._instance.timers.soon(self._commit_done)
@@ -140,7 +140,7 @@ class Assignment:
 
     def end(self, *, finished: bool) -> None:
         """Commits for the last time (with auto_commit); finished: the last poll's as well."""
-        with self._puller.news:
+        with self._puller.lock:
             if finished:
                 self._settle()
         if self._given.auto_commit:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from queue import SimpleQueue
 from typing import Any
 
 from cext.client.reply import Reply
@@ -70,22 +71,22 @@ class Commits:
 
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
         """A failure is made good by the next one. wait: for all of them at once."""
-        told = threading.Semaphore(0)
+        told: SimpleQueue[None] = SimpleQueue()
         with self.order:
             news = [(each, each.done) for each in queues if self._is_news(each)]
             self._take(news, told, wait=wait)
         if wait and self._store is None:
             timeout_s = self._instance.parameters.mq_client_api_timeout / 1000 + 1
-            waits.acquire_all(told, len(news), timeout_s)
+            waits.get_all(told, len(news), timeout_s)
 
     def starts(self, queues: Iterable[PullQueue]) -> None:
         """What was dealt with meanwhile has the time that commits have."""
         with self.order:
             news = [(each, each.start) for each in queues if each.start is not None]
-            self._take(news, threading.Semaphore(0), wait=False)
+            self._take(news, SimpleQueue(), wait=False)
 
     def _take(
-        self, news: list[tuple[PullQueue, int]], told: threading.Semaphore, *, wait: bool
+        self, news: list[tuple[PullQueue, int]], told: SimpleQueue[None], *, wait: bool
     ) -> None:
         for queue, _ in news:
             queue.start = None
@@ -105,9 +106,7 @@ class Commits:
             return self._store.owes(queue.wire)
         return has_another_keeper(self._instance, queue.queue.broker_name, queue.taker)
 
-    def _tell(
-        self, queue: PullQueue, offset: int, told: threading.Semaphore, submit: Submit
-    ) -> None:
+    def _tell(self, queue: PullQueue, offset: int, told: SimpleQueue[None], submit: Submit) -> None:
         taker: str | None = None
 
         def completed(reply: Reply | None, error: Exception | None) -> None:
@@ -115,7 +114,7 @@ class Commits:
                 log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
             elif taker is not None:
                 queue.committed, queue.taker = offset, taker
-            told.release()
+            told.put(None)
 
         try:
             replica = self._instance.routes.replica_of(queue.queue.broker_name, Purpose.STATE)

@@ -72,7 +72,8 @@ class Puller:
         self._group = group
         self._given = parameters
         self.start_offsets = StartOffsets(instance, group, parameters, store)
-        self.news = threading.Condition(threading.RLock())
+        self.lock = threading.RLock()
+        self._news = threading.Condition(self.lock)
         self.waker: Callable[[], object] = lambda: None  # called when take may have something
         self.keeper: Callable[[], object] = lambda: None  # where a queue begins is to be committed
         self.closed = False
@@ -99,7 +100,7 @@ class Puller:
         if start is None:
             self._again(queue, error, self.put)
             return
-        with self.news:
+        with self.lock:
             if queue.dropped or queue.life != life or queue.pull_offset is not None:
                 return
             queue.begin(start.offset)
@@ -112,35 +113,35 @@ class Puller:
         self.pull(queue)
 
     def seek(self, queue: PullQueue, offset: int) -> None:
-        with self.news:
+        with self.lock:
             self._total -= queue.count
             queue.begin(offset)
-            self.news.notify_all()
+            self._news.notify_all()
         self.pull(queue)
 
     def drop(self, queue: PullQueue) -> None:
-        with self.news:
+        with self.lock:
             queue.dropped = True
             self._total -= queue.count
             queue.count = 0
             self._full.discard(queue)
 
     def pause(self, queue: PullQueue) -> None:
-        with self.news:
+        with self.lock:
             queue.paused = True
 
     def resume(self, queue: PullQueue) -> None:
-        with self.news:
+        with self.lock:
             queue.paused = False
             self._list(queue)
-            self.news.notify_all()
+            self._news.notify_all()
         self.waker()
         self.pull(queue)
 
     def close(self) -> None:
-        with self.news:
+        with self.lock:
             self.closed = True
-            self.news.notify_all()
+            self._news.notify_all()
         self.waker()
 
     # ---- pulls
@@ -148,7 +149,7 @@ class Puller:
     def pull(self, queue: PullQueue) -> None:
         """Sends the queue's next pull, unless one is under way or enough lies here."""
         given = self._given
-        with self.news:
+        with self.lock:
             offset = queue.pull_offset
             if self.closed or queue.dropped or queue.paused or queue.pulling or offset is None:
                 return
@@ -214,7 +215,7 @@ class Puller:
             self._failed(queue, life, problem)
             return
         self._troubles.answered(queue.wire)
-        with self.news:
+        with self.lock:
             if self.closed or queue.dropped or queue.life != life:
                 return
             queue.pulling = False
@@ -227,7 +228,7 @@ class Puller:
             if messages:
                 self._total += len(messages)
                 self._list(queue)
-                self.news.notify()
+                self._news.notify()
         if messages:
             self.waker()
         pause = pause_ms(reply, asked, following)
@@ -262,7 +263,7 @@ class Puller:
     def _failed(
         self, queue: PullQueue, life: int, error: Exception | None, address: str = ""
     ) -> None:
-        with self.news:
+        with self.lock:
             if queue.life != life:
                 return
             queue.pulling = False
@@ -277,12 +278,12 @@ class Puller:
         self, queue: PullQueue, error: Exception | None, function: Callable[[PullQueue], object]
     ) -> None:
         """After a while; what will not pass by itself is kept for poll."""
-        with self.news:
+        with self.lock:
             if self.closed or queue.dropped:
                 return
             if isinstance(error, RemoteError) and error.code in TOLD:
                 self._problem = error
-                self.news.notify_all()
+                self._news.notify_all()
                 self.waker()
         self._troubles.failed(queue.wire, error)
         pause = self._given.pull_time_delay_mills_when_exception
@@ -295,7 +296,7 @@ class Puller:
         until = clock.monotonic() + timeout_ms / 1000
         out: list[MessageExt] = []
         self._go_on()  # a seek or a dropped queue may have made room
-        with self.news:
+        with self.lock:
             self.settle()
             while True:
                 if self.closed:
@@ -307,14 +308,14 @@ class Puller:
                 if self._problem is not None:
                     problem, self._problem = self._problem, None
                     raise problem
-                self.news.wait(sleep_s(left))
+                self._news.wait(sleep_s(left))
         self._go_on()
         return out
 
     def _go_on(self) -> None:
         """Pulls of the queues that were full."""
         if self._full:
-            with self.news:
+            with self.lock:
                 waiting = list(self._full)
             for queue in waiting:
                 self.pull(queue)

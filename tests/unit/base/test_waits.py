@@ -8,8 +8,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as LateError  # until Python 3.11 one of its own
+from queue import Empty, SimpleQueue
 
 import pytest
 from support.driven_clock import DrivenClock
@@ -26,48 +25,46 @@ class Waited:
 
     def __init__(self) -> None:
         self.has_come = False
-        self.news = threading.Condition()
-        self.semaphore = threading.Semaphore(0)
-        self.future: Future[int] = Future()
+        self.lock = threading.RLock()
+        self.news = threading.Condition(self.lock)
+        self.answer: SimpleQueue[int] = SimpleQueue()
+        self.answers: SimpleQueue[None] = SimpleQueue()
         self.gate = threading.Event()
         self.thread = threading.Thread(target=self.gate.wait, args=(HANG_S,), daemon=True)
         self.thread.start()
 
     def come(self) -> None:
-        with self.news:
+        with self.lock:
             self.has_come = True
             self.news.notify_all()
-        self.semaphore.release()
-        self.future.set_result(7)
+        self.answer.put(7)
+        for _ in range(2):
+            self.answers.put(None)
         self.gate.set()
 
     def is_told(self, timeout_s: float) -> bool:
-        with self.news:
+        with self.lock:
             return waits.wait_for(self.news, lambda: self.has_come, timeout_s)
 
-    def is_acquired(self, timeout_s: float) -> bool:
-        return waits.acquire(self.semaphore, timeout_s)
+    def is_got(self, timeout_s: float) -> bool:
+        try:
+            return waits.get(self.answer, timeout_s) == 7
+        except Empty:
+            return False
 
-    def are_acquired(self, timeout_s: float) -> bool:
-        return waits.acquire_all(self.semaphore, 1, timeout_s)
+    def are_got(self, timeout_s: float) -> bool:
+        return waits.get_all(self.answers, 2, timeout_s)
 
     def is_joined(self, timeout_s: float) -> bool:
         waits.join(self.thread, timeout_s)
         return not self.thread.is_alive()
-
-    def is_done(self, timeout_s: float) -> bool:
-        try:
-            return waits.result(self.future, timeout_s) == 7
-        except LateError:
-            return False
 
     def is_seen(self, timeout_s: float) -> bool:
         return waits.until(lambda: self.has_come, rmq_clock.monotonic() + timeout_s)
 
 
 Way = Callable[[Waited, float], bool]
-WAYS = [Waited.is_told, Waited.is_acquired, Waited.are_acquired, Waited.is_joined, Waited.is_done,
-        Waited.is_seen]  # fmt: skip
+WAYS = [Waited.is_told, Waited.is_got, Waited.are_got, Waited.is_joined, Waited.is_seen]
 
 
 def begun(wait: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
@@ -111,6 +108,15 @@ def test_without_a_driven_clock_a_wait_ends_in_time(way: Way) -> None:
     assert not way(waited, 0.03)
     assert time.monotonic() - began > 0.029
     waited.come()
+
+
+def test_a_time_that_is_over_already_is_no_error() -> None:
+    """As a caller's timeout, or what is left of one, may be."""
+    for timeout_s in (0.0, -1.0):
+        waited = Waited()
+        assert not waited.is_got(timeout_s) and not waited.are_got(timeout_s)
+        waited.come()
+        assert waited.is_got(timeout_s) and waited.are_got(timeout_s)
 
 
 def test_a_sleep_is_over_when_its_time_has_passed(clock: DrivenClock) -> None:

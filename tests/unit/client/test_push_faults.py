@@ -218,12 +218,11 @@ def test_offsets_that_nobody_answers_cost_one_timeout_together(
     queues = [MessageQueue("t", "b", each) for each in range(5)]
     waited: list[float] = []
 
-    def acquire(semaphore: threading.Semaphore, timeout_s: float) -> bool:
+    def get(told: object, timeout_s: float) -> None:
         waited.append(timeout_s)
         clock.advance(timeout_s / 2)  # the others are told then
-        return True
 
-    monkeypatch.setattr(waits, "acquire", acquire)
+    monkeypatch.setattr(waits, "get", get)
     if kind == "push":
         RemoteOffsets(asked, "g").persist(dict.fromkeys(queues, 5), wait=True)
     else:
