@@ -11,13 +11,13 @@
 Where nobody drives the clock each but the last is one call of the standard library (get_all one for
 each), which sleeps to the end.
 
-A user's main thread waits here, and Ctrl-C raises between any two steps that Python takes. `with`
-of a Lock or an RLock takes it and gives it back in C, with nothing between. That of a Condition, and
-all that a Semaphore, an Event or a Future does, is Python: an exception in there leaves the lock
-taken, and a thread that wants it, which close() joins perhaps, waits forever. So `with` has the lock
-and the Condition over it only waits and tells; what is told to somebody who waits is put into a
-SimpleQueue, which is C. The lock is an RLock: one that wait() has not taken again, as another Ctrl-C
-came, is not given back in the name of another thread.
+A user's main thread waits here, and Ctrl-C raises between any two steps that Python takes. A `with`
+of a Lock or an RLock takes it and gives it back in C, with nothing between. That of a Condition,
+and all that a Semaphore, an Event or a Future does, is Python: an exception in there leaves the
+lock taken, and a thread that wants it, which close() joins perhaps, waits forever. So `with` has
+the lock, and the Condition over it only waits and tells; what is told to who waits is put into a
+SimpleQueue, which is C. The lock is an RLock: one that wait() has not taken again, as another
+Ctrl-C came, is not given back in the name of the thread that has it.
 """
 
 from __future__ import annotations

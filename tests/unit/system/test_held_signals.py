@@ -7,22 +7,16 @@ here: a whole command (tests/process/test_omb_workloads.py).
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from types import FrameType
-from typing import Any
+from contextlib import nullcontext, suppress
 
 import pytest
+from support.ctrl_c import at_line_of_threading, can_be_taken, ctrl_c_raises, interrupt
 
 from rmq.system.held_signals import NUMBERS, held_signals, noted_signals
 
 LINES_MAX = 100
-
-
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 @pytest.fixture(params=NUMBERS)
@@ -33,29 +27,6 @@ def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
     signal.signal(request.param, before)
 
 
-@contextmanager
-def at_line_of_threading(wanted: int) -> Iterator[None]:
-    """Ctrl-C comes before this line of those that threading.py runs in the block."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        if frame.f_code.co_filename != threading.__file__:
-            return None
-        if event == "line":
-            count += 1
-            if count == wanted:
-                signal.raise_signal(signal.SIGINT)
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
-
-
 def left_locked(is_held: bool) -> list[int]:
     """The lines before which a Ctrl-C leaves an Event's lock taken."""
     found = []
@@ -64,21 +35,15 @@ def left_locked(is_held: bool) -> list[int]:
         held = held_signals() if is_held else nullcontext()
         with suppress(KeyboardInterrupt), held, at_line_of_threading(wanted):
             event.set()
-        lock = event._cond._lock  # type: ignore[attr-defined]
-        if lock.acquire(blocking=False):
-            lock.release()
-        else:
+        if not can_be_taken(event._cond._lock):  # type: ignore[attr-defined]
             found.append(wanted)
     return found
 
 
 def test_an_event_stays_whole_wherever_ctrl_c_comes() -> None:
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
+    with ctrl_c_raises():
         assert left_locked(is_held=True) == []
         assert left_locked(is_held=False) != []  # what it is for
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_it_is_raised_behind_the_block(number: signal.Signals) -> None:
