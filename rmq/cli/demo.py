@@ -42,7 +42,8 @@ def cluster(
 
     Name server, etcd (if it is installed), controllers and brokers are child processes on free
     ports of loopback, and end with this one. Kill what you like: it says who is master then, how
-    long sends stood still, and what was lost. Exit code 1 when anything was.
+    long sends stood still, and what was lost. Exit code 1 when anything was. Another Ctrl-C does
+    not wait for the last messages: it says what is known then, with exit code 130.
     """
     import tempfile
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmq.errors import RmqError
+from rmq.system.held_signals import held_signals
 
 if TYPE_CHECKING:
     from rmq.client.parameters.keywords import ClientKeywords
@@ -31,7 +32,8 @@ GAP_S = 0.1  # from there on an interval between two SEND_OK is one that people 
 
 
 class Traffic:
-    """Counts are written by one thread each, and read by any."""
+    """Counts are written by one thread each, and read by any. Started and stopped by the main
+    thread; a Ctrl-C comes before or behind what the sender shares with it, an Event among that."""
 
     def __init__(
         self, namesrv: str, routes_ms: int = ROUTES_MS, authority: Path | None = None,
@@ -70,12 +72,15 @@ class Traffic:
         )  # fmt: skip
         self._consumer.subscribe(TOPIC, "*")
         self._consumer.start()
-        self._sender = threading.Thread(target=self._send, name="demo-producer", daemon=True)
-        self._sender.start()
+        sender = threading.Thread(target=self._send, name="demo-producer", daemon=True)
+        with held_signals():
+            sender.start()
+            self._sender = sender
 
     def stop_sending(self) -> None:
         """Returns when the last number was acknowledged, or given up."""
-        self._stops.set()
+        with held_signals():
+            self._stops.set()
         if self._sender is not None:
             self._sender.join()
 

@@ -20,6 +20,7 @@ from support.waiting import HANG_S, wait_until
 COMMAND = [sys.executable, "-m", "rmq", "demo", "cluster"]
 LAST = re.compile(r"(\d+) failovers; nothing lost: (\d+) sent, (\d+) received, \d+ twice")
 PID = re.compile(r"runs: pid (\d+)")
+BROKER = re.compile(r"broker-\d+ runs: pid (\d+)")
 
 
 def is_gone(pid: int) -> bool:
@@ -97,6 +98,29 @@ def test_all_of_it_ends_with_the_command(tmp_path: Path, number: signal.Signals)
     assert process.wait(HANG_S) == (-number if number == signal.SIGKILL else 0)
     process.stdout.close()
     wait_until(lambda: all(map(is_gone, pids)))
+
+
+def test_a_second_ctrl_c_says_what_is_known_and_is_no_success(tmp_path: Path) -> None:
+    """The brokers stand still from before the first one: the end has to wait for them."""
+    command = [*COMMAND, "--replicas", "2", "--dir", str(tmp_path / "d")]
+    said = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            said += line
+            brokers = [int(pid) for pid in BROKER.findall(said)]
+            if "kill a master" in line:
+                for pid in brokers:
+                    os.kill(pid, signal.SIGSTOP)
+                process.send_signal(signal.SIGINT)
+            elif line.endswith("  stopping\n"):
+                process.send_signal(signal.SIGINT)
+                for pid in brokers:
+                    os.kill(pid, signal.SIGCONT)
+        assert process.wait(HANG_S) == 130, said
+    # the whole balance where it came so soon that the first one's end was not reached yet
+    assert "  interrupted; nothing lost so far: " in said or LAST.search(said), said
+    wait_until(lambda: all(is_gone(int(pid)) for pid in PID.findall(said)))
 
 
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
