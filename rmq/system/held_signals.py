@@ -1,11 +1,11 @@
 """Held signals: Ctrl-C, and a kill that ends a command as it does, never come within a block.
 
     with held_signals():
-        event.set()                 KeyboardInterrupt, if at all, behind the block
+        event.set()                 handled behind the block: KeyboardInterrupt, or whatever it is
 
     with noted_signals() as noted:
         ..                          done to its end
-    noted.came
+    noted.came                      the third one raises KeyboardInterrupt: what is stuck ends by it
 
 An exception between the taking of a lock and the `with` that gives it back leaves it taken. Event
 and Condition are written in Python, and the next who sets that Event waits forever. So whatever is
@@ -17,14 +17,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NOTED_MAX = 2
 
 
 @dataclass
 class Noted:
-    came: bool = False
+    numbers: list[int] = field(default_factory=list)  # in the order they came
+
+    @property
+    def came(self) -> bool:
+        return bool(self.numbers)
 
 
 @contextmanager
@@ -33,8 +38,10 @@ def noted_signals() -> Iterator[Noted]:
     (ignored, or the end of the process) stay what they are."""
     noted = Noted()
 
-    def note(*_: object) -> None:
-        noted.came = True
+    def note(number: int, _: object) -> None:
+        noted.numbers.append(number)
+        if len(noted.numbers) > NOTED_MAX:
+            raise KeyboardInterrupt
 
     with ExitStack() as before:  # all of it is set back, also if one comes in between
         for number in NUMBERS:
@@ -46,8 +53,8 @@ def noted_signals() -> Iterator[Noted]:
 
 @contextmanager
 def held_signals() -> Iterator[None]:
-    """KeyboardInterrupt: one of them came."""
+    """The first one that came is handled as it would have been before."""
     with noted_signals() as noted:
         yield
     if noted.came:
-        raise KeyboardInterrupt
+        signal.raise_signal(noted.numbers[0])

@@ -28,10 +28,14 @@ from support.tree_process import environment
 from support.waiting import HANG_S, wait_until
 
 from rmq import Admin
+from rmq.cli.store_places import progress_bar
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.demo.ports import free_port
 from rmq.format.signature import Credentials
+from rmq.load.workload.measured import Measured
+from rmq.load.workload.run import Plan, WorkloadRun
+from rmq.load.workload.settings import read_settings
 
 pytest.importorskip("yaml")
 
@@ -255,6 +259,24 @@ def test_the_result_stays_when_what_comes_after_it_is_interrupted(tmp_path: Path
     assert re.search(r"topics omb-[0-9a-f]+-\.\. .*are left behind", errors), errors
     assert "Traceback" not in errors
     assert len(result["publishRate"]) >= 1 and "aggregatedPublishLatency99pct" in result
+
+
+def test_a_signal_while_the_result_is_kept_is_known_and_takes_nothing(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """Else the next workload of the command would begin."""
+    settings, _ = read_settings(workload(tmp_path))
+    kept: list[Measured] = []
+
+    def keep(measured: Measured) -> None:
+        signal.raise_signal(signal.SIGINT)
+        kept.append(measured)
+
+    measured = WorkloadRun(settings, broker.namesrv, Plan(duration_s=0.2)).measure(
+        lambda period: None, lambda text: None, progress_bar, keep
+    )
+    assert kept == [measured] and measured.is_interrupted
+    assert left(broker) == []
 
 
 def test_topics_go_when_their_creation_is_interrupted(

@@ -15,7 +15,7 @@ counted from end to end.
         before = rig.figures(); ...; rig.figures() - before
         rig.stop(lambda: False)
 
-All but start() and end() is for where no signal raises (rmq/system/held_signals.py).
+stop(), pause() and resume() are for where no signal raises (rmq/system/held_signals.py).
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ class Rig:
             time.sleep(LOOK_S)
 
     def end(self) -> None:
-        """Threads end and connections close, without more waiting. What was interrupted before it
-        may do it again."""
+        """Threads end and connections close, without more waiting. May be called again after an
+        interrupt."""
         with held_signals():
             for event in (self._sent_all, self._ended, self._going):
                 event.set()

@@ -88,6 +88,7 @@ class WorkloadRun:
                 with noted_signals() as noted:  # none takes away what was measured
                     measured = self._measured(rig, show, tell, noted)
                     keep(measured)
+                    measured.is_interrupted |= noted.came
         finally:
             if topics.are_made:
                 self._delete(topics, tell, steps)

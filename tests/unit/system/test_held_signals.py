@@ -66,6 +66,23 @@ def test_what_is_noted_is_not_raised_and_an_inner_block_has_its_own(
     assert signal.getsignal(number) is interrupt
 
 
+def test_one_that_is_held_within_a_noted_block_is_noted(number: signal.Signals) -> None:
+    with noted_signals() as outer:
+        with held_signals():
+            signal.raise_signal(number)
+            assert not outer.came
+        assert outer.numbers == [number]
+
+
+def test_the_third_one_ends_what_is_stuck(number: signal.Signals) -> None:
+    with noted_signals() as noted:
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert len(noted.numbers) == 3
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_what_is_ignored_or_ends_the_process_stays_so(number: signal.Signals) -> None:
     for handler in (signal.SIG_IGN, signal.SIG_DFL):
