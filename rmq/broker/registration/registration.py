@@ -337,8 +337,6 @@ class _Member:
                 self._singles = False
                 goal = owner.changes
                 await self._register(owner.version())
-            elif asyncio.get_running_loop().time() >= self._told_s + owner.period_s:
-                await self._register(self._version)
         except CallError as error:
             if not self._failing:
                 log.warning("registration failed, it is tried again until it works: %s", error)
@@ -363,6 +361,8 @@ class _Member:
     async def _register_single(self, topics: set[str]) -> bool:
         """Registers these topics one by one; False when the name server knows no such request."""
         for command in self._owner.single_commands(sorted(topics)):
+            if asyncio.get_running_loop().time() >= self._told_s + self._owner.period_s:
+                await self._register(self._version)  # there may be thousands of them
             reply = await self._call(command)
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 log.info("name server %s takes no single topics", self._link.address)
