@@ -15,7 +15,9 @@ where they ended, and the answer is exactly that of parse_header (shown in tests
     alike   {"code":310,"extFields":{"b":"trades","i":"B\\u0002y"},"opaque":13}
     not     {"code":310,"extFields":{"b":"tra\\"es","i":"B\\u0002y"},"opaque":13}     parsed in full
 
-What is read from it has the shape's number in Header.shape: who goes by names keeps what it found.
+A header read by a shape carries its number in Header.shape: whoever looks fields up by name may
+keep their places under it.
+
 Shapes are kept by length, one each, SHAPES in all. A shape that is right more often than wrong is
 not replaced (`trust`). One thread uses a HeaderShapes (the reactor, or whoever
 reads answers).

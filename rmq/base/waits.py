@@ -15,9 +15,10 @@ A user's main thread waits here, and Ctrl-C raises between any two steps that Py
 of a Lock or an RLock takes it and gives it back in C, with nothing between. That of a Condition,
 and all that a Semaphore, an Event or a Future does, is Python: an exception in there leaves the
 lock taken, and a thread that wants it, which close() joins perhaps, waits forever. So `with` has
-the lock, and the Condition over it only waits and tells; what is told to who waits is put into a
-SimpleQueue, which is C. The lock is an RLock: one that wait() has not taken again, as another
-Ctrl-C came, is not given back in the name of the thread that has it.
+the lock, and the Condition over it only waits and tells; what is told to whoever waits is put into
+a SimpleQueue, which is C. The lock is an RLock: one that wait() has not taken again, as a Ctrl-C
+came just then, is not given back in the name of the thread that has it. That is a RuntimeError,
+behind a KeyboardInterrupt, and nobody hangs.
 """
 
 from __future__ import annotations

@@ -88,10 +88,11 @@ class _Demo:
             self._screen.go_live()
             self._follow()
         except KeyboardInterrupt:
-            self._screen.tell("stopping")
-        finally:
-            lost = self._end()
-        return lost
+            return self._end("stopping")
+        except BaseException:
+            self._end()
+            raise
+        return self._end()
 
     def _begin(self) -> None:
         self._introduce()
@@ -207,10 +208,12 @@ class _Demo:
         gap = f"last gap {traffic.gaps[-1][1]:.2f} s" if traffic.gaps else "no gap yet"
         return f"{self._rates_text or '-'}; {gap}; {self._story.balance()}"
 
-    def _end(self) -> int:
+    def _end(self, text: str = "") -> int:
         """How many were lost."""
         traffic = self._traffic
         try:
+            if text:
+                self._screen.tell(text)
             self._await_last()
         except KeyboardInterrupt:
             self._screen.tell(f"interrupted; {self._story.balance()}")

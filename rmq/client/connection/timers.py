@@ -99,14 +99,14 @@ class Timers:
         ended, for all who ask while it runs."""
         asked = (function, given)
         with self._lock:
-            is_first = asked not in self._asked_for and asked not in self._running
+            if asked not in self._asked_for and asked not in self._running:
+                self.after(0, functools.partial(self._begin, asked), chore=True)
+            # Behind it: by Ctrl-C in between it is begun once too often, and not never again.
             self._asked_for.add(asked)
-        if is_first:
-            self.after(0, functools.partial(self._begin, asked), chore=True)
 
     def _begin(self, asked: Asked) -> None:
         with self._lock:
-            self._asked_for.remove(asked)
+            self._asked_for.discard(asked)
             self._running.add(asked)
         function, given = asked
         try:

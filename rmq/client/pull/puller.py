@@ -228,7 +228,7 @@ class Puller:
             if messages:
                 self._total += len(messages)
                 self._list(queue)
-                self._news.notify()
+                self._news.notify_all()  # one alone may be of a wait that Ctrl-C has ended
         if messages:
             self.waker()
         pause = pause_ms(reply, asked, following)
