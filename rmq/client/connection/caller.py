@@ -63,6 +63,13 @@ class Caller:
             self.engine.give(number, dial(host, port, self.parameters))
         return number
 
+    def open_link(self, address: str) -> int:
+        """The same for who may not wait; UnreachableError: with TLS, when it is not connected."""
+        number = self.link_number(address)
+        if self.parameters.use_tls and not self.engine.is_open(number):
+            raise UnreachableError(f"{address}: connection lost")
+        return number
+
     def is_linked(self, address: str) -> bool:
         """Whether there is an open connection to it."""
         return address in self._links and self.engine.is_open(self._links[address])
@@ -122,14 +129,16 @@ class Caller:
         timeout_ms: int,
         done: Done,
         mailbox: Mailbox | None = None,
+        *,
+        may_wait: bool = True,
     ) -> None:
-        """done(reply, error) is called in a callback thread, or where `mailbox` is delivered."""
+        """done(reply, error) is called in a callback thread, or where `mailbox` is delivered.
+        may_wait: for a connection by TLS; else UnreachableError when there is none."""
         frame = self.frame(address, code, fields, body)
         hook = self.parameters.hook
         completed = done if hook is None else _hooked(hook, address, int(code), fields, done)
-        self.engine.submit(
-            self.link(address), frame, timeout_ms, mailbox or self.callbacks, completed
-        )
+        link = self.link(address) if may_wait else self.open_link(address)
+        self.engine.submit(link, frame, timeout_ms, mailbox or self.callbacks, completed)
 
     def post(
         self,

@@ -12,6 +12,7 @@ one at a time for all that want the broker, and with one round for those it find
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable
@@ -67,8 +68,8 @@ class RequestRounds:
             at_hand = self._routes.is_at_hand(broker, purpose, queue)
         except RmqError:  # of an address that is none; `send` meets it, too
             at_hand = False
-        if at_hand:
-            send(self._caller.submit)
+        if at_hand:  # and if it is lost just now, not by this thread connected anew
+            send(functools.partial(self._caller.submit, may_wait=False))
             return
         with self._lock:
             self._waiting.setdefault(broker, []).append(send)

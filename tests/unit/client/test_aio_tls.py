@@ -24,6 +24,7 @@ from support.waiting import HANG_S, until
 from cext.client.reply import Reply
 from rmq import Message, RemoteError, UnreachableError, aio
 from rmq.client.connection import tls
+from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.request_round import RequestRound
 from rmq.client.consumer.offset_stores import RemoteOffsets
 from rmq.client.consumer.start_offsets import StartOffsets
@@ -475,6 +476,25 @@ def test_one_thread_waits_for_a_silent_broker_that_a_push_consumer_pulls_from(
                     await turn(20)
                 assert dials.most == 1
                 assert all(each.startswith("rmq-chores-") for each in dials.threads)
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_is_lost_as_a_request_is_sent_is_not_made_by_who_may_not_wait(
+    authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with full_consumer(authority, context, 1, auto_commit=False) as (cluster, consumer):
+            instance, broker = consumer._client.instance, cluster.brokers[0]
+            with await deafened(cluster, 0, consumer):
+                monkeypatch.setattr(instance.routes, "is_at_hand", lambda *_: True)  # a moment ago
+                dials = Dials(monkeypatch, port_of(broker))
+                with pytest.raises(UnreachableError, match="connection lost"):
+                    instance.rounds.send(
+                        MessageQueue("t", "b0", 0), Purpose.READ,
+                        lambda submit: submit(broker.address, 11, {}, b"", 1000, print),
+                    )  # fmt: skip
+                assert dials.begun == 0
 
     asyncio.run(main())
 

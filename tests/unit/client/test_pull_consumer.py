@@ -571,9 +571,9 @@ def test_what_comes_while_it_is_asked_where_to_begin_is_read(broker: RunningBrok
         submit = instance.submit
         asking: list[threading.Thread] = []
 
-        def ask(address: str, code: int, *more: Any) -> None:
+        def ask(address: str, code: int, *more: Any, may_wait: bool = True) -> None:
             if code != RequestCode.GET_MAX_OFFSET:
-                submit(address, code, *more)
+                submit(address, code, *more, may_wait=may_wait)
                 return
 
             def ask_when_it_has_come() -> None:  # not in the thread that brings answers
