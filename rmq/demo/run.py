@@ -82,17 +82,17 @@ class _Demo:
             self._begin()
         except KeyboardInterrupt:
             return 0  # before there was traffic
+        text = ""
         try:
             self._traffic.start()
             self._hints()
             self._screen.go_live()
             self._follow()
         except KeyboardInterrupt:
-            return self._end("stopping")
-        except BaseException:
-            self._end()
-            raise
-        return self._end()
+            text = "stopping"
+        finally:
+            lost = self._end(text)
+        return lost
 
     def _begin(self) -> None:
         self._introduce()
@@ -208,7 +208,7 @@ class _Demo:
         gap = f"last gap {traffic.gaps[-1][1]:.2f} s" if traffic.gaps else "no gap yet"
         return f"{self._rates_text or '-'}; {gap}; {self._story.balance()}"
 
-    def _end(self, text: str = "") -> int:
+    def _end(self, text: str) -> int:
         """How many were lost."""
         traffic = self._traffic
         try:

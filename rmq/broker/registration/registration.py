@@ -361,7 +361,7 @@ class _Member:
     async def _register_single(self, topics: set[str]) -> bool:
         """Registers these topics one by one; False when the name server knows no such request."""
         for command in self._owner.single_commands(sorted(topics)):
-            if asyncio.get_running_loop().time() >= self._told_s + self._owner.period_s:
+            if asyncio.get_running_loop().time() >= self._due_s:
                 await self._register(self._version)  # there may be thousands of them
             reply = await self._call(command)
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -374,11 +374,15 @@ class _Member:
     async def _call(self, command: Command) -> Command:
         return await self._link.call(command, self._owner.timeout_s)
 
+    @property
+    def _due_s(self) -> float:
+        """When the next table is due."""
+        return self._told_s + self._owner.period_s
+
     async def _sleep(self) -> None:
         """Until there is news, the period since the last table is over, or the name server closes
         the connection."""
-        due_s = self._told_s + self._owner.period_s
-        timer = asyncio.get_running_loop().call_at(due_s, self._wake.set)
+        timer = asyncio.get_running_loop().call_at(self._due_s, self._wake.set)
         try:
             await self._wake.wait()
         finally:

@@ -66,7 +66,7 @@ class Caller:
     def open_link(self, address: str) -> int:
         """The same for who may not wait; UnreachableError: with TLS, when it is not connected."""
         number = self.link_number(address)
-        if self.parameters.use_tls and not self.engine.is_open(number):
+        if self.must_connect(address):
             raise UnreachableError(f"{address}: connection lost")
         return number
 

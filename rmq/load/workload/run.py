@@ -148,7 +148,7 @@ class WorkloadRun:
         measured.settled = rig.figures()
         measured.unanswered, measured.overdue = rig.unanswered, rig.overdue
         measured.behind = self._behind(measured.settled)
-        measured.is_interrupted = noted.came or hurried.came
+        measured.is_interrupted = hurried.came  # measure() adds what is noted
         return measured
 
     def _measure_rows(
