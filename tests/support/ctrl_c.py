@@ -24,17 +24,14 @@ class Struck:
     came: bool = False
 
 
-def interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 @contextmanager
-def ctrl_c_raises() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, interrupt)
+def ctrl_c_raises(number: signal.Signals = signal.SIGINT) -> Iterator[None]:
+    """number: of a signal that is to be handled as Ctrl-C is."""
+    before = signal.signal(number, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
 
 
 @contextmanager

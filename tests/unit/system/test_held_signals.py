@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 
 import pytest
-from support.ctrl_c import at_line_of_threading, can_be_taken, ctrl_c_raises, interrupt
+from support.ctrl_c import at_line_of_threading, can_be_taken, ctrl_c_raises
 
 from rmq.system.held_signals import NUMBERS, held_signals, noted_signals
 
@@ -22,9 +22,8 @@ LINES_MAX = 100
 @pytest.fixture(params=NUMBERS)
 def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
     """Its handler raises, as that of Ctrl-C does."""
-    before = signal.signal(request.param, interrupt)
-    yield request.param
-    signal.signal(request.param, before)
+    with ctrl_c_raises(request.param):
+        yield request.param
 
 
 def left_locked(is_held: bool) -> list[int]:
@@ -51,7 +50,7 @@ def test_it_is_raised_behind_the_block(number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt), held_signals():
         signal.raise_signal(number)
         done.append(1)
-    assert done and signal.getsignal(number) is interrupt
+    assert done and signal.getsignal(number) is signal.default_int_handler
 
 
 def test_what_is_noted_is_not_raised_and_an_inner_block_has_its_own(
@@ -63,7 +62,7 @@ def test_what_is_noted_is_not_raised_and_an_inner_block_has_its_own(
         assert inner.came and not outer.came
         signal.raise_signal(number)
         assert outer.came
-    assert signal.getsignal(number) is interrupt
+    assert signal.getsignal(number) is signal.default_int_handler
 
 
 def test_one_that_is_held_within_a_noted_block_is_noted(number: signal.Signals) -> None:
