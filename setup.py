@@ -57,6 +57,7 @@ PROFILES = {
 LIBRARIES = {
     "cext.wire.signature": ["crypto"],
     "cext.load.signer": ["crypto"],
+    "cext.net.socket_bio": ["crypto"],
     "cext.net.tls": ["ssl", "crypto"],
     "cext.net.tls_stream": ["ssl", "crypto"],
     "cext.net.self_signed": ["crypto"],

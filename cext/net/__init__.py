@@ -8,6 +8,7 @@
     transport           bytes changed on their way
     proxy_protocol      one of these: who comes by a balancer
     tls                 another one, by OpenSSL
+    socket_bio          how OpenSSL reads and writes their sockets
     handshake_thread    where handshakes are computed
     tls_stream          TLS that begins outside of the reactor
     self_signed         a certificate where none is named

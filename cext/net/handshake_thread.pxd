@@ -38,8 +38,9 @@ cdef struct HandshakeThread:
     uint32_t steps_max              # 0: never opened
     uint32_t steps_out              # the reactor's: in the rings, or in the thread's hands
     int wake_fd                     # owned; the thread sleeps there
-    int done_fd                     # owned; rung for each step that is done
+    int done_fd                     # owned; rung for a step that is done while the reactor sleeps
     int32_t sleeping
+    int32_t is_awaited              # the reactor sleeps
     int32_t stopping
     NativeThread thread
 
@@ -56,5 +57,8 @@ cdef int handshake_thread_start(HandshakeThread* t, int* error) noexcept nogil
 cdef void handshake_thread_stop(HandshakeThread* t) noexcept nogil
 # Reactor. False: too many are out.
 cdef bint handshake_thread_give(HandshakeThread* t, HandshakeStep* step) noexcept nogil
-cdef HandshakeStep* handshake_thread_take(HandshakeThread* t) noexcept nogil    # NULL: none is done
-cdef bint handshake_thread_has_done(HandshakeThread* t) noexcept nogil
+cdef HandshakeStep* handshake_thread_take(HandshakeThread* t) noexcept nogil  # NULL: none is done
+# Reactor, before it sleeps: whether it may. If so, done_fd is rung for the next step.
+cdef bint handshake_thread_await(HandshakeThread* t) noexcept nogil
+# Reactor, when it is awake.
+cdef void handshake_thread_forget(HandshakeThread* t) noexcept nogil

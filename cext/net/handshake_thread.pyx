@@ -1,12 +1,12 @@
 """Handshake thread. See handshake_thread.pxd.
 
-Sleeping without losing a wake-up: the thread sets `sleeping`, looks into the ring once more and
-then reads its eventfd; the reactor pushes, then looks at `sleeping`. A fence stands between the two
-on either side, so at least one of them sees the other.
+Sleeping without losing a wake-up: who is to sleep says so (`sleeping`, `is_awaited`), looks into
+its ring once more and then waits for its eventfd; the other pushes, then looks whether it sleeps. A
+fence stands between the two on either side, so at least one of them sees the other.
 """
 from libc.stdint cimport uint32_t, uint64_t
 
-from cext.base.atomics cimport fence, load_acquire_i32, load_seq_i32, store_seq_i32
+from cext.base.atomics cimport exchange_i32, fence, load_acquire_i32, load_seq_i32, store_seq_i32
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
@@ -73,7 +73,9 @@ cdef void run(void* argument) noexcept nogil:
             else:
                 step.run(step)
             spsc_put(&t.done, step, ROOM)
-            event_signal(t.done_fd)
+            fence()
+            if exchange_i32(&t.is_awaited, 0):
+                event_signal(t.done_fd)
             continue
         store_seq_i32(&t.sleeping, 1)
         fence()
@@ -122,5 +124,14 @@ cdef HandshakeStep* handshake_thread_take(HandshakeThread* t) noexcept nogil:
     return step
 
 
-cdef bint handshake_thread_has_done(HandshakeThread* t) noexcept nogil:
-    return not spsc_is_empty(&t.done)
+cdef bint handshake_thread_await(HandshakeThread* t) noexcept nogil:
+    if t.steps_out == 0:
+        return True
+    store_seq_i32(&t.is_awaited, 1)
+    fence()
+    return spsc_is_empty(&t.done)
+
+
+cdef void handshake_thread_forget(HandshakeThread* t) noexcept nogil:
+    if load_acquire_i32(&t.is_awaited):
+        store_seq_i32(&t.is_awaited, 0)

@@ -61,6 +61,8 @@ cdef class Input(Output):
                 self.watch(c)
             elif got != WANT_READ:
                 self.close_connection(c)
+            elif c.transport != NULL:       # what it received has brought nothing for us
+                self.look_for_pending(c)
             return
         if c.transport != NULL:
             self.look_for_pending(c)

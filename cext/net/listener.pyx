@@ -9,16 +9,13 @@ from cext.net.socket_api cimport (
     EPOLL_CTL_ADD,
     EPOLL_CTL_DEL,
     EPOLLIN,
-    IPPROTO_TCP,
     SOCK_CLOEXEC,
     SOCK_NONBLOCK,
-    TCP_NODELAY,
     accept4,
     close,
     epoll_ctl,
     epoll_event,
     errno,
-    setsockopt,
     sockaddr,
     sockaddr_storage,
     socklen_t,
@@ -57,7 +54,7 @@ cdef void listener_accept(Listener* listener, ConnectionTable table) noexcept no
     cdef sockaddr_storage address
     cdef socklen_t length
     cdef Connection* c
-    cdef int fd, _i, one = 1
+    cdef int fd, _i
     cdef bint full = False
     if listener.fd < 0:
         return                          # stopped earlier in this turn
@@ -77,7 +74,6 @@ cdef void listener_accept(Listener* listener, ConnectionTable table) noexcept no
             table.counters.refused_full += 1
             close(fd)
             continue
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
         c = table.add_connection(fd, &address, &listener.protocol, listener.transport)
         if c != NULL:
             table.count_address(c)

@@ -1,6 +1,24 @@
 """OpenSSL: what is used of it here (declarations only)."""
 from libc.stdint cimport uint8_t
 
+cdef extern from "<openssl/bio.h>" nogil:
+    ctypedef struct BIO:
+        pass
+    ctypedef struct BIO_METHOD:
+        pass
+    enum: BIO_CTRL_EOF, BIO_CTRL_FLUSH, BIO_TYPE_SOURCE_SINK
+    BIO_METHOD* BIO_meth_new(int type, const char* name)
+    int BIO_meth_set_read(BIO_METHOD* method, int (*read)(BIO*, char*, int) noexcept)
+    int BIO_meth_set_write(BIO_METHOD* method, int (*write)(BIO*, const char*, int) noexcept)
+    int BIO_meth_set_ctrl(BIO_METHOD* method, long (*control)(BIO*, int, long, void*) noexcept)
+    BIO* BIO_new(const BIO_METHOD* method)
+    void BIO_set_data(BIO* bio, void* data)
+    void* BIO_get_data(BIO* bio)
+    void BIO_set_init(BIO* bio, int is_ready)
+    void BIO_clear_retry_flags(BIO* bio)
+    void BIO_set_retry_read(BIO* bio)
+    void BIO_set_retry_write(BIO* bio)
+
 cdef extern from "<openssl/ssl.h>" nogil:
     ctypedef struct SSL_CTX:
         pass
@@ -57,6 +75,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_write(SSL* ssl, const void* at, int length)
     int SSL_get_error(const SSL* ssl, int result)
     int SSL_pending(const SSL* ssl)
+    void SSL_set_bio(SSL* ssl, BIO* reads, BIO* writes)     # which are its own from then on
     int SSL_shutdown(SSL* ssl)
     int SSL_session_reused(const SSL* ssl)
     size_t SSL_get_finished(const SSL* ssl, void* at, size_t room)  # 0: none was sent yet

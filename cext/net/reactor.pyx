@@ -23,7 +23,8 @@ from cext.net.connection cimport (
     WANTS_HANDSHAKE,
 )
 from cext.net.handshake_thread cimport (
-    HandshakeStep, handshake_thread_give, handshake_thread_has_done, handshake_thread_take,
+    HandshakeStep, handshake_thread_await, handshake_thread_forget, handshake_thread_give,
+    handshake_thread_take,
 )
 from cext.net.input cimport input_room
 from cext.net.listener cimport (
@@ -130,13 +131,20 @@ cdef class Reactor(Input):
         if self.place.connection != NULL:
             self.forget_closed()
         else:
-            if self.pending_first != NULL or (
-                    self.handshakes != NULL and handshake_thread_has_done(self.handshakes)):
-                timeout_ms = 0
             self.next_event = 0
-            self.event_count = self.wait_ready(timeout_ms)
+            self.event_count = self.wait_ready(self.sleeps_ms(timeout_ms))
+            if self.handshakes != NULL:
+                handshake_thread_forget(self.handshakes)
         self.now_us = monotonic_us()
         self.now_ms = self.now_us // 1000
+
+    cdef int32_t sleeps_ms(self, int32_t timeout_ms) noexcept nogil:
+        """0: there is something to do that no descriptor tells of."""
+        if timeout_ms == 0 or self.pending_first != NULL:
+            return 0
+        if self.handshakes != NULL and not handshake_thread_await(self.handshakes):
+            return 0
+        return timeout_ms
 
     cdef int wait_ready(self, int32_t timeout_ms) noexcept nogil:
         cdef epoll_event* events = <epoll_event*> self.events
@@ -185,7 +193,8 @@ cdef class Reactor(Input):
         cdef Connection* c = self.pending_now
         self.pending_now = c.next_pending
         c.pending = 0
-        if c.id != 0 and not c.closing and c.unread == 0:
+        if (c.id != 0 and not c.closing and c.unread == 0
+                and not c.transport_wants & WANTS_HANDSHAKE):
             self.receive(c)
 
     cdef void connection_ready(self, Connection* c, uint32_t events) noexcept nogil:

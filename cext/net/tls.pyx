@@ -16,6 +16,7 @@ from cext.net.connection cimport (
 )
 from cext.net.handshake_thread cimport HandshakeStep
 from cext.net.openssl cimport (
+    BIO,
     ASN1_STRING_to_UTF8,
     ERR_clear_error,
     ERR_error_string_n,
@@ -71,7 +72,7 @@ from cext.net.openssl cimport (
     SSL_read,
     SSL_session_reused,
     SSL_set_accept_state,
-    SSL_set_fd,
+    SSL_set_bio,
     SSL_shutdown,
     SSL_version,
     SSL_write,
@@ -88,6 +89,9 @@ from cext.net.openssl cimport (
     X509_free,
     X509_get0_notAfter,
     X509_get_subject_name,
+)
+from cext.net.socket_bio cimport (
+    SocketBio, socket_bio_free, socket_bio_holds, socket_bio_look, socket_bio_new, socket_bio_rest,
 )
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, close, errno, iovec, recv
 
@@ -201,6 +205,7 @@ cdef struct TlsState:
     TlsServer* server
     SSL_CTX* context                # owned; of the step that makes `ssl`
     SSL* ssl                        # owned; NULL: no step was run yet
+    SocketBio socket                # of `ssl`, but of one that was made elsewhere
     uint8_t* name                   # of the certificate that it has shown; owned; NULL: none
     uint32_t name_length
     bint is_named                   # `name` has been looked for
@@ -260,20 +265,33 @@ cdef int look_at_first(Connection* c) noexcept nogil:
     return 0
 
 
+cdef bint make_ssl(TlsState* s) noexcept nogil:
+    cdef BIO* bio = NULL
+    s.ssl = SSL_new(s.context)
+    SSL_CTX_free(s.context)
+    s.context = NULL
+    if s.ssl != NULL:
+        s.socket.fd = s.step.fd
+        bio = socket_bio_new(&s.socket)
+    if bio == NULL:
+        return False
+    SSL_set_bio(s.ssl, bio, bio)
+    SSL_set_accept_state(s.ssl)
+    return True
+
+
 cdef void run_step(HandshakeStep* step) noexcept nogil:
     """In the thread that has all of this state while it does so."""
     cdef TlsState* s = <TlsState*> step
     cdef int result
     ERR_clear_error()
     if s.ssl == NULL:
-        s.ssl = SSL_new(s.context)
-        SSL_CTX_free(s.context)
-        s.context = NULL
-        if s.ssl == NULL or SSL_set_fd(s.ssl, step.fd) != 1:
+        if not make_ssl(s):
             step.result = TRANSPORT_FAILED
             return
-        SSL_set_accept_state(s.ssl)
+    socket_bio_look(&s.socket)
     result = SSL_do_handshake(s.ssl)
+    socket_bio_rest(&s.socket)
     step.result = 0 if result == 1 else result_of(s, result)
     if result != 1 and step.result == 0:        # it has said farewell instead
         step.result = TRANSPORT_FAILED
@@ -308,16 +326,12 @@ cdef int tls_handshake(Connection* c) noexcept nogil:
     return s.step.result
 
 
-cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
-    """Records until there is no room, or nothing more has come."""
-    cdef TlsState* s = state_of(c)
+cdef ssize_t receive_records(TlsState* s, uint8_t* at, size_t room) noexcept nogil:
+    """Until there is no room, nothing more has come, or one brought no data."""
     cdef size_t taken = 0
     cdef int result
-    if s.has_ended:
-        return TRANSPORT_FAILED if s.is_broken else 0
-    ERR_clear_error()
     while taken < room:
-        result = SSL_read(s.ssl, <uint8_t*> at + taken, <int> min(room - taken, <size_t> 1 << 30))
+        result = SSL_read(s.ssl, at + taken, <int> min(room - taken, <size_t> 1 << 30))
         if result <= 0:
             result = result_of(s, result)
             if taken == 0:
@@ -326,6 +340,18 @@ cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
             return <ssize_t> taken
         taken += <size_t> result
     return <ssize_t> taken
+
+
+cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
+    cdef TlsState* s = state_of(c)
+    cdef ssize_t result
+    if s.has_ended:
+        return TRANSPORT_FAILED if s.is_broken else 0
+    ERR_clear_error()
+    socket_bio_look(&s.socket)
+    result = receive_records(s, <uint8_t*> at, room)
+    socket_bio_rest(&s.socket)
+    return result
 
 
 cdef int gather(TlsServer* server, const iovec* pieces, int count, size_t skipped) noexcept nogil:
@@ -424,12 +450,12 @@ cdef const uint8_t* tls_proved(Connection* c, uint32_t* length) noexcept nogil:
 
 
 cdef size_t tls_pending(Connection* c) noexcept nogil:
-    """What is decrypted: of a record that has not come as a whole nothing is to be had, and what
-    lies behind it is in the socket."""
+    """What is decrypted, and what is not. Of a record that has not come as a whole nothing is held
+    that OpenSSL has not asked for: the receive that finds it so waits for the socket."""
     cdef TlsState* s = state_of(c)
     if s.step.is_out or s.ssl == NULL:
         return 0
-    return <size_t> SSL_pending(s.ssl) + s.has_ended
+    return <size_t> SSL_pending(s.ssl) + socket_bio_holds(&s.socket) + s.has_ended
 
 
 cdef void free_state(TlsState* s) noexcept nogil:
@@ -439,6 +465,7 @@ cdef void free_state(TlsState* s) noexcept nogil:
             SSL_shutdown(s.ssl)
         SSL_free(s.ssl)
         ERR_clear_error()
+    socket_bio_free(&s.socket)
     SSL_CTX_free(s.context)
     free(s.name)
     free(s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import random
@@ -10,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,8 @@ def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
 class Hidden:
     """A client whose records the test holds in its hands."""
 
-    def __init__(self, shard: Shard, authority: Authority) -> None:
+    def __init__(self, shard: Shard, authority: Authority, first: bytes = b"") -> None:
+        """`first`: what it asks at once, in one segment with the end of its handshake."""
         self.socket = socket.create_connection(("127.0.0.1", shard.core.port), HANG_S)
         self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cafile=str(authority.certificate))
@@ -55,6 +58,8 @@ class Hidden:
             except ssl.SSLWantReadError:
                 self.leave()
                 self.inward.write(self.socket.recv(65536))
+        if first:
+            self.tls.write(first)
         self.leave()
 
     def records(self, plain: bytes) -> bytes:
@@ -121,10 +126,61 @@ def test_records_may_come_in_any_pieces(shard: Shard, authority: Authority, size
     assert [client.reply(), client.reply()] == [1, 2]
 
 
+def flood_of_key_changes(connected: socket.socket, count: int, request: bytes) -> bytes:
+    """Records of TLS 1.3 that bring nothing, and a request behind them. Python's ssl has no call
+    for it; the handshake is made on the socket."""
+    connected.setblocking(True)
+    tls = ctypes.CDLL("libssl.so.3")
+    for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new", "BIO_new", "BIO_s_mem"):
+        getattr(tls, name).restype = ctypes.c_void_p
+    context = ctypes.c_void_p(tls.SSL_CTX_new(ctypes.c_void_p(tls.TLS_client_method())))
+    ssl_of = ctypes.c_void_p(tls.SSL_new(context))
+    tls.SSL_set_fd(ssl_of, connected.fileno())
+    assert tls.SSL_connect(ssl_of) == 1
+    outward = ctypes.c_void_p(tls.BIO_new(ctypes.c_void_p(tls.BIO_s_mem())))
+    tls.SSL_set0_wbio(ssl_of, outward)
+    for _ in range(count):
+        assert tls.SSL_key_update(ssl_of, 0) == 1 and tls.SSL_do_handshake(ssl_of) == 1
+    assert tls.SSL_write(ssl_of, request, len(request)) == len(request)
+    records = ctypes.create_string_buffer(100 * count + 2 * len(request))
+    length = tls.BIO_read(outward, records, len(records))
+    return records.raw[:length]
+
+
+def test_who_only_changes_keys_takes_no_turn_of_others(shard: Shard) -> None:
+    """Each such record ends the receive that finds it, so that others are served behind it. A turn
+    takes two: of what is held, and of what the socket tells."""
+    with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as client:
+        records = flood_of_key_changes(client, 2000, send("t", b"x", 1))
+        before = turns(shard)
+        client.sendall(records)
+        shard.until(lambda stats: stats["messages_in"] == 1)
+        assert turns(shard) - before >= 1000
+
+
 def test_many_frames_in_one_record_are_all_answered(shard: Shard, authority: Authority) -> None:
     client = Hidden(shard, authority)
     client.socket.sendall(client.records(b"".join(send("t", b"x", n) for n in range(60))))
     assert sorted(client.reply() for _ in range(60)) == list(range(60))
+
+
+def test_what_comes_with_the_end_of_a_handshake_is_answered(
+    shard: Shard, authority: Authority
+) -> None:
+    assert Hidden(shard, authority, send("t", b"x", 7)).reply() == 7
+
+
+def test_records_of_several_turns_and_half_of_one(shard: Shard, authority: Authority) -> None:
+    """Of more than OpenSSL takes from the socket at once, and than a turn takes from OpenSSL."""
+    client = Hidden(shard, authority)
+    records = b"".join(client.records(send("t", b"x" * 9000, number)) for number in range(60))
+    half = client.records(send("t", b"y" * 1000, 60))
+    with ThreadPoolExecutor(1) as threads:
+        sent = threads.submit(client.socket.sendall, records + half[:600])
+        assert sorted(client.reply() for _ in range(60)) == list(range(60))
+        sent.result(HANG_S)
+    client.socket.sendall(half[600:])
+    assert client.reply() == 60
 
 
 @pytest.mark.parametrize(("version", "changes"), [("TLSv1_3", True), ("TLSv1_2", False)])
