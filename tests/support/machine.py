@@ -39,7 +39,7 @@ from shards.messages import (
 )
 from shards.shard import start_ticks
 
-READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
+READY = re.compile(r"(?:name server (?P<namesrv>\S+), |: )broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216", "--set", "registerNameServerPeriod=60000")
 
 
@@ -52,6 +52,7 @@ class Machine:
         self.options = [*SMALL, *PATIENT, *options]
         self.port = "0"
         self.namesrv_port = str(free_port())
+        self.namesrv = ""
         self.ports: list[int] = []
         self.seen: set[tuple[int, int]] = set()  # shards: their pids, and when they were started
         self.start(shards)
@@ -77,7 +78,7 @@ class Machine:
         if found is None:
             self.end()
             raise AssertionError(f"not ready: {line!r}\n{self.log()}")
-        self.namesrv = found["namesrv"]
+        self.namesrv = found["namesrv"] or self.namesrv
         self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
         try:  # a busy machine is ready before name servers know its shards
             with Cluster(self.namesrv) as cluster:
@@ -131,6 +132,16 @@ class Machine:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(HANG_S)
 
+    def kill(self) -> None:
+        """SIGKILL of the supervisor and all shards, as a machine that loses its power; returns when
+        none of them is there any more."""
+        pids = [pid for pid in self.pids if pid]
+        self.process.kill()  # first: it would start shards anew
+        for pid in pids:
+            signal_process(pid, signal.SIGKILL)
+        self.process.wait(HANG_S)
+        wait_until(lambda: not any(map(is_shard, pids)))
+
     def end(self) -> None:
         """The supervisor and all shards: by SIGTERM, or SIGKILL."""
         if self.process.poll() is None:
@@ -147,6 +158,21 @@ class Machine:
                 signal_process(pid, signal.SIGKILL)
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+class BrokerMachine(Machine):
+    """`rmq broker`: its name server is elsewhere. `port`: of shard 0, or 0."""
+
+    def __init__(
+        self, directory: Path, shards: int, namesrv: str, options: Sequence[str] = (), port: int = 0
+    ) -> None:
+        self._namesrv, self._port = namesrv, str(port)
+        super().__init__(directory, shards, options)
+
+    def words(self, shards: int | None) -> list[str]:
+        self.namesrv, self.port = self._namesrv, self._port
+        return ["broker", "--store", str(self.store), "--port", self.port, "-n", self.namesrv,
+                "--shards", str(shards), *self.options]  # fmt: skip
 
 
 def is_shard(pid: int) -> bool:

@@ -1,0 +1,220 @@
+"""Goal: a machine of several shards that is killed as a whole takes nothing with it: each shard's
+twin on another machine has all that was acknowledged of that shard, and serves it; a controller
+makes each twin the master.
+
+Method: two machines of two shards and a name server as processes, a load on both shards of the
+master, and SIGKILL of all its processes at once. What is acknowledged is read from the twin. Not
+shown here: what a pair of single brokers does as well (test_replicas.py, tests/ha).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.etcd_server import etcd_server
+from support.journal import GROUP, MAX_OFFSET, Journal, Load
+from support.machine import BrokerMachine
+from support.replica_set import Server
+from support.waiting import wait_until
+
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
+from rmq.demo.ports import free_port
+from rmq.errors import RmqError
+from rmq.format import fastjson
+from shards.placement import PORT_STEP
+
+SHARDS = 2
+LOAD = 150  # acknowledged messages of each shard, at least
+PORTS = PORT_STEP * (SHARDS - 1) + 1  # over the first one: each shard's, and the one for slaves
+NAME = ("--set", "brokerName=shop")
+SLAVE = ("--set", "brokerRole=SLAVE", "--set", "brokerId=1")
+PATIENT = ("--set", "slaveTimeout=60000")
+
+
+class Machines:
+    """Their name server, and those that are started; all are gone at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.stack = ExitStack()
+        self.name_server = Server(folder / "n.txt", "namesrv")
+        self.stack.callback(self.name_server.kill)
+
+    def start(self, name: str, *options: str) -> BrokerMachine:
+        made = BrokerMachine(
+            self.folder / name, SHARDS, self.name_server.address, (*PATIENT, *options),
+            free_port(above=PORTS),
+        )  # fmt: skip
+        self.stack.callback(made.end)
+        return made
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Iterator[Machines]:
+    made = Machines(tmp_path)
+    with made.stack:
+        for name in ("a", "b"):
+            (tmp_path / name).mkdir()
+        yield made
+
+
+def ha_status(port: int) -> dict[str, object]:
+    """What a shard says of its replicas; nothing when it does not answer."""
+    try:
+        with Connection(f"127.0.0.1:{port}") as connection:
+            body = connection.call(RequestCode.GET_BROKER_HA_STATUS).body
+    except RmqError:
+        return {}
+    return fastjson.loads_object(body)
+
+
+def has_slave(port: int) -> bool:
+    """Whether a master's slave has its log, and counts where a controller says who does."""
+    rows = ha_status(port).get("haConnectionInfo", ())
+    assert isinstance(rows, (list, tuple))
+    return len(rows) == 1 and bool(rows[0]["inSync"]) and rows[0]["diff"] == 0
+
+
+def settings_of(port: int) -> str:
+    with Connection(f"127.0.0.1:{port}") as connection:
+        return connection.call(RequestCode.GET_BROKER_CONFIG).body.decode()
+
+
+async def make_group(port: int) -> None:
+    """The group that reads: answered when the slave has it, too."""
+    async with BrokerClient(port) as client:
+        body = fastjson.dumps({"groupName": GROUP})
+        made = await client.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)
+        assert made.code == ResponseCode.SUCCESS, made.remark
+
+
+def load_and_kill(master: BrokerMachine) -> list[Journal]:
+    """What was acknowledged by each shard before the machine was killed under the load."""
+    journals = [Journal() for _ in master.ports]
+
+    async def work() -> None:
+        for port in master.ports:
+            await make_group(port)
+        loads = [
+            Load(port, journal, number, producers=2, pace_s=0.002)
+            for number, (port, journal) in enumerate(zip(master.ports, journals, strict=True))
+        ]
+        for load in loads:
+            await load.__aenter__()
+        while any(len(journal.acked) < LOAD for journal in journals):
+            assert not any(journal.refused for journal in journals)
+            await asyncio.sleep(0.01)
+        await asyncio.to_thread(master.kill)
+        for load in loads:
+            await load.__aexit__()
+
+    asyncio.run(work())
+    return journals
+
+
+async def check(port: int, journal: Journal) -> None:
+    """All that was acknowledged is read at that port; what consumers alone saw is not asked for."""
+    kept = Journal(dict(journal.acked), dict(journal.acked))
+
+    async def has_all() -> bool:
+        """A slave's queues follow its log."""
+        for topic, queue_id in {(each.topic, each.queue_id) for each in kept.acked}:
+            reply = await client.call(MAX_OFFSET, topic=topic, queueId=queue_id)
+            least = max(each.offset for each in kept.acked if each[:2] == (topic, queue_id))
+            if reply.code != ResponseCode.SUCCESS or int(reply.fields["offset"]) <= least:
+                return False
+        return True
+
+    async with BrokerClient(port) as client:
+        while not await has_all():
+            await asyncio.sleep(0.02)
+    assert await kept.check(port) >= len(journal.acked) >= LOAD
+
+
+def by_settings(machines: Machines, master: BrokerMachine) -> BrokerMachine:
+    return machines.start("b", *SLAVE, *NAME, "--set",
+                          f"rmqMasterAddress=127.0.0.1:{master.ports[0]}")  # fmt: skip
+
+
+def by_option(machines: Machines, master: BrokerMachine) -> BrokerMachine:
+    return machines.start("b", "--replica-of", f"127.0.0.1:{master.ports[0]}")
+
+
+@pytest.mark.parametrize("start_slave", [by_settings, by_option])
+def test_each_twin_has_what_was_acknowledged_and_serves_it(
+    machines: Machines, start_slave: Callable[[Machines, BrokerMachine], BrokerMachine]
+) -> None:
+    master = machines.start("a", *NAME, "--set", "brokerRole=SYNC_MASTER")
+    slave = start_slave(machines, master)
+    for port, name in zip(slave.ports, ("shop", "shop-1"), strict=True):
+        assert f"brokerName={name}\n" in settings_of(port)
+    for port in master.ports:
+        wait_until(lambda port=port: has_slave(port))
+    journals = load_and_kill(master)
+    for port, journal in zip(slave.ports, journals, strict=True):
+        asyncio.run(check(port, journal))
+    # None of it is another's: the two logs differ, and so do the twins'.
+    first, second = ({each.digest for each in journal.acked.values()} for journal in journals)
+    assert not first & second
+
+
+def start_controller(machines: Machines, *state: str) -> str:
+    """Its address."""
+    path = machines.folder / "c.properties"
+    words = ("controller", "--lease", "3000", "--set", f"configStorePath={path}", *state)
+    server = Server(machines.folder / "c.txt", *words)
+    machines.stack.callback(server.kill)
+    return server.address
+
+
+def state_in_a_file(machines: Machines) -> str:
+    return start_controller(machines, "--store", str(machines.folder / "controller"))
+
+
+def state_in_etcd(machines: Machines) -> str:
+    etcd = machines.stack.enter_context(etcd_server(machines.folder))
+    return start_controller(machines, "--etcd", etcd.endpoint)
+
+
+@pytest.mark.parametrize("controller", [state_in_a_file, state_in_etcd])
+def test_each_twin_is_elected_and_takes_sends(
+    machines: Machines, controller: Callable[[Machines], str]
+) -> None:
+    """Two machines, and each answer waits for both while both are there: one alone goes on."""
+    options = (*NAME, "--controller", controller(machines), "--set", "minInSyncReplicas=1",
+               "--set", "controllerHeartBeatTimeoutMills=3000")  # fmt: skip
+    master = machines.start("a", *options)
+    for port in master.ports:
+        wait_until(lambda port=port: ha_status(port).get("master") is True)
+    other = machines.start("b", *options)
+    for port in master.ports:
+        wait_until(lambda port=port: has_slave(port))
+    journals = load_and_kill(master)
+    for port in other.ports:
+        wait_until(lambda port=port: ha_status(port).get("master") is True)
+    for number, (port, journal) in enumerate(zip(other.ports, journals, strict=True)):
+        asyncio.run(check(port, journal))
+        before = len(journal.acked)
+        asyncio.run(go_on(port, journal, SHARDS + number))
+        assert len(journal.acked) >= before + LOAD
+    # The machine comes back and follows: each shard's own twin, with all that was sent meanwhile.
+    master.start(SHARDS)
+    for port in other.ports:
+        wait_until(lambda port=port: has_slave(port))
+    for port, journal in zip(master.ports, journals, strict=True):
+        asyncio.run(check(port, journal))
+
+
+async def go_on(port: int, journal: Journal, round_: int) -> None:
+    """Sends to the new master, behind what is there."""
+    goal = len(journal.acked) + LOAD
+    async with Load(port, journal, round_, producers=2):
+        while len(journal.acked) < goal:
+            assert not journal.refused, journal.refused[0].remark
+            await asyncio.sleep(0.01)
