@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, PopCalls
-from rmq.errors import StoreError
+from rmq.errors import RmqError
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import group_fault, topic_fault
 
@@ -71,7 +71,7 @@ class PopOrders:
             if not 0 <= queue_id < TOPIC_QUEUES_MAX:
                 raise ValueError(queue_id)
             self._core.put_pop_order(topic.encode(), group.encode(), queue_id, packed(row))
-        except (TypeError, ValueError, AttributeError, KeyError, struct.error, StoreError) as error:
+        except (TypeError, ValueError, AttributeError, KeyError, struct.error, RmqError) as error:
             log.warning(
                 "%s: %s of %s queue %.20r is skipped: %r",
                 self._file.path, group, topic, queue, error,

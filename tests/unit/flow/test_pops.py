@@ -33,6 +33,7 @@ from support.waiting import pass_seconds, until
 
 from rmq.base import clock
 from rmq.broker.broker import Broker
+from rmq.broker.tables import pop_orders
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson
@@ -391,6 +392,25 @@ async def test_what_is_popped_in_order_outlives_a_restart(tmp_path: Path) -> Non
         assert await pop(client, "g", "t", **fields) == []
         await ack(client, "g", some[1])
         assert numbers(await pop(client, "g", "t", **fields)) == [2, 3]
+
+
+@in_loop
+async def test_a_batch_of_a_topic_that_is_gone_is_forgotten_by_the_next_start(
+    tmp_path: Path,
+) -> None:
+    """Killed after the topic's deletion, and before the file of batches was written."""
+    fields = {"order": "true", "maxMsgNums": 2}
+    async with served(tmp_path) as (_, client):
+        await fill(client, 2)
+        await pop(client, "g", "t", **fields)
+    file = pop_orders.order_file(tmp_path / "config")
+    kept = file.load()
+    assert kept is not None
+    kept["table"] = {"gone@g": kept["table"]["t@g"], **kept["table"]}
+    file.save(kept)
+    async with served(tmp_path) as (broker, client):
+        assert [key[:2] for key in broker.core.pop_orders()] == [(b"t", b"g")]
+        assert await pop(client, "g", "t", **fields) == []
 
 
 @in_loop
