@@ -196,11 +196,13 @@ class PopCalls(Protocol):
     def pop_orders_version(self) -> int:
         """Grows with each change of what pops in order hold; read without a call to the reactor."""
 
-    def pop_orders(self) -> list[tuple[bytes, bytes, int, bytes]]:
-        """(topic, group, queue id, block), blocks as they lie."""
+    def pop_orders(self, open_only: bool = False) -> list[tuple[bytes, bytes, int, bytes]]:
+        """(topic, group, queue id, block), blocks as they lie. open_only: without those of which
+        all is acknowledged."""
 
     def put_pop_order(self, topic: bytes, group: bytes, queue_id: int, block: bytes) -> None:
-        """A block of pop_orders() of another run."""
+        """A block of pop_orders(), of another run or another broker; b"": there is none any more.
+        StoreError: the topic is not there, or it is no block."""
 
 
 class QueueCalls(Protocol):

@@ -1,5 +1,6 @@
 """Goal: what a change of masters means, one thing at a time: a log that went another way is cut and
-becomes the master's; timed messages go on where the old master was; groups and topics are there.
+becomes the master's; timed messages go on where the old master was; groups, topics and the batches
+that are out of pops in order are there.
 
 Method: three brokers and a controller as processes (tests/ha/cluster.py), SIGSTOP and SIGKILL. Not
 shown here: clients of every kind under it (test_rounds.py).
@@ -7,6 +8,7 @@ shown here: clients of every kind under it (test_rounds.py).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import itertools
@@ -17,10 +19,13 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.broker_client import BrokerClient
 from support.driven_clock import STEP_S
 from support.followers import log_of
+from support.popping import Popped, ack, change, pop, pop_all
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
@@ -28,7 +33,8 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError
+from rmq.errors import ProtocolError, RemoteError, RmqError
+from rmq.format import fastjson
 from rmq.format.message import decode_messages
 from rmq.format.store_files import Record, Segment, scan_segment
 from rmq.names import TIMER_TOPIC
@@ -42,6 +48,9 @@ PATIENT = ("slaveTimeout=60000",)  # a busy machine is no slave that went away
 LATE_S = 5.0  # of delay level 2
 COPY_S = 2.5  # until slaves have looked at the master's tables, and once more
 FED_AT = 48  # in rmqTimers/position: cext/store/timers/timer_position.pxd
+
+PROGRESS = {"consumerGroup": "g", "topic": "t", "queueId": 0}
+IN_ORDER = {"order": "true", "maxMsgNums": 4, "queueId": 0, "invisibleTime": 3_600_000}
 
 
 @pytest.fixture
@@ -344,20 +353,81 @@ def test_offsets_and_topics_are_at_the_next_master(trio: Trio) -> None:
     for number in range(3):
         until_acked(trio, b"%d" % number)
     make(trio, "another", 3)
-    progress = {"consumerGroup": "g", "topic": "t", "queueId": 0}
     with Connection(old.address) as connection:
         body = b'{"groupName":"g","consumeEnable":true,"retryQueueNums":1,"retryMaxTimes":16}'
         connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body)
-        connection.call(RequestCode.UPDATE_CONSUMER_OFFSET, {**progress, "commitOffset": 2})
+        connection.call(RequestCode.UPDATE_CONSUMER_OFFSET, {**PROGRESS, "commitOffset": 2})
     for node in others(trio, old):
-        wait_until(lambda node=node: offset(node, progress) == 2)
+        wait_until(lambda node=node: offset(node, PROGRESS) == 2)
     old.kill()
     until_acked(trio, b"3")
     master = trio.nodes["master"]
-    assert offset(master, progress) == 2
+    assert offset(master, PROGRESS) == 2
     with Connection(master.address) as connection:
         table = connection.call(RequestCode.GET_ALL_TOPIC_CONFIG).body
     assert b'"another"' in table
+
+
+def test_a_batch_popped_in_order_stays_in_the_same_hands(trio: Trio) -> None:
+    """What is acknowledged does not come again; what is not goes to nobody else before its time,
+    and then comes in its order."""
+    old = trio.nodes["master"]
+    for number in range(6):
+        until_acked(trio, b"%d" % number)
+    some = asyncio.run(pop_in_order(old))
+    assert offsets(some) == [0, 1, 2, 3]
+    asyncio.run(acked_at(old, some[0], some[2]))
+    for node in others(trio, old):
+        wait_until(lambda node=node: batch(node).get("cm") == 0b101)
+        wait_until(lambda node=node: offset(node, PROGRESS) == 1)
+    old.kill()
+    until_acked(trio, b"6")
+    master = trio.nodes["master"]
+    assert asyncio.run(pop_in_order(master)) == []
+    asyncio.run(acked_at(master, some[1]))
+    assert offset(master, PROGRESS) == 3
+    again = asyncio.run(given_back(master, some[3]))
+    assert offsets(again) == [3, 4, 5, 6]
+    wait_until(lambda: batch(master).get("oc") == {"3": 1})  # it came before, the others did not
+
+
+def client_of(node: Broker) -> BrokerClient:
+    return BrokerClient(int(node.address.rpartition(":")[2]))
+
+
+async def pop_in_order(node: Broker) -> list[Popped]:
+    async with client_of(node) as client:
+        return await pop(client, "g", "t", **IN_ORDER)
+
+
+async def acked_at(node: Broker, *some: Popped) -> None:
+    async with client_of(node) as client:
+        await ack(client, "g", *some)
+
+
+async def given_back(node: Broker, one: Popped) -> list[Popped]:
+    """It is to come again at once: what comes then."""
+    async with client_of(node) as client:
+        await change(client, "g", one, 1)
+        return await pop_all(client, "g", "t", 1, **IN_ORDER)
+
+
+def offsets(some: list[Popped]) -> list[int]:
+    return [each.message.queue_offset for each in some]
+
+
+def batch(node: Broker) -> dict[str, Any]:
+    """That of group g in queue 0, once its file holds one."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        with contextlib.suppress(OSError, ProtocolError):  # it is replaced now and then
+            content = (node.store / "config" / "consumerOrderInfo.json").read_bytes()
+            found.append(fastjson.loads_object(content)["table"].get("t@g", {}).get("0", {}))
+        return bool(found)
+
+    wait_until(look)
+    return found[0]
 
 
 @pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])

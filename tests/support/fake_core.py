@@ -274,7 +274,7 @@ class FakeCore:
     def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
         return self.offset_table.get(topic + b"@" + group, {}).get(queue_id, -1)
 
-    def pop_orders(self) -> list[tuple[bytes, bytes, int, bytes]]:
+    def pop_orders(self, open_only: bool = False) -> list[tuple[bytes, bytes, int, bytes]]:
         return [(*key, block) for key, block in self.orders.items()]
 
     def put_pop_order(self, topic: bytes, group: bytes, queue_id: int, block: bytes) -> None:

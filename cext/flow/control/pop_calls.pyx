@@ -6,9 +6,15 @@ from cext.base.status cimport NOT_FOUND, OK, POOL_EMPTY, TOO_LARGE, raise_status
 from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.pop.pop_order cimport ORDER_MESSAGES_MAX, OrderBlock, order_obtain
+from cext.flow.pop.pop_order cimport (
+    ORDER_MESSAGES_MAX,
+    OrderBlock,
+    order_clear,
+    order_is_over,
+    order_obtain,
+)
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.pop_table cimport pair_obtain
+from cext.flow.pop.pop_table cimport pair_find, pair_obtain
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
@@ -21,13 +27,14 @@ cdef enum:
 # ---------------------------------------------------------------- pop_orders
 
 cdef struct CopyOrders:
+    bint open_only
     # results
     int status
     Block block                 # of each queue in order u32 topic bytes, u32 group bytes, i32 queue
     #                             id, topic, group, OrderBlock (native order)
 
 
-cdef uint64_t orders_of(const PopPair* pair, uint8_t* out) noexcept nogil:
+cdef uint64_t orders_of(const PopPair* pair, bint open_only, uint8_t* out) noexcept nogil:
     """Writes the pair's blocks, or with NULL counts their bytes only."""
     cdef uint64_t each = HEAD_BYTES + pair.topic.name_length + pair.group_length \
         + sizeof(OrderBlock)
@@ -35,7 +42,8 @@ cdef uint64_t orders_of(const PopPair* pair, uint8_t* out) noexcept nogil:
     cdef uint8_t* at = out
     cdef int32_t i
     for i in range(pair.order_slots):
-        if pair.orders[i] == NULL:
+        if pair.orders[i] == NULL or (open_only
+                                      and order_is_over(<OrderBlock*> pair.orders[i])):
             continue
         bytes += each
         if out == NULL:
@@ -59,7 +67,7 @@ cdef void copy_orders(PopService s, CopyOrders* x) noexcept nogil:
     cdef uint8_t* at
     cursor = name_map_next(&s.pops.pairs, 0, &entry)
     while cursor != 0:
-        bytes += orders_of(<PopPair*> entry.value, NULL)
+        bytes += orders_of(<PopPair*> entry.value, x.open_only, NULL)
         cursor = name_map_next(&s.pops.pairs, cursor, &entry)
     x.status = block_take(&x.block, bytes)
     if x.status != OK:
@@ -67,7 +75,7 @@ cdef void copy_orders(PopService s, CopyOrders* x) noexcept nogil:
     at = x.block.bytes
     cursor = name_map_next(&s.pops.pairs, 0, &entry)
     while cursor != 0:
-        at += orders_of(<PopPair*> entry.value, at)
+        at += orders_of(<PopPair*> entry.value, x.open_only, at)
         cursor = name_map_next(&s.pops.pairs, cursor, &entry)
 
 
@@ -94,7 +102,7 @@ cdef struct PutOrder:
     Text topic
     Text group
     int32_t queue_id
-    Text block                  # an OrderBlock
+    Text block                  # an OrderBlock; empty: none any more
     # results
     int status                  # OK, NOT_FOUND, TOO_LARGE, POOL_EMPTY
 
@@ -106,6 +114,13 @@ cdef void put_order(PopService s, PutOrder* x) noexcept nogil:
     cdef OrderBlock* block
     x.status = NOT_FOUND
     if topic == NULL:
+        return
+    if x.block.length == 0:
+        x.status = OK
+        pair = pair_find(&s.pops, topic, x.group.bytes, x.group.length)
+        if pair != NULL:
+            order_clear(pair, x.queue_id)
+            s.pops.order_version += 1
         return
     x.status = TOO_LARGE
     if x.block.length != sizeof(OrderBlock):
@@ -119,6 +134,7 @@ cdef void put_order(PopService s, PutOrder* x) noexcept nogil:
     block = order_obtain(pair, x.queue_id) if pair != NULL else NULL
     if block != NULL:
         block[0] = given
+        s.pops.order_version += 1
         x.status = OK
 
 
@@ -127,8 +143,9 @@ cdef class PopCalls(OffsetCalls):
     def pop_orders_version(self):
         return self.pops.pops.order_version
 
-    def pop_orders(self):
+    def pop_orders(self, bint open_only=False):
         cdef CopyOrders x
+        x.open_only = open_only
         self._call(<CallFn> copy_orders, <void*> self.pops, &x)
         raise_status(x.status, "copy of the orders")
         out = read_orders(&x.block)

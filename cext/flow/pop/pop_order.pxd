@@ -14,7 +14,7 @@ asks again. Kept in consumerOrderInfo.json by the control side, in Apache's form
 Example: offsets 5 6 7 were given, 5 and 7 acknowledged: the offset is 6, the queue blocked; later 6
 and 7 come again, each counted once.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.pull.pull_job cimport PopPair
 
@@ -40,6 +40,8 @@ cdef OrderBlock* order_find(const PopPair* pair, int32_t queue_id) noexcept nogi
 # The same, made when it is not there; NULL when memory is out.
 cdef OrderBlock* order_obtain(PopPair* pair, int32_t queue_id) noexcept nogil
 cdef void order_clear(PopPair* pair, int32_t queue_id) noexcept nogil
+# Whether all of it is acknowledged: it blocks nobody, and an ack of it changes nothing.
+cdef bint order_is_over(const OrderBlock* block) noexcept nogil
 # Whether the queue is blocked for this attempt, and until when by the wall clock at the earliest.
 # `committed`: the group's offset in the queue.
 cdef bint order_blocks(const OrderBlock* block, int64_t committed, const uint8_t* attempt,

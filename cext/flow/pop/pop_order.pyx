@@ -38,6 +38,10 @@ cdef void order_clear(PopPair* pair, int32_t queue_id) noexcept nogil:
         pair.orders[queue_id] = NULL
 
 
+cdef bint order_is_over(const OrderBlock* block) noexcept nogil:
+    return block.acked == (<uint64_t> 1 << block.count) - 1
+
+
 cdef inline int64_t visible_at(const OrderBlock* block, int32_t i) noexcept nogil:
     return block.visible_ms[i] if block.visible_ms[i] > 0 else block.pop_ms + block.invisible_ms
 

@@ -8,7 +8,7 @@
     ha_socket        a connection between replicas, while the control thread has it
     log_tail         the last bytes of a slave's log, which its master compares
     log_stream       as slave: the connection that the log comes by, again and again
-    metadata_copy    as slave: topics, groups, offsets and modes as the master has them
+    metadata_copy    as slave: topics, groups, offsets, modes, pop orders as the master has them
     account_asks     as slave: what is said for the master's accounts; as master: whether it counts
     exchange         what a slave asks its master for, and is told when it has changed
     ha_status        both sides for people: who follows, how far, and what is wrong

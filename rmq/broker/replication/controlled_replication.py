@@ -51,7 +51,7 @@ NO_LEASE = 2**63 - 1
 LOOK_S = 0.005  # while the core gets ready for its role
 READY_S = 5.0  # by then it is, or something is wrong with it
 SENDS_WAIT_S = 1.0  # for a new master's lease and slaves; shorter than clients' time-outs
-TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets")  # the next one is to have
+TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets", "orders")  # the next one is to have
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 

@@ -1,9 +1,10 @@
-"""Metadata copy: as slave, topics, groups, offsets and modes as the master has them.
+"""Metadata copy: as slave, topics, groups, offsets, modes and pop orders as the master has them.
 
 None of them is in the log. A master of rmq answers when something has changed (exchange.py); from
 RocketMQ's all is asked for each syncControllerMetadataPeriod.
 
     topics 21   groups 201   request modes 402   consumer offsets 43   delay offsets 45
+    batches popped in order: of a master of rmq, by 906
     how far timed messages are: with the answer to 906; of RocketMQ's masters 60
     accounts: of a master of rmq, by 906 once more; not in plain text to another machine
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -32,6 +33,7 @@ from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.deleted_topics import read_marks
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.pop_orders import PopOrders
 from rmq.broker.tables.queue_mappings import QueueMappings, read_table
 from rmq.broker.tables.request_modes import RequestModes
 from rmq.broker.tables.topic_config import TopicConfig
@@ -53,7 +55,7 @@ RETRY_S = 1.0
 TABLE_S = 30.0
 REACH_S = 5.0
 REFUSED_S = 10.0  # then a master that gave no accounts is asked again
-BEHIND_LOG = ("offsets", "delays")
+BEHIND_LOG = ("offsets", "orders", "delays")
 # Of a master whose log could not be written: it speaks of what is in no log.
 AHEAD_OF_LOG = ("topics", "delays")
 TABLE_BYTES_MAX = 1 << 30  # a million topics take some 200 MB
@@ -71,10 +73,24 @@ class CopyContext(Protocol):
     guard: Guard
     groups: GroupTable
     offsets: OffsetTable
+    pop_orders: PopOrders
     queue_mappings: QueueMappings
     request_modes: RequestModes
     settings: Settings
     topics: TopicTable
+
+
+class Table(NamedTuple):
+    """How it is asked for, and what takes the answer."""
+
+    code: int
+    take: Callable[[dict[Any, Any], str], Awaitable[None]]
+    fields: Mapping[str, str] = {}
+
+    @property
+    def is_ours(self) -> bool:
+        """RocketMQ's masters do not give it."""
+        return self.code == RequestCode.EXCHANGE_BROKER_HA_INFO
 
 
 class Unreached(CallError):
@@ -95,12 +111,15 @@ class MetadataCopy:
         self._kept_back = ""  # why accounts are not copied
         self._kept_back_at = 0.0
         self._asked_at = 0  # where the log here ended when the last table was asked for
-        self._takers: dict[str, tuple[int, Callable[[dict[Any, Any], str], Awaitable[None]]]] = {
-            "topics": (RequestCode.GET_ALL_TOPIC_CONFIG, self._topics),
-            "groups": (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._groups),
-            "modes": (RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, self._modes),
-            "offsets": (RequestCode.GET_ALL_CONSUMER_OFFSET, self._offsets),
-            "delays": (RequestCode.GET_ALL_DELAY_OFFSET, self._delays),
+        code = RequestCode
+        self._tables = {
+            "topics": Table(code.GET_ALL_TOPIC_CONFIG, self._topics, {"rmqDeleted": "true"}),
+            "groups": Table(code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._groups),
+            "modes": Table(code.GET_ALL_MESSAGE_REQUEST_MODE, self._modes),
+            "offsets": Table(code.GET_ALL_CONSUMER_OFFSET, self._offsets),
+            # Behind offsets: a batch begins where its group's offset was then.
+            "orders": Table(code.EXCHANGE_BROKER_HA_INFO, self._orders, {"rmqOrders": "true"}),
+            "delays": Table(code.GET_ALL_DELAY_OFFSET, self._delays),
         }
 
     async def run(self) -> None:
@@ -162,12 +181,15 @@ class MetadataCopy:
                 "lost what is here, and its tables with it"
             )
         await self._reach(told_written(reply))
-        for name, (code, take) in self._takers.items():
-            if versions is not None and versions.get(name) == self._known.get(name, ""):
+        for name, table in self._tables.items():
+            if versions is None:
+                if table.is_ours:
+                    continue
+            elif versions.get(name, "") == self._known.get(name, ""):
                 continue
             self._asked_at = self._core.log_range()[1]
             try:
-                content = await self._ask(link, code)
+                content = await self._ask(link, table)
             except CallError as error:
                 if versions is not None:
                     raise
@@ -178,7 +200,7 @@ class MetadataCopy:
                     # Offsets say what was done with the log up to now.
                     told = await self._told(link)
                     await self._reach(told_end(told) if name == "delays" else told_written(told))
-                await take(content, link.address)
+                await table.take(content, link.address)
             except Unreached as error:
                 if name not in AHEAD_OF_LOG:
                     raise
@@ -297,11 +319,12 @@ class MetadataCopy:
     def _dispatched(self) -> int:
         return self._core.stats()["log_dispatched"]
 
-    async def _ask(self, link: RemotingClient, code: int) -> dict[Any, Any]:
-        fields = {"rmqDeleted": "true"} if code == RequestCode.GET_ALL_TOPIC_CONFIG else {}
-        reply = await link.call(Command(code=code, fields=fields), TABLE_S)
+    async def _ask(self, link: RemotingClient, table: Table) -> dict[Any, Any]:
+        reply = await link.call(Command(code=table.code, fields=dict(table.fields)), TABLE_S)
         if reply.code != ResponseCode.SUCCESS:
-            raise CallError(f"{link.address}: request {code}: code {reply.code}: {reply.remark}")
+            raise CallError(
+                f"{link.address}: request {table.code}: code {reply.code}: {reply.remark}"
+            )
         return fastjson.loads_object(reply.body) if reply.body else {}
 
     # ---- tables
@@ -347,6 +370,9 @@ class MetadataCopy:
     async def _offsets(self, content: dict[Any, Any], origin: str) -> None:
         mapping(content, "offsetTable", origin)
         self._context.offsets.take(content, origin)
+
+    async def _orders(self, content: dict[Any, Any], origin: str) -> None:
+        self._context.pop_orders.copy(mapping(content, "table", origin), origin)
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))

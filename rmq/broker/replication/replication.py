@@ -19,6 +19,7 @@ from rmq.broker.core_seam import (
     HACalls,
     LogCalls,
     OffsetCalls,
+    PopCalls,
     RoleCalls,
     StatCalls,
 )
@@ -49,7 +50,9 @@ log = logging.getLogger("rmq.broker.replication")
 SEND_BYTES = 1 << 20  # of the log, to each slave in one turn
 
 
-class CoreCalls(HACalls, LogCalls, OffsetCalls, DelayCalls, StatCalls, RoleCalls, Protocol):
+class CoreCalls(
+    HACalls, LogCalls, OffsetCalls, PopCalls, DelayCalls, StatCalls, RoleCalls, Protocol
+):
     """What is used here of the core."""
 
     @property
@@ -257,6 +260,7 @@ def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callabl
         "groups": lambda: context.groups.version.counter,
         "modes": lambda: context.request_modes.changes,
         "offsets": lambda: core.offsets_version,
+        "orders": lambda: core.pop_orders_version,
         "delays": lambda: sum(context.delays.offsets()),
         "timers": lambda: timers_count(core.timers_delivered()),
         **({"accounts": lambda: accounts.version} if context.guard.is_on else {}),

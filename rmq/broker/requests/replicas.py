@@ -2,8 +2,10 @@
 epochs, 1008 role.
 
 906 tells a slave where the log is to be had; a slave of rmq is also told what has changed among the
-tables, when it has (rmq/broker/replication/exchange.py). 908 is for a figure of RocketMQ's slaves
-that nothing reads: taken, and without effect. 60 and 61 are asked by RocketMQ's slaves, each 3 s.
+tables, when it has (rmq/broker/replication/exchange.py), and has the batches popped in order by it.
+908 is for a figure of RocketMQ's slaves that nothing reads: taken, and without effect. 60 and 61
+are asked by RocketMQ's slaves, every few seconds. 61 is answered with an empty table; a slave of
+rmq does not ask for it.
 
 Example: 906 -> masterAddress 10.0.0.1:10911, masterHaAddress 10.0.0.1:10912, masterFlushOffset
 5000.
@@ -27,6 +29,7 @@ from rmq.broker.replication.log_tail import tail_fault
 from rmq.broker.replication.metadata_copy import read_versions
 from rmq.broker.replication.replication import Replication
 from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.broker.tables.pop_orders import PopOrders
 from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.config import Settings
@@ -46,6 +49,7 @@ class Context(Protocol):
 
     delays: DelayLevels
     guard: Guard
+    pop_orders: PopOrders
     replication: Replication
     settings: Settings
 
@@ -69,7 +73,9 @@ def get_timer_check(context: Context, request: Request) -> Reply:
 
 
 def get_timer_metrics(context: Context, request: Request) -> Reply:
-    """How many wait of each topic: RocketMQ's figure, which a wheel keeps and a heap does not."""
+    """How many wait of each topic, for RocketMQ's slaves: an empty table, always. Their wheel
+    counts them, our timers are sorted by time alone. The figure is for people and decides nothing;
+    a slave that becomes master counts from none on."""
     version = {"stateVersion": 0, "timestamp": 0, "counter": 0}
     return request.command.reply(body=fastjson.dumps({"dataVersion": version, "timingCount": {}}))
 
@@ -79,6 +85,8 @@ def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
         return request.command.reply(fields={"rmqTimers": _timers(context)})
     if request.command.text_field("rmqAccounts"):
         return _accounts(context, request)
+    if request.command.text_field("rmqOrders"):
+        return _orders(context, request)
     if request.command.text_field("rmqSlave"):
         return _exchange_tables(context, request)
     return request.command.reply(fields=_where(context))
@@ -103,6 +111,10 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
         return command.reply()
     text = msgspec.json.encode(versions).decode()
     return command.reply(fields={**_where(context), "rmqVersions": text})
+
+
+async def _orders(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=await context.pop_orders.body())
 
 
 def _accounts(context: Context, request: Request) -> Reply:

@@ -11,18 +11,20 @@
 The blocks are the reactor's (cext/flow/pop/pop_order.pxd); this file is written from a copy every
 flushConsumerOffsetInterval ms when they have changed, and when the log is on the disk up to the
 messages they name: a block that outlived them would be taken for one of others. The form is
-Apache's.
+Apache's. A slave has the batches that are out as its master has them (copy()), in the same form.
 """
 
 import asyncio
 import logging
 import struct
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, PopCalls
 from rmq.errors import RmqError
+from rmq.format import fastjson
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import group_fault, topic_fault
 
@@ -31,6 +33,9 @@ log = logging.getLogger("rmq.broker.pop_orders")
 MESSAGES_MAX = 32
 ATTEMPT_BYTES_MAX = 64
 _BLOCK = struct.Struct("=qqqiI32q32q32iI64s4x")
+
+Place = tuple[bytes, bytes, int]  # topic, group, queue id
+Blocks = list[tuple[bytes, bytes, int, bytes]]  # the same, and an OrderBlock
 
 
 def order_file(config_directory: Path) -> JsonFile:
@@ -56,26 +61,25 @@ class PopOrders:
     def load(self) -> None:
         """After topics: a block of a topic that is gone is dropped."""
         table = (self._file.load() or {}).get("table") or {}
-        for key, queues in table.items():
-            topic, separator, group = str(key).partition("@")
-            if not separator or topic_fault(topic) or group_fault(group):
-                log.error("%s: entry %.300r is skipped", self._file.path, key)
-                continue
-            for queue, row in queues.items() if isinstance(queues, dict) else ():
-                self._load_one(topic, group, queue, row)
+        for place, block in _blocks(table, self._file.path):
+            self._put(place, block, self._file.path)
         self._written = self._core.pop_orders_version
 
-    def _load_one(self, topic: str, group: str, queue: Any, row: Any) -> None:
+    def copy(self, table: Mapping[Any, Any], origin: str) -> None:
+        """Makes the batches here, a slave's, those that are out at the master. The file follows
+        with the next save()."""
+        gone = {(topic, group, at): block for topic, group, at, block in self._core.pop_orders()}
+        for place, block in _blocks(table, origin):
+            if gone.pop(place, None) != block:
+                self._put(place, block, origin)
+        for place in gone:
+            self._put(place, b"", origin)
+
+    def _put(self, place: Place, block: bytes, origin: object) -> None:
         try:
-            queue_id = int(queue)
-            if not 0 <= queue_id < TOPIC_QUEUES_MAX:
-                raise ValueError(queue_id)
-            self._core.put_pop_order(topic.encode(), group.encode(), queue_id, packed(row))
-        except (TypeError, ValueError, AttributeError, KeyError, struct.error, RmqError) as error:
-            log.warning(
-                "%s: %s of %s queue %.20r is skipped: %r",
-                self._file.path, group, topic, queue, error,
-            )  # fmt: skip
+            self._core.put_pop_order(*place, block)
+        except RmqError as error:
+            _skip(origin, *place, error)
 
     async def stop(self) -> None:
         await self.save()
@@ -85,18 +89,56 @@ class PopOrders:
         version = self._core.pop_orders_version  # before the copy: what comes between is newer
         if version == self._written:
             return
-        table: dict[str, dict[str, Any]] = {}
-        for topic, group, queue_id, block in self._core.pop_orders():
-            rows = table.setdefault(f"{topic.decode()}@{group.decode()}", {})
-            rows[str(queue_id)] = unpacked(block)
+        blocks = self._core.pop_orders()
         end = self._core.delay_offsets()[1]  # of all that is in the log now
-        await asyncio.to_thread(self._save, end, table)
+        await asyncio.to_thread(self._save, end, blocks)
         self._written = version
 
-    def _save(self, end: int, table: dict[str, dict[str, Any]]) -> None:
+    def _save(self, end: int, blocks: Blocks) -> None:
         """In a thread. StoreError: the log cannot be brought to the disk."""
         self._core.sync_log(end)
-        self._file.save({"table": table})
+        self._file.save(members(blocks))
+
+    async def body(self) -> bytes:
+        """The batches that are out now, in the form of the file, for a slave. Others say nothing
+        that the offset of their group does not: what is acknowledged blocks nobody."""
+        blocks = self._core.pop_orders(open_only=True)
+        return await asyncio.to_thread(lambda: fastjson.dumps(members(blocks)))
+
+
+def members(blocks: Blocks) -> dict[str, Any]:
+    """Of pop_orders(): the content of the file."""
+    table: dict[str, dict[str, Any]] = {}
+    for topic, group, queue_id, block in blocks:
+        rows = table.setdefault(f"{topic.decode()}@{group.decode()}", {})
+        rows[str(queue_id)] = unpacked(block)
+    return {"table": table}
+
+
+def _blocks(table: Mapping[Any, Any], origin: object) -> Iterator[tuple[Place, bytes]]:
+    """What the table of a file or of a master holds; what is none is said, and left out."""
+    for key, queues in table.items():
+        topic, separator, group = str(key).partition("@")
+        if not separator or topic_fault(topic) or group_fault(group):
+            log.error("%s: entry %.300r is skipped", origin, key)
+            continue
+        for queue, row in queues.items() if isinstance(queues, dict) else ():
+            try:
+                queue_id = int(queue)
+                if not 0 <= queue_id < TOPIC_QUEUES_MAX:
+                    raise ValueError(queue_id)
+                block = packed(row)
+            except (TypeError, ValueError, AttributeError, KeyError, struct.error) as error:
+                _skip(origin, topic.encode(), group.encode(), queue, error)
+                continue
+            yield (topic.encode(), group.encode(), queue_id), block
+
+
+def _skip(origin: object, topic: bytes, group: bytes, queue: Any, error: Exception) -> None:
+    log.warning(
+        "%s: %s of %s queue %.20r is skipped: %r",
+        origin, group.decode(), topic.decode(), queue, error,
+    )  # fmt: skip
 
 
 def packed(row: dict[str, Any]) -> bytes:

@@ -1,0 +1,220 @@
+"""Goal: a slave knows which batches are out that were popped in order at its master, so that who
+holds one goes on with it when the slave leads.
+
+Method: two live brokers in this process, joined by real sockets; one goes, and the other's store is
+started as a master. An election: tests/ha/test_failover.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_client import BrokerClient
+from support.live_broker import live_broker
+from support.live_replicas import MASTER, TOPIC, slave_of, until_same_log
+from support.name_server import in_loop
+from support.popping import ack, pop
+from support.waiting import until
+
+from rmq.broker.broker import Broker
+from rmq.broker.replication.metadata_copy import MetadataCopy, Unreached
+from rmq.broker.tables import pop_orders
+from rmq.format.remoting import Command
+
+IN_ORDER = {"order": "true", "maxMsgNums": 3, "queueId": 0, "invisibleTime": 3_600_000}
+
+
+def out(broker: Broker) -> dict[str, dict[str, dict[str, Any]]]:
+    """topic@group -> queue -> the batch."""
+    table: dict[str, dict[str, dict[str, Any]]]
+    table = pop_orders.members(broker.core.pop_orders(open_only=True))["table"]
+    return table
+
+
+def offsets(row: dict[str, Any]) -> list[int]:
+    first, *behind = row["o"]
+    return [first, *(first + each for each in behind)]
+
+
+async def fill(client: BrokerClient, count: int = 8) -> None:
+    await client.call(17, topic="t", **TOPIC)
+    for number in range(count):
+        assert (await client.send("t", b"%d" % number)).code == 0
+
+
+async def until_copied(master: Broker, slave: Broker) -> None:
+    """The slave has everything as it is now: no copy of its own comes meanwhile."""
+    await until_same_log(master, slave)
+    exchange = master.replication.exchange
+    await until(lambda: exchange.has(1, exchange.counts(("offsets", "orders"))))
+
+
+async def in_order(client: BrokerClient, group: str = "g", **fields: Any) -> list[Any]:
+    return await pop(client, group, "t", **{**IN_ORDER, **fields})
+
+
+@in_loop
+async def test_a_slave_has_the_batches_that_are_out_at_its_master(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client)
+        some = await in_order(client, attemptId="A")
+        other = await in_order(client, "h", maxMsgNums=1)
+        await until(lambda: out(slave) == out(master))
+        assert out(slave).keys() == {"t@g", "t@h"}
+        row = out(slave)["t@g"]["0"]
+        assert (offsets(row), row["cm"], row["a"]) == ([0, 1, 2], 0, "A")
+        await ack(client, "g", some[1])
+        await until(lambda: out(slave)["t@g"]["0"]["cm"] == 0b10)
+        await ack(client, "h", *other)
+        await until(lambda: out(slave).keys() == {"t@g"})
+        await ack(client, "g", some[0], some[2])
+        again = await in_order(client)
+        await until(lambda: "t@g" in out(slave) and offsets(out(slave)["t@g"]["0"]) == [3, 4, 5])
+        assert slave.offsets.query("g", "t", 0) == 3, "offsets come before"
+        await ack(client, "g", *again)
+        await until(lambda: slave.core.pop_orders() == [])
+        await client.call(215, topic="t")
+        await until(lambda: "t" not in slave.topics)
+
+
+@in_loop
+async def test_the_holder_of_a_batch_goes_on_with_it_at_the_next_master(tmp_path: Path) -> None:
+    """What was acknowledged does not come again; the others do not go to anybody else meanwhile."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client)
+        some = await in_order(client)
+        await ack(client, "g", some[0], some[2])
+        await until_same_log(master, slave)
+        await until(lambda: out(slave) == out(master) != {})
+        await until(lambda: slave.offsets.query("g", "t", 0) == 1)
+    async with (
+        live_broker(tmp_path / "s", **MASTER) as promoted,
+        BrokerClient(promoted.core.port) as client,
+    ):
+        assert await in_order(client) == [], "1 is in somebody's hands"
+        await ack(client, "g", some[1])
+        assert promoted.offsets.query("g", "t", 0) == 3
+        assert [each.body for each in await in_order(client)] == [b"3", b"4", b"5"]
+
+
+@in_loop
+async def test_batches_of_a_slave_that_its_master_does_not_have_are_over(tmp_path: Path) -> None:
+    """It was the master once, and its consumers went on at another one."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client)
+        await until_same_log(master, slave)
+        block = pop_orders.packed({"o": [0], "popTime": 2**60})
+        slave.core.put_pop_order(b"t", b"old", 0, block)
+        await in_order(client)
+        await until(lambda: out(slave) == out(master) != {})
+        assert len(slave.core.pop_orders()) == 1
+
+
+@in_loop
+async def test_what_is_no_batch_is_left_out_and_the_others_are_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    good = {"o": [0, 1], "popTime": 5, "i": 60_000}
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client, 1)
+        await until_copied(master, slave)
+        slave.pop_orders.copy(
+            {
+                "t@a": {"0": {**good, "o": []}, "1": {**good, "o": [2**70]}, "x": good, "-1": good},
+                "t": {"0": good}, "t@../b": {"0": good}, "gone@g": {"0": good}, "t@b": [good],
+                "t@g": {"0": good},
+            },
+            "h:1",
+        )  # fmt: skip
+        assert out(slave).keys() == {"t@g"}
+        assert offsets(out(slave)["t@g"]["0"]) == [0, 1]
+        said = [each.message for each in caplog.records if each.message.startswith("h:1: ")]
+        assert len(said) == 7
+
+
+class Link:
+    """A master of which a slave takes one round of tables."""
+
+    address = "h:1"
+    tables = ("topics", "groups", "modes", "offsets", "delays", "timers", "accounts")
+
+    def __init__(self, log_end: int | None) -> None:
+        """None: RocketMQ's, which says nothing of its tables."""
+        self.log_end = log_end
+        self.codes: list[int] = []
+        self.asked: list[dict[str, str]] = []  # fields of 906
+
+    async def call(self, command: Command, timeout_s: float) -> Command:
+        self.codes.append(command.code)
+        if command.code != 906:
+            return command.reply(16)
+        self.asked.append(dict(command.fields))
+        if self.log_end is None:
+            return command.reply()
+        fields = {"rmqLogEnd": str(self.log_end), "rmqLogWritten": str(self.log_end)}
+        if "rmqSlave" in command.fields:
+            versions = dict.fromkeys(self.tables, "") | {"orders": "1763726400.5 1"}
+            fields |= {"rmqVersions": json.dumps(versions), "rmqLogWritten": "0"}
+        body = b'{"table":{"t@g":{"0":{"o":[9],"popTime":1}}}}'
+        return command.reply(fields=fields, body=body if "rmqOrders" in command.fields else b"")
+
+
+async def one_round(slave: Broker, link: Link) -> None:
+    copy = MetadataCopy(slave, slave.core, slave.replication._search)
+    await copy._round(link, link.log_end is not None)  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_a_batch_is_taken_when_the_log_has_its_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is stored there next would be acknowledged by who holds others."""
+    monkeypatch.setattr("rmq.broker.replication.metadata_copy.REACH_S", 0.05)
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client, 1)
+        await until_copied(master, slave)
+        end = slave.core.log_range()[1]
+        with pytest.raises(Unreached, match=f"does not come up to {end + 1}"):
+            await one_round(slave, Link(end + 1))
+        assert out(slave) == {}
+        await one_round(slave, Link(end))
+        assert offsets(out(slave)["t@g"]["0"]) == [9]
+
+
+@in_loop
+async def test_a_master_of_rocketmqs_is_asked_for_what_it_knows_and_is_of_use(
+    tmp_path: Path,
+) -> None:
+    """Neither for batches nor how many timed messages wait (61), which nothing here reads."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        slave_of(master, tmp_path / "s", syncControllerMetadataPeriod=1) as slave,
+    ):
+        await until_same_log(master, slave)
+        link = Link(None)
+        await one_round(slave, link)
+        assert len(link.asked) == 1 and "rmqOrders" not in link.asked[0]
+        assert link.codes == [906, 21, 201, 402, 43, 45, 60]
