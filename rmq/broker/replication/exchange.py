@@ -9,6 +9,9 @@ answered when the master has something else, or after a while:
 With rmqKept it says what it was told of and does not have, as accounts that go by TLS alone: it is
 answered when there is something else, and nobody takes it for one that has them.
 
+With rmqOrders it asks for the batches that are out of pops in order, which no request of RocketMQ's
+gives (metadata_copy.py).
+
 With rmqLogTail, before it asks for the log, a slave says how its log ends (log_tail.py).
 
 A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table has changed calls
