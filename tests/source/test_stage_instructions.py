@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from bench.stages.instructions import (
+    BEFORE_SECURITY,
     KEPT,
     RECORDED,
     Counts,
     Row,
     compare,
+    dear_when_off,
     difference,
     measure,
     table,
@@ -25,20 +27,49 @@ from bench.stages.table import STAGES
 from cext._build import PROFILE
 
 
-def test_no_stage_takes_more_instructions_than_before() -> None:
+@pytest.fixture(scope="module")
+def now() -> Counts | None:
+    """What the stages take here; None: the file's are another compiler's."""
     assert PROFILE == "release", "instructions are those of a release build: make build"
-    before = Counts.read(KEPT)
-    now = measure()
-    if why := difference(before, now):
-        now.write(RECORDED)
+    found = measure()
+    if why := difference(Counts.read(KEPT), found):
+        found.write(RECORDED)
         warnings.warn(f"instructions not compared: {why}; {RECORDED} has them", stacklevel=1)
+        return None
+    return found
+
+
+def test_no_stage_takes_more_instructions_than_before(now: Counts | None) -> None:
+    if now is None:
         return
-    rows = compare(before, now)
+    rows = compare(Counts.read(KEPT), now)
     if any(row.grew or row.before is None for row in rows):
         pytest.fail(
             f"{table(rows)}\nis that meant? make bench-stages UPDATE=1 writes {KEPT.name} anew",
             pytrace=False,
         )
+
+
+def test_accounts_and_tls_that_are_off_cost_a_turn_a_hundredth_at_most(now: Counts | None) -> None:
+    """Here where the compiler is the file's, and in the file in any case: many updates of it, each
+    of which grew by less than its tolerance, would be as dear as one."""
+    for counts in (Counts.read(KEPT), now):
+        assert counts is None or dear_when_off(counts.stages) == []
+
+
+def test_the_page_says_what_they_cost() -> None:
+    kept, page = Counts.read(KEPT).stages, (KEPT.parents[1] / "README.md").read_text()
+    for counts in (BEFORE_SECURITY, kept):
+        send, pull = (f"{counts[name]:,.0f}" for name in BEFORE_SECURITY)
+        assert send in page and pull in page, (send, pull)
+
+
+@pytest.mark.parametrize("stage", list(BEFORE_SECURITY))
+def test_a_hundredth_more_with_security_off_is_too_much(stage: str) -> None:
+    before = BEFORE_SECURITY[stage]
+    assert dear_when_off({stage: before * 1.0099}) == []
+    (line,) = dear_when_off({stage: before * 1.011})
+    assert line.startswith(f"{stage} takes ") and "1.011 times" in line
 
 
 def test_the_file_has_every_stage_and_no_other() -> None:
