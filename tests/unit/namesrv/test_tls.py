@@ -17,13 +17,17 @@ from pathlib import Path
 import pytest
 from support.certificates import Authority, Pair
 from support.command_line import rmq
-from support.name_server import in_loop, name_server
-from support.waiting import HANG_S
+from support.driven_clock import DrivenClock
+from support.name_server import Client, in_loop, name_server
+from support.waiting import HANG_S, until
 
+from bench.half_open import hello
 from rmq.client.blocking.encryption import CERTIFICATE, KEY
 from rmq.config import load_properties
+from rmq.format.client_tls import ClientTls
 from rmq.format.remoting import Command, encode
 from rmq.observe.http import Answer, HttpServer
+from rmq.serving.listener import HELLO_S
 from rmq.serving.tls import TlsFiles
 
 TOPICS = encode(Command(code=206))
@@ -138,6 +142,46 @@ async def test_the_command_line_names_the_cause(
         done = await asyncio.to_thread(rmq, *words)
         assert "it does not accept the certificate that it was shown" in done.stderr
         assert "may be" not in done.stderr
+
+
+@pytest.mark.still_clock
+@in_loop
+async def test_a_handshake_has_ten_seconds(clock: DrivenClock) -> None:
+    """From its first byte on, whatever comes of it meanwhile; who has shaken hands, or speaks no
+    TLS, is not asked for more."""
+    assert HELLO_S == 10
+    whole = hello()
+    async with name_server() as server, contextlib.AsyncExitStack() as stack:
+        listener = server._listener
+        assert listener is not None
+
+        async def connected() -> Client:
+            return await stack.enter_async_context(Client(server.port))
+
+        plain, silent, half, other, done = [await connected() for _ in range(5)]
+        done.writer.close()
+        done.reader, done.writer = await asyncio.open_connection(
+            "127.0.0.1", server.port, ssl=ClientTls(verify=False).context()
+        )
+        assert (await plain.call(206)).code == (await done.call(206)).code == 0
+        clock.advance(30)  # in which who says nothing may not speak TLS at all
+        half.writer.write(whole[: len(whole) // 2])
+        other.writer.write(whole)
+        assert await other.reader.read(1) == b"\x16", "it is answered, and does not go on"
+        shaking = listener._addresses._by_key.values()
+        await until(lambda: sum(len(each.shaking) for each in shaking) == 2, still=True)
+        began = clock.monotonic()
+        clock.advance(HELLO_S / 2)
+        half.writer.write(whole[len(whole) // 2 : -1])
+        assert (await plain.call(206)).code == 0
+        assert len(listener) == 5
+        clock.advance(HELLO_S / 2 + 0.1)
+        for client in (half, other):
+            assert await client.closed_by_peer()
+        assert clock.monotonic() - began < HELLO_S + 5, "it was not the clock that stands still"
+        for client in (plain, silent, done):
+            assert (await client.call(206)).code == 0
+        assert len(listener) == 3
 
 
 @asynccontextmanager

@@ -17,14 +17,17 @@ from pathlib import Path
 import pytest
 from cext.testing.driven_core import DrivenCore
 from support.certificates import Authority
+from support.driven_clock import DrivenClock
 from support.shard import Shard, pull, send
 from support.threads import thread_named
 from support.waiting import HANG_S
 
+from bench.half_open import hello
 from cext.net.tls import TlsContext
 from rmq.format.frame_reader import FrameReader
 
 STATS = 50
+HANDSHAKE_S = 10  # HANDSHAKE_MS in cext/net/connection.pxd
 
 
 @pytest.fixture(scope="module")
@@ -236,6 +239,43 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
         )
     )
     assert shard.connect().ask(send("t", b"y", 1)).code == 0
+
+
+@pytest.mark.still_clock
+def test_a_handshake_has_ten_seconds(
+    clock: DrivenClock, tmp_path: Path, authority: Authority
+) -> None:
+    """From its first byte on, whatever comes of it meanwhile; who has shaken hands, or speaks no
+    TLS, is not asked for more."""
+    pair = authority.pair("slow")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    whole = hello()
+    with Shard(tmp_path, tls=(context, True)) as shard:
+        shard.topic("t")
+        done, plain = Hidden(shard, authority), shard.connect()
+        silent, half, other = shard.connect(), shard.connect(), shard.connect()
+        shard.until(lambda now: now["connections"] == 5 and now["tls_handshakes"] == 1)
+        shard.look_at_clock()
+        clock.advance(30)  # in which who says nothing may not speak TLS at all
+        shard.look_at_clock()
+        half.put(whole[: len(whole) // 2])
+        other.put(whole)
+        assert other.socket.recv(1) == b"\x16", "it is answered, and does not go on"
+        shard.look_at_clock()
+        began = clock.monotonic()
+        clock.advance(HANDSHAKE_S / 2)
+        half.put(whole[len(whole) // 2 : -1])
+        shard.look_at_clock()
+        assert shard.core.stats()["connections"] == 5
+        clock.advance(HANDSHAKE_S / 2 + 0.1)
+        shard.until(lambda now: now["connections"] == 3)
+        assert clock.monotonic() - began < HANDSHAKE_S + 5, "it was not the clock that stands still"
+        assert half.is_closed()
+        done.socket.sendall(done.records(send("t", b"x", 7)))
+        assert done.reply() == 7
+        for client in (plain, silent):
+            assert client.ask(send("t", b"y", 1)).code == 0
+        assert shard.core.stats()["connections_closed_idle"] == 2
 
 
 def cpu_ns(name: str) -> int:
