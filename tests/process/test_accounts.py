@@ -1,7 +1,8 @@
 """Accounts as users meet them: a broker and its name server that let in only who belongs.
 
 Method: real processes, the Python client and the command line, and raw requests of every code.
-Cannot show: other clients (tests/compat/test_accounts.py), a name server on another machine.
+Cannot show: other clients (tests/compat/test_accounts.py), a name server on another machine. Of
+several servers that have the same accounts: test_shared_accounts.py.
 """
 
 from __future__ import annotations
@@ -12,39 +13,37 @@ import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
 from unittest.mock import patch
 
 import pytest
-from support.accounts import account
+from support.accounts import (
+    ADMIN,
+    ALICE,
+    ARMED,
+    NO_PERMISSION,
+    account,
+    asked,
+    command,
+    keys,
+    make_alice,
+)
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
-from support.driven_clock import process_clock
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.base.clock import now_ms
-from rmq.broker.replication.account_asks import new_ask
-from rmq.broker.replication.metadata_copy import REFUSED_S
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.frame_reader import FrameReader
-from rmq.format.message import decode_messages
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.format.signature import Credentials
 from rmq.observe.sample import decode
 from rmq.operations import account_lists
 
-ADMIN = Credentials("admin", "top secret")
-ALICE = Credentials("alice", "wonderland")
-ARMED = (
-    "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
-    "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
-)  # fmt: skip
-NO_PERMISSION = 16
 SEND = {
     "a": "p", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "j": 0,
     "k": False,
@@ -58,25 +57,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with broker_process(path, options) as broker, account(ADMIN):
         make_alice(broker)
         yield broker
-
-
-def make_alice(broker: BrokerProcess) -> None:
-    with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": ALICE.secret_key}):
-        done = command(broker, "user", "create", "alice")
-    assert broker.address in done.stdout
-    command(broker, "topic", "create", "orders")
-    until_routed(broker.namesrv, "orders", {"broker-a": 8})
-    command(broker, "acl", "allow", "alice", "Topic:orders*", "Group:billing*", "-a", "Pub,Sub")
-
-
-def command(broker: BrokerProcess, *words: str, code: int = 0) -> CompletedProcess[str]:
-    done = rmq(*words, "-n", broker.namesrv)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
-def keys(who: Credentials) -> dict[str, str]:
-    return {"access_key": who.access_key, "secret_key": who.secret_key}
 
 
 def test_who_belongs_sends_and_consumes(broker: BrokerProcess) -> None:
@@ -596,111 +576,6 @@ def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> N
         for topic in ("letters-of-others", "others"):
             with pytest.raises(RemoteError, match=f"Topic:{topic}"):
                 producer.send(Message(topic, b"x"))
-
-
-def test_shards_and_their_name_server_have_the_same_accounts(tmp_path: Path) -> None:
-    """A change at one counts at the others; what tools send to each of them is one change."""
-    with broker_process(tmp_path, (*ARMED, "--shards", "2")) as broker, account(ADMIN):
-        with Cluster(broker.namesrv) as cluster:
-            addresses = [entry.addresses[0] for entry in cluster.masters()]
-            assert len(addresses) == 2
-            body = json.dumps({"username": "alice", "password": ALICE.secret_key}).encode()
-            for address in addresses:  # as mqadmin createUser -c does
-                cluster.call(address, RequestCode.AUTH_CREATE_USER, {"username": "alice"}, body)
-        command(broker, "topic", "create", "orders")
-        command(broker, "acl", "allow", "alice", "Topic:orders", "-a", "Pub,Sub,Get")
-        ask = {"topic": "orders", "queueId": 0}
-        with account(ALICE):
-            for address in addresses:
-                wait_until(lambda where=address: asked(where, 30, ask) == (0, None))
-            with Cluster(broker.namesrv) as cluster:
-                wait_until(lambda: len(cluster.route("orders").writable()) == 16)
-        with Connection(addresses[1]) as connection:
-            connection.call(RequestCode.AUTH_DELETE_USER, {"username": "alice"})
-        with account(ALICE):
-            gone = (NO_PERMISSION, "User:alice is not found.")
-            wait_until(lambda: asked(addresses[0], 30, ask) == gone)
-
-
-def asked(address: str, code: int, fields: dict[str, object]) -> tuple[int, str | None]:
-    with Connection(address) as connection:
-        reply = connection.ask(code, fields)
-    return reply.code, reply.remark
-
-
-def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
-    inner = ("--set", 'innerClientAuthenticationCredentials={"accessKey":"in","secretKey":"side"}')
-    small = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576")
-    master_options = (*ARMED, *inner, *small, "--set", "brokerRole=SYNC_MASTER")
-    with broker_process(tmp_path / "master", master_options) as master, account(ADMIN):
-        slave_options = (*ARMED, *inner, *small, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
-                         "--set", f"rmqMasterAddress={master.address}")  # fmt: skip
-        with broker_process(tmp_path / "slave", slave_options) as slave:
-            make_alice(master)
-            with Producer("p", namesrv_addr=master.namesrv, **keys(ALICE)) as producer:
-                wait_until(lambda: producer.send(Message("orders", b"x")).status == "SEND_OK")
-            with Connection(slave.address) as connection:
-                wait_until(lambda: read(connection) > 0)
-            # The slave has a name server of its own: nobody but its master tells it of alice.
-            wait_until(lambda: "alice" in users_of(slave))
-            ask = {"topic": "orders"}
-            with account(ALICE):
-                told = asked(slave.address, 202, ask)[1] or ""
-                assert "User:alice has no permission to access Topic:orders" in told, "she is known"
-                refused = asked(master.address, 906, {"rmqAccounts": new_ask()})
-                assert refused[0] == NO_PERMISSION
-            # What a Super user has signed for something else is no ask for passwords.
-            assert asked(master.address, 351, {"topic": "orders"})[0] == 0
-            again = asked(master.address, 906, {"rmqAccounts": "orders"})
-            assert again == (NO_PERMISSION, "no replica asks for accounts so")
-            command(master, "user", "delete", "alice", "--yes")
-            wait_until(lambda: "alice" not in users_of(slave))
-            assert "in" in users_of(slave), "whom it signs as"
-
-
-def test_a_slave_that_was_refused_accounts_asks_again(tmp_path: Path) -> None:
-    """Its clock is ten minutes ahead, and set later on; no account changes meanwhile."""
-    inner = ("--set", 'innerClientAuthenticationCredentials={"accessKey":"in","secretKey":"side"}')
-    options = (*ARMED, *inner, "--set", f"mappedFileSizeCommitLog={4 << 20}",
-               "--set", "maxMessageSize=1048576")  # fmt: skip
-    master_options = (*options, "--set", "brokerRole=ASYNC_MASTER")
-    with (
-        process_clock(tmp_path) as clock,
-        broker_process(tmp_path / "master", master_options) as master,
-        account(ADMIN),
-    ):
-        make_alice(master)
-        clock.set_wall(600)
-        slave_options = (*options, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
-                         "--set", f"rmqMasterAddress={master.address}")  # fmt: skip
-        with broker_process(tmp_path / "slave", slave_options, clock.environment) as slave:
-            wait_until(lambda: "asked for accounts -" in slave.log())
-            assert "alice" not in users_of(slave)
-            clock.set_wall(-600)
-            clock.advance(REFUSED_S)
-            command(master, "topic", "create", "more")  # what a slave waits for
-            wait_until(lambda: "alice" in users_of(slave))
-
-
-def users_of(broker: BrokerProcess) -> list[str]:
-    """As a slave itself knows them: it is at no name server."""
-    with Connection(broker.address) as connection:
-        body = connection.call(RequestCode.AUTH_LIST_USER, {"filter": ""}).body
-    return [each["username"] for each in json.loads(body)]
-
-
-def read(connection: Connection) -> int:
-    """Messages of the topic orders at the slave."""
-    count = 0
-    for queue in range(8):
-        ask = {
-            "consumerGroup": "TOOLS_CONSUMER", "topic": "orders", "queueId": queue,
-            "queueOffset": 0, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "subVersion": 0,
-            "suspendTimeoutMillis": 0, "subscription": "*", "expressionType": "TAG",
-        }  # fmt: skip
-        reply = connection.ask(11, ask)
-        count += len(list(decode_messages(reply.body))) if reply.code == 0 else 0
-    return count
 
 
 PLAIN_ACL = """
