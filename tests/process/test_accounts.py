@@ -29,15 +29,18 @@ from support.accounts import (
 )
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
+from support.told import KEPT, told, whole
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
 from rmq.base.clock import now_ms
+from rmq.broker.tables.groups import GroupConfig
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RmqError
+from rmq.format import fastjson
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.format.signature import Credentials
@@ -110,6 +113,17 @@ OPEN_TO_ALL_ACCOUNTS = {
 NEMO = Credentials("nemo", "nothing to lose")  # an account without entries
 
 
+def make_what_is_asked_for(broker: BrokerProcess) -> None:
+    """A group, an offset and key-value configuration that requests would change."""
+    with Connection(broker.address) as connection:
+        group = fastjson.dumps(GroupConfig("billing").members())
+        connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, group)
+        place = {"topic": "orders", "consumerGroup": "billing", "queueId": 0, "commitOffset": 0}
+        connection.call(RequestCode.UPDATE_CONSUMER_OFFSET, place)
+    with Connection(broker.namesrv) as connection:
+        connection.call(RequestCode.PUT_KV_CONFIG, KEPT)
+
+
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_every_code_is_closed(broker: BrokerProcess, where: str) -> None:
     """To strangers; and to an account without entries, whom RocketMQ 5.5 lets do all that its table
@@ -117,43 +131,26 @@ def test_every_code_is_closed(broker: BrokerProcess, where: str) -> None:
     address = broker.address if where == "broker" else broker.namesrv
     with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": NEMO.secret_key}):
         command(broker, "user", "create", NEMO.access_key)
+    make_what_is_asked_for(broker)
     strangers = (None, Credentials("admin", "wrong"), Credentials("nobody", ADMIN.secret_key))
-    before = ends(broker)
+    before = told_by(address, where)
     for who in (*strangers, NEMO):
         with account(who), Connection(address) as connection:
             for code in sorted({*map(int, RequestCode), 0, 9, 999, 32767}):
-                fields = {"topic": "orders", "consumerGroup": "billing", "a": "p", "b": "orders",
-                          "group": "billing", "queueId": 0, "username": "alice"}  # fmt: skip
-                reply = connection.ask(code, fields, b'{"password":"x"}')
+                about = {"topic": "orders", "consumerGroup": "billing", "a": "p", "b": "orders",
+                         "group": "billing", "groupName": "billing"}  # fmt: skip
+                reply = connection.ask(code, *whole(code, about))
                 if who == NEMO and code in OPEN_TO_ALL_ACCOUNTS:
                     assert reply.code != NO_PERMISSION, code
                 else:
                     assert (reply.code, reply.body) == (NO_PERMISSION, b""), code
-    assert ends(broker) == before
+    assert told_by(address, where) == before
     command(broker, "user", "delete", NEMO.access_key, "--yes")
 
 
-def ends(broker: BrokerProcess) -> list[tuple[str, str]]:
-    with Cluster(broker.namesrv) as cluster:
-        topics = cluster.topics()
-        rows = [
-            (topic, str(sorted(queue_ends(cluster, topic))))
-            for topic in topics
-            if topic == "orders"
-        ]
-        master = cluster.masters()[0].addresses[0]
-        users = cluster.call(master, RequestCode.AUTH_LIST_USER).body
-        return [*rows, ("topics", str(topics)), ("users", str(users))]
-
-
-def queue_ends(cluster: Cluster, topic: str) -> list[tuple[int, str]]:
-    address = cluster.masters()[0].master
-    assert address is not None
-    ask = RequestCode.GET_MAX_OFFSET
-    return [
-        (queue, cluster.call(address, ask, {"topic": topic, "queueId": queue}).fields["offset"])
-        for queue in range(8)
-    ]
+def told_by(address: str, where: str) -> dict[str, object]:
+    with account(ADMIN), Connection(address) as connection:
+        return told(connection.ask, where)
 
 
 def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
