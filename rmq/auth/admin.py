@@ -38,6 +38,7 @@ class Asker(msgspec.Struct, frozen=True):
 
     user: User | None  # None: nobody was asked
     peer: str  # host:port
+    code: int = 0  # of his request
 
     @property
     def is_bound(self) -> bool:

@@ -139,7 +139,8 @@ class Guard:
 
     def refusal(self, asker: Asker, wanted: list[Wanted]) -> str:
         """Of what a request turns out to want while it is served; empty: it may."""
-        if asker.user is None or not self.options.authorizes:
+        options = self.options
+        if asker.user is None or not options.authorizes or asker.code in options.unauthorized:
             return ""
         acl = self.store.accounts.acl(asker.user.name)
         return refusal(asker.user, acl, wanted, address(asker.peer))
@@ -171,7 +172,7 @@ class Guard:
             if verdict.refusal:
                 return request.reply(ResponseCode.NO_PERMISSION, verdict.refusal)
             if request.code in ANSWERED:
-                return self._answered(request, Asker(verdict.user, peer))
+                return self._answered(request, Asker(verdict.user, peer, request.code))
             return start(request, connection)
 
         return guarded

@@ -364,6 +364,41 @@ def test_the_place_of_a_message_opens_it_to_nobody(
         assert connection.ask(37, end).code == 0, "it was still open"
 
 
+def test_what_needs_no_entry_needs_a_user(tmp_path: Path) -> None:
+    """authorizationWhitelist: what the reactor serves, what control does, also where it finds out
+    later what a request is about, and the name server's."""
+    free = ("--set", "authorizationWhitelist=310,33,36,37,17,105")
+    with broker_process(tmp_path, (*ARMED, *free)) as broker, account(ADMIN):
+        for name in ("bills", "orders"):
+            command(broker, "topic", "create", name)
+        with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": NEMO.secret_key}):
+            command(broker, "user", "create", NEMO.access_key)
+        with account(NEMO), Connection(broker.address) as connection:
+            sent = connection.call(310, {**SEND, "b": "bills"}, b"of all")
+            place = int(sent.fields["msgId"][-16:], 16)
+            for given in ({}, {"topic": "bills"}, {"topic": "orders"}):
+                assert connection.ask(33, {**given, "offset": place}).code == 0, given
+            back = {"group": "g", "delayLevel": 0, "originMsgId": "U", "unitMode": False}
+            made = connection.ask(36, {**back, "offset": place})
+            assert made.code != NO_PERMISSION, made.remark
+            half = connection.call(310, {**SEND, "b": "bills", "i": HALF, "f": 4}, b"half")
+            end = {"producerGroup": "P", "tranStateTableOffset": half.fields["queueOffset"],
+                   "commitLogOffset": int(half.fields["msgId"][-16:], 16), "commitOrRollback": 8,
+                   "fromTransactionCheck": False, "msgId": "U"}  # fmt: skip
+            assert connection.ask(37, end).code == 0
+            for code, fields in ((10, {"topic": "bills"}), (29, {"topic": "bills"}), (26, {})):
+                assert connection.ask(code, fields).code == NO_PERMISSION, code
+            assert connection.ask(17, {"topic": "x/y"}).code == 29, "it is let in, and no name"
+        asks = {broker.address: (310, {**SEND, "b": "bills"}),
+                broker.namesrv: (105, {"topic": "bills"})}  # fmt: skip
+        for address, (code, fields) in asks.items():
+            for who, is_let_in in ((NEMO, True), (Credentials("nemo", "x"), False), (None, False)):
+                with account(who):
+                    assert (asked(address, code, fields)[0] == NO_PERMISSION) is not is_let_in
+        with account(NEMO):
+            assert asked(broker.namesrv, 106, {})[0] == NO_PERMISSION
+
+
 class Member:
     """A producer of a group, and a client, that hears what the broker asks it."""
 

@@ -43,7 +43,7 @@ class Request(msgspec.Struct):
 
     @property
     def asker(self) -> Asker:
-        return Asker(self.user, self.connection.address)
+        return Asker(self.user, self.connection.address, self.command.code)
 
     @property
     def frame(self) -> bytes:

@@ -179,6 +179,57 @@ def test_both_sides_judge_alike(shard: Shard, seed: int) -> None:
     assert min(found.values()) > 150
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_both_sides_judge_alike_where_codes_need_no_entry(shard: Shard, seed: int) -> None:
+    """authorizationWhitelist: a signature is asked for all the same, and entries for all others."""
+    source = random.Random(seed)
+    accounts = random_accounts(source)
+    put(shard, accounts)
+    client = shard.connect()
+    codes = (*LETTERS, *PLAIN, BATCH_ACK)
+    found = {True: 0, False: 0}
+    for _ in range(10):
+        free = frozenset(source.sample(codes, source.choice((1, 4, len(codes) - 1))))
+        gate = Gate(
+            accounts, "DefaultCluster", authenticates=True, authorizes=True, unauthorized=free
+        )
+        shard.core.set_auth(True, True, [], sorted({*free, 25, 105}))  # two are control's
+        for _ in range(150):
+            command = random_request(source)
+            expected = gate.verdict(command, client.address).refusal
+            allowed = verdict(shard, client, command)
+            if allowed is None:
+                assert names_no_topic(command) and command.code not in free
+                continue
+            assert allowed == (expected == ""), f"{command}: {expected or 'allowed'}, of {free}"
+            if command.code in free:
+                found[allowed] += 1
+    assert min(found.values()) > 50
+
+
+def test_a_code_that_needs_no_entry_needs_a_user(shard: Shard) -> None:
+    accounts = Accounts()
+    accounts.create_user("alice", {"password": "secret"}, by_super=True)
+    accounts.create_user("bob", {"password": "secret", "userStatus": "disable"}, by_super=True)
+    put(shard, accounts)
+    shard.core.set_auth(True, True, [], [310])
+    client = shard.connect()
+
+    def said(name: str, password: str, code: int = 310) -> str:
+        fields = {"a": "p", "b": "t", "topic": "t"}
+        signed = Credentials(name, password).sign(fields) if name else fields
+        return client.ask(encode(Command(code=code, fields=signed, opaque=3))).remark or ""
+
+    assert "is missing" in said("alice", "secret"), "it is let in, and is no whole send"
+    assert said("alice", "secret", 10).endswith("no matched policies.")
+    assert said("alice", "other") == "check signature failed."
+    assert said("bob", "secret") == "User:bob is disabled."
+    assert said("carol", "secret") == "User:carol is not found."
+    assert said("", "") == "username cannot be null."
+    shard.core.set_auth(True, True, [], [])
+    assert said("alice", "secret").endswith("no matched policies.")
+
+
 def damaged(source: random.Random, frame: bytes) -> bytes:
     """Some bits behind the length of the frame are others."""
     changed = bytearray(frame)
