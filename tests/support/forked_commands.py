@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,10 +31,12 @@ from rmq.system import child
 OURS = [sys.executable, "-m", "rmq"]
 
 
-def run_rmq(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_rmq(
+    *words: object, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """It has nothing to read. One that takes too long is killed: subprocess.TimeoutExpired."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        process = start_rmq(words, stdout=out, stderr=err, cwd=cwd)
+        process = start_rmq(words, stdout=out, stderr=err, cwd=cwd, environment=environment)
         try:
             code = process.wait(HANG_S)
         except BaseException:

@@ -1,0 +1,81 @@
+"""A command of rmq at a terminal, which may ask, and what it shows there.
+
+    with at_terminal("user", "list", "--user", "admin", "-n", namesrv) as terminal:
+        terminal.until("Password of admin: ")
+        terminal.type("top secret")
+        assert terminal.code() == 0
+    terminal.shown          # all of it; what is typed only where the command lets it be echoed
+
+A process of its own with a pseudo-terminal, which is its input, output and error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from support.shard import readable
+from support.source_tree import ROOT
+from support.waiting import HANG_S
+
+
+class Terminal:
+    def __init__(self, process: subprocess.Popen[bytes], ours: int) -> None:
+        self._process, self._ours = process, ours
+        self.shown = ""
+
+    def until(self, text: str) -> None:
+        """Until it is shown."""
+        while text not in self.shown:
+            assert self._more(), f"ended after {self.shown!r}"
+
+    def type(self, line: str) -> None:
+        os.write(self._ours, line.encode() + b"\n")
+
+    def code(self) -> int:
+        """The exit code, once it has ended."""
+        while self._more():
+            pass
+        return self._process.wait(HANG_S)
+
+    def _more(self) -> bool:
+        """False: it has ended."""
+        assert readable(self._ours, HANG_S), f"it hangs after {self.shown!r}"
+        piece = b""
+        with contextlib.suppress(OSError):  # nobody has the other side open any more
+            piece = os.read(self._ours, 65536)
+        self.shown += piece.decode(errors="replace")
+        return bool(piece)
+
+
+def _control() -> None:
+    """In the child: its input is the terminal that controls it, as /dev/tty."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@contextmanager
+def at_terminal(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+    ours, theirs = os.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rmq", *words], stdin=theirs, stdout=theirs, stderr=theirs,
+            start_new_session=True, preexec_fn=_control, cwd=ROOT, env=environment,
+        )  # fmt: skip
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        os.close(ours)
