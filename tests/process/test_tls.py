@@ -6,24 +6,22 @@ Method: real processes, Python's ssl and our client. Cannot show: other clients
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
 import subprocess
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
-from support.certificates import Authority, Pair
+from support.certificates import Authority, Pair, lay
 from support.command_line import rmq
 from support.driven_clock import process_clock
 from support.machine import machine
+from support.tls_client import SEND, Client, trusting
 from support.waiting import HANG_S, wait_until
 from support.wire_frames import frame
 
@@ -33,13 +31,10 @@ from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import Connection
 from rmq.errors import UnreachableError
 from rmq.format.client_tls import ClientTls
-from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
 from rmq.format.signature import Credentials
 from shards.messages import Done, Restart
 
-SEND = {"a": "P", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
-        "i": "", "j": "0", "k": "false"}  # fmt: skip
 MIB = 1 << 20
 # Written so that one reader may see another asker and other acks than the next one.
 ACKS_AS_ADMIN = frame(
@@ -66,54 +61,6 @@ def permissive(tmp_path_factory: pytest.TempPathFactory, server: Pair) -> Iterat
     folder = tmp_path_factory.mktemp("permissive")
     with broker_process(folder, server.settings("permissive")) as broker:
         yield broker
-
-
-def address_of(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
-
-
-class Client:
-    """A connection; by TLS, with its context, or plain."""
-
-    def __init__(
-        self, address: str, context: ssl.SSLContext | None = None,
-        session: ssl.SSLSession | None = None,
-    ) -> None:  # fmt: skip
-        self.socket = socket.create_connection(address_of(address), HANG_S)
-        self.frames = FrameReader()
-        if context is not None:
-            self.socket = context.wrap_socket(
-                self.socket, server_hostname="localhost", session=session
-            )
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def put(self, *requests: Command) -> None:
-        self.socket.sendall(b"".join(map(encode, requests)))
-
-    def reply(self) -> Command:
-        while (found := self.frames.next()) is None:
-            piece = self.socket.recv(65536)
-            if not piece:
-                raise EOFError
-            self.frames.feed(piece)
-        return found
-
-    def ask(self, code: int, body: bytes = b"", **fields: str) -> Command:
-        self.put(Command(code=code, fields=fields, body=body))
-        return self.reply()
-
-
-def trusting(authority: Authority, version: ssl.TLSVersion | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(authority.certificate))
-    if version is not None:
-        context.minimum_version = context.maximum_version = version
-    return context
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -618,100 +565,6 @@ def test_a_certificate_is_a_user_only_where_one_is_asked_for(tmp_path: Path) -> 
     done = rmq(*words, "--set", "authenticationEnabled=true",
                "--set", 'initAuthenticationUser={"username":"a","password":"b"}')  # fmt: skip
     assert (done.returncode, "tls.server.need.client.auth=require" in done.stderr) == (2, True)
-
-
-def test_certificates_are_renewed_without_a_failed_request(
-    tmp_path: Path, authority: Authority
-) -> None:
-    """Also where only the certificate is another one, and where what comes first does not fit."""
-    old, new = authority.pair("old"), authority.pair("new")
-    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
-
-    def shown(address: str) -> str:
-        with Client(address, trusting(authority)) as client:
-            assert isinstance(client.socket, ssl.SSLSocket)
-            subject = client.socket.getpeercert()
-            assert subject is not None
-            assert client.ask(105, topic="TBW102").code in (0, 3)
-            return str(subject["subject"])
-
-    lay(old, used)
-    with broker_process(tmp_path / "b", used.settings("enforcing")) as broker:
-        addresses = (broker.address, broker.namesrv)
-        with Client(broker.address, trusting(authority)) as client:
-            assert all("'old'" in shown(address) for address in addresses)
-            shutil.copy(new.certificate, tmp_path / "next")
-            (tmp_path / "next").rename(used.certificate)
-            broker.logged("the certificates before are shown on")
-            assert all("'old'" in shown(address) for address in addresses)
-            lay(new, used)
-            wait_until(lambda: all("'new'" in shown(address) for address in addresses))
-            assert client.ask(310, b"x", **SEND).code == 0, "who was there goes on"
-
-
-def lay(pair: Pair, used: Pair) -> None:
-    """Key first, each in the place of the old one at once."""
-    beside = used.key.with_name("next")
-    for source, target in ((pair.key, used.key), (pair.certificate, used.certificate)):
-        shutil.copy(source, beside)
-        beside.rename(target)
-
-
-def is_shown(came: list[str], failures: list[Exception], name: str) -> bool:
-    return bool(failures) or (bool(came) and f"'{name}'" in came[-1])
-
-
-def test_certificates_are_renewed_under_load(tmp_path: Path, authority: Authority) -> None:
-    """Of the same key, too, where there is no moment in which the two files do not fit. Those who
-    are connected go on, and those who come are let in, with the old or the new one."""
-    pairs = [authority.pair(f"round-{number}") for number in range(4)]
-    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
-    lay(pairs[0], used)
-    ended = threading.Event()
-    sent, came, failures = list[int](), list[str](), list[Exception]()
-
-    def until_ended(work: Callable[[], None]) -> threading.Thread:
-        def run() -> None:
-            try:
-                while not ended.is_set():
-                    work()
-            except Exception as error:  # what it is, the test says
-                failures.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        return thread
-
-    with (
-        broker_process(tmp_path / "b", used.settings("enforcing")) as broker,
-        Client(broker.address, trusting(authority)) as stays,
-    ):
-
-        def send() -> None:
-            sent.append(stays.ask(310, b"x", **SEND).code)
-
-        def come() -> None:
-            with Client(broker.address, trusting(authority)) as client:
-                assert isinstance(client.socket, ssl.SSLSocket)
-                assert client.ask(310, b"x", **SEND).code == 0
-                subject = client.socket.getpeercert()
-                assert subject is not None
-                came.append(str(subject["subject"]))
-
-        threads = [until_ended(send), until_ended(come)]
-        try:
-            for name, pair in [
-                *((f"round-{number}", pair) for number, pair in enumerate(pairs)),
-                ("same-key", authority.renewed(pairs[-1], "same-key")),
-            ]:
-                lay(pair, used)
-                wait_until(partial(is_shown, came, failures, name))
-        finally:
-            ended.set()
-            for thread in threads:
-                thread.join()
-    assert failures == []
-    assert set(sent) == {0}
 
 
 def test_what_cannot_be_used_ends_the_start_with_the_reason(

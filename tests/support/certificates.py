@@ -3,12 +3,14 @@
     authority = Authority(tmp_path)
     server = authority.pair("server")       server.certificate, server.key: paths of PEM files
     authority.certificate                   what clients trust
+    lay(server, used)                       the files of a server that runs are others now
 
 Elliptic keys, valid for a day, for localhost and 127.0.0.1.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,14 @@ class Pair:
         for name, value in given.items():
             words += ["--set", f"tls.server.{name}={value}"]
         return words
+
+
+def lay(pair: Pair, used: Pair) -> None:
+    """Key first, each in the place of the old one at once."""
+    beside = used.key.with_name("next")
+    for source, target in ((pair.key, used.key), (pair.certificate, used.certificate)):
+        shutil.copy(source, beside)
+        beside.rename(target)
 
 
 def _openssl(*words: object) -> None:

@@ -1,0 +1,225 @@
+"""Certificates, and whom a server believes, are other ones while it serves: who is connected goes
+on, who comes is let in by the old files or the new ones, and no request fails.
+
+Method: a broker process with its name server, and clients that never stop asking and coming.
+"""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.certificates import Authority, Pair, lay
+from support.tls_client import REFUSED, SEND, Client, trusting
+from support.waiting import wait_until
+
+from rmq.format.remoting import Command
+
+WHERE = pytest.mark.parametrize("where", ["broker", "name server"])
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@dataclass
+class Load:
+    """Work that goes on until the block ends; `failures` is what it did not expect."""
+
+    failures: list[Exception] = field(default_factory=list)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def goes_on(self, work: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                while not self._ended.is_set():
+                    work()
+            except Exception as error:  # what it is, the test says
+                self.failures.append(error)
+
+        self._threads.append(threading.Thread(target=run))
+        self._threads[-1].start()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        wait_until(lambda: self.failures or condition())
+        assert self.failures == []
+
+    def end(self) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@contextmanager
+def load() -> Iterator[Load]:
+    given = Load()
+    try:
+        yield given
+    finally:
+        given.end()
+    assert given.failures == []
+
+
+def address_of(broker: BrokerProcess, where: str) -> str:
+    return broker.address if where == "broker" else broker.namesrv
+
+
+def ask(client: Client, where: str) -> Command:
+    """What each of them answers with 0: a send, or a route."""
+    reply = client.ask(310, b"x", **SEND) if where == "broker" else client.ask(105, topic="TBW102")
+    assert reply.code == 0, reply.remark
+    return reply
+
+
+def test_certificates_are_renewed_without_a_failed_request(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """Also where only the certificate is another one, and where what comes first does not fit."""
+    old, new = authority.pair("old"), authority.pair("new")
+    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
+
+    def shown(address: str) -> str:
+        with Client(address, trusting(authority)) as client:
+            assert isinstance(client.socket, ssl.SSLSocket)
+            subject = client.socket.getpeercert()
+            assert subject is not None
+            assert client.ask(105, topic="TBW102").code in (0, 3)
+            return str(subject["subject"])
+
+    lay(old, used)
+    with broker_process(tmp_path / "b", used.settings("enforcing")) as broker:
+        addresses = (broker.address, broker.namesrv)
+        with Client(broker.address, trusting(authority)) as client:
+            assert all("'old'" in shown(address) for address in addresses)
+            shutil.copy(new.certificate, tmp_path / "next")
+            (tmp_path / "next").rename(used.certificate)
+            broker.logged("the certificates before are shown on")
+            assert all("'old'" in shown(address) for address in addresses)
+            lay(new, used)
+            wait_until(lambda: all("'new'" in shown(address) for address in addresses))
+            assert client.ask(310, b"x", **SEND).code == 0, "who was there goes on"
+
+
+@WHERE
+def test_certificates_are_renewed_under_load(
+    tmp_path: Path, authority: Authority, where: str
+) -> None:
+    """Of the same key, too, where there is no moment in which the two files do not fit. Those who
+    are connected go on, and those who come are let in, with the old or the new one."""
+    pairs = [authority.pair(f"round-{number}") for number in range(4)]
+    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
+    lay(pairs[0], used)
+    asked, came = list[int](), list[str]()
+    with (
+        broker_process(tmp_path / "b", used.settings("enforcing")) as broker,
+        Client(address_of(broker, where), trusting(authority)) as stays,
+        load() as clients,
+    ):
+
+        def come() -> None:
+            with Client(address_of(broker, where), trusting(authority)) as client:
+                assert isinstance(client.socket, ssl.SSLSocket)
+                ask(client, where)
+                subject = client.socket.getpeercert()
+                assert subject is not None
+                came.append(str(subject["subject"]))
+
+        clients.goes_on(lambda: asked.append(ask(stays, where).code))
+        clients.goes_on(come)
+        for name, pair in [
+            *((f"round-{number}", pair) for number, pair in enumerate(pairs)),
+            ("same-key", authority.renewed(pairs[-1], "same-key")),
+        ]:
+            lay(pair, used)
+            clients.until(lambda name=name: came and f"'{name}'" in came[-1])
+    assert set(asked) == {0}
+
+
+def believe(path: Path, *texts: bytes) -> None:
+    """At once: the file has all of them, or what it had before."""
+    beside = path.with_name("next")
+    beside.write_bytes(b"".join(texts))
+    beside.rename(path)
+
+
+# Who is believed, one after the other. Nobody believes the stranger.
+BELIEVED = [{"one"}, {"one", "two"}, {"two"}, {"one", "two"}, {"one"}]
+
+
+@WHERE
+def test_whom_a_server_believes_is_changed_under_load(
+    tmp_path: Path, authority: Authority, where: str
+) -> None:
+    """tls.server.trustCertPath: who is believed before and after is let in all the time, others
+    from one connection on, or up to one; who is connected stays. A file that is none changes
+    nothing."""
+    others = {name: Authority(tmp_path, name) for name in ("one", "two", "stranger")}
+    shown = {name: each.pair(f"by-{name}") for name, each in others.items()}
+    texts = {name: each.certificate.read_bytes() for name, each in others.items()}
+    believed = tmp_path / "believed.pem"
+    believe(believed, texts["one"])
+    settings = authority.pair("server").settings(
+        "permissive", **{"need.client.auth": "require", "trustCertPath": believed}
+    )
+    asked = list[int]()
+    came: dict[str, list[bool]] = {name: [] for name in others}  # name -> whether it was let in
+
+    def context_of(name: str) -> ssl.SSLContext:
+        context = trusting(authority)
+        context.load_cert_chain(shown[name].certificate, shown[name].key)
+        return context
+
+    with (
+        broker_process(tmp_path / "b", settings) as broker,
+        Client(address_of(broker, where), context_of("one")) as stays,
+        load() as clients,
+    ):
+
+        def come(name: str) -> None:
+            try:
+                with Client(address_of(broker, where), context_of(name)) as client:
+                    ask(client, where)
+            except REFUSED:
+                came[name].append(False)
+            else:
+                came[name].append(True)
+
+        def came_since(marks: dict[str, int], count: int = 1) -> bool:
+            return all(len(came[name]) >= mark + count for name, mark in marks.items())
+
+        clients.goes_on(lambda: asked.append(ask(stays, where).code))
+        for name in others:
+            clients.goes_on(partial(come, name))
+        clients.until(lambda: came_since(dict.fromkeys(others, 0)))
+        for before, now in pairwise(BELIEVED):
+            marks = {name: len(found) for name, found in came.items()}
+            believe(believed, *(texts[name] for name in sorted(now)))
+            clients.until(
+                lambda marks=marks, now=now: (
+                    came_since(marks) and all(came[name][-1] == (name in now) for name in others)
+                )
+            )
+            found = {name: came[name][mark:] for name, mark in marks.items()}
+            assert all(all(found[name]) for name in before & now), found
+            assert all(found[name] == sorted(found[name]) for name in now - before), found
+            assert all(found[name] == sorted(found[name])[::-1] for name in before - now), found
+        marks = {name: len(found) for name, found in came.items()}
+        believe(believed, b"none\n")
+        # Each of the two servers of the process has looked.
+        clients.until(lambda: broker.log().count("the certificates before are shown on") >= 2)
+        clients.until(lambda: came_since(marks, 3))
+        for name, mark in marks.items():
+            assert set(came[name][mark:]) == {name == "one"}, name
+    assert set(asked) == {0}
+    assert not any(came["stranger"])
