@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +22,8 @@ from compat.mqadmin import BROKER, CLUSTER
 from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
 from compat.targets import RmqTarget
 from support.certificates import Authority
+from support.command_line import rmq
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.compat
 
@@ -254,6 +257,7 @@ def test_a_user_with_entries_of_its_own_uses_these(
         runner.run("send_sync", run="others", **given)
 
 
+PLAIN_CLIENTS = ["java-4.9.8-json", "java-4.9.8-binary", "java-5.5.0-json"]
 PLAIN = """
 globalWhiteRemoteAddresses: []
 accounts:
@@ -262,34 +266,84 @@ accounts:
     secretKey: wonderland
     defaultTopicPerm: PUB|SUB
     defaultGroupPerm: SUB
+  - accessKey: tracedUser
+    secretKey: wonderland
+    defaultTopicPerm: DENY
+    defaultGroupPerm: SUB
+    topicPerms: [%s]
 """
+AUDIT = "audit.log"
+PLAIN_ADMIN = {"accessKey": "plainAdmin", "secretKey": "12345678"}
+
+
+def run_of(client: str) -> str:
+    return f"plain{client}".replace(".", "").replace("-", "")
 
 
 @pytest.fixture(scope="module")
 def plain_acl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
     folder = tmp_path_factory.mktemp("plain-acl")
     path = folder / "plain_acl.yml"
-    path.write_text(PLAIN)
-    settings = {"aclEnable": "true", "rmqPlainAclPath": str(path)}
-    keys = {"RMQ_ACCESS_KEY": "plainAdmin", "RMQ_SECRET_KEY": "12345678"}
-    with patch.dict(os.environ, keys):
+    traced = (f"{run_of(client)}t_trace_send_and_consume_t=PUB|SUB" for client in PLAIN_CLIENTS)
+    path.write_text(PLAIN % ", ".join(traced))
+    settings = {"aclEnable": "true", "rmqPlainAclPath": str(path),
+                "rmqAuditLog": str(folder / AUDIT)}  # fmt: skip
+    with as_account(PLAIN_ADMIN):
         target = RmqTarget(folder / "store", settings)
         target.start()
     yield target
     target.stop()
 
 
-@pytest.mark.parametrize("client", ["java-4.9.8-json", "java-4.9.8-binary", "java-5.5.0-json"])
+def as_account(who: dict[str, str]) -> AbstractContextManager[Any]:
+    """Commands in the block ask as this one."""
+    keys = {"RMQ_ACCESS_KEY": who["accessKey"], "RMQ_SECRET_KEY": who["secretKey"]}
+    return patch.dict(os.environ, keys)
+
+
+@pytest.mark.parametrize("client", PLAIN_CLIENTS)
 def test_java_clients_with_the_files_of_acl_1(
     client: str, plain_acl: RmqTarget, java: Callable[[str], ScenarioRunner]
 ) -> None:
-    runner, run = java(client), f"plain{client}".replace(".", "").replace("-", "")
+    runner, run = java(client), run_of(client)
     given = {"nameServer": plain_acl.name_server, "broker": plain_acl.broker, "run": run}
-    admin = {"accessKey": "plainAdmin", "secretKey": "12345678"}
     for name in ("send_sync", "push_one_consumer", "trace_send_and_consume"):
-        runner.run(name, **given, **admin)
+        runner.run(name, **given, **PLAIN_ADMIN)
     lesser = {"accessKey": "plainUser", "secretKey": "wonderland"}
     with pytest.raises(ScenarioFailed, match="User:plainUser has no permission"):
         runner.run("send_sync", **{**given, "run": run + "l"}, **lesser)  # it makes its topic
     with pytest.raises(ScenarioFailed, match="check signature failed"):
         runner.run("send_sync", **given, **{**lesser, "secretKey": "12345678"})
+
+
+@pytest.mark.parametrize("client", PLAIN_CLIENTS)
+def test_traces_need_no_entry_in_the_files_of_acl_1(
+    client: str, plain_acl: RmqTarget, java: Callable[[str], ScenarioRunner]
+) -> None:
+    """An account of which every topic is closed but its own; an admin has made that."""
+    given = {"nameServer": plain_acl.name_server, "broker": plain_acl.broker,
+             "run": run_of(client) + "t"}  # fmt: skip
+    user = {"accessKey": "tracedUser", "secretKey": "wonderland"}
+    maker = {"makerAccessKey": "plainAdmin", "makerSecretKey": "12345678"}
+    traced = java(client).run("trace_send_and_consume", **given, **user, **maker)
+    asked = ("trace", str(traced["id1"]), "--namesrv", plain_acl.name_server, "--json")
+
+    def kinds() -> list[tuple[str, str]]:
+        with as_account(PLAIN_ADMIN):
+            shown = rmq(*asked)
+        found = json.loads(shown.stdout) if shown.returncode == 0 else []
+        return sorted((each["kind"], each["group"]) for each in found)
+
+    def refusals() -> list[str]:
+        """Who traces tells nobody that its sends are refused."""
+        lines = (plain_acl.store.parents[1] / AUDIT).read_text().splitlines()
+        found = [each for each in map(json.loads, lines) if each["verdict"] == "refused"]
+        return [each["message"] for each in found
+                if each["user"] == "tracedUser" and each["request"].startswith("SEND")]  # fmt: skip
+
+    consumed = ("SubAfter", str(traced["consumerGroup"]))
+    wait_until(lambda: len(kinds()) >= 3 or refusals())
+    assert refusals() == []
+    assert kinds() == [("Pub", str(traced["producerGroup"])), consumed, consumed]
+    with as_account(user):
+        assert "access Topic:RMQ_SYS_TRACE_TOPIC" in rmq(*asked).stderr, "it is for who looks"
