@@ -2,7 +2,8 @@
 
     rmqMasterAddress        if it is given; else
     the name servers' list  of the cluster (106): who has the brokerName and id 0
-    haMasterAddress         where its log is to be had, if given; else the master is asked (906)
+    haMasterAddress         where its log is to be had, if given; else the master is asked (906),
+                            of RocketMQ 4, which does not know that request, its configuration
 
 The configuration of the master (26) says whether this is the right one: name, cluster and the size
 of log files. A master that gives no configuration is believed.
@@ -13,7 +14,7 @@ Example: namesrvAddr=a:9876, brokerName=broker-a: the master is 10.0.0.1:10911, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -31,6 +32,7 @@ SOON_S = 0.1  # until the next try, where the controller says that the master is
 SOON_TRIES = 20
 # What a copy of the log has to have in common with it.
 SAME = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog")
+PLACE = ("brokerIP2", "haListenPort")  # of which RocketMQ 4 makes what it tells name servers
 
 
 class Master(msgspec.Struct, frozen=True):
@@ -54,11 +56,11 @@ class MasterSearch:
         parse_address(address)
         link = RemotingClient(address)
         try:
-            await self._check(link)
+            theirs = await self._checked(link)
             told = await link.call(self._question(tail), ANSWER_S)
             if told.code == ResponseCode.NO_PERMISSION:
                 raise CallError(f"{address} does not give its log: {told.remark or 'no reason'}")
-            ha_address = self._settings.haMasterAddress or self._ha_address(told, address)
+            ha_address = self._settings.haMasterAddress or self._ha_address(told, address, theirs)
             start, is_rmq = told.text_field("rmqLogStart"), True
             if start is None:
                 start, is_rmq = await self._log_start(link), False
@@ -100,10 +102,11 @@ class MasterSearch:
             + ("; ".join(problems) or "neither rmqMasterAddress nor namesrvAddr is given")
         )
 
-    async def _check(self, link: RemotingClient) -> None:
+    async def _checked(self, link: RemotingClient) -> Mapping[str, str]:
+        """Its configuration; empty when it gives none."""
         reply = await link.call(Command(code=RequestCode.GET_BROKER_CONFIG), ANSWER_S)
         if reply.code != ResponseCode.SUCCESS:
-            return
+            return {}
         try:
             theirs = java_properties.parse(reply.body.decode("utf-8"), link.address)
         except (ConfigError, UnicodeDecodeError) as error:
@@ -117,9 +120,12 @@ class MasterSearch:
                 )
         if theirs.get("brokerRole") == "SLAVE":
             raise CallError(f"{link.address} is a slave itself: name its master")
+        return theirs
 
-    def _ha_address(self, reply: Command, address: str) -> str:
+    def _ha_address(self, reply: Command, address: str, theirs: Mapping[str, str]) -> str:
         found = reply.text_field("masterHaAddress")
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and all(map(theirs.get, PLACE)):
+            return ":".join(theirs[key] for key in PLACE)
         if reply.code != ResponseCode.SUCCESS or not found:
             raise CallError(
                 f"{address} does not say where its log is to be had "

@@ -97,6 +97,10 @@ class Unreached(CallError):
     """The log here does not come up to what a table speaks of."""
 
 
+class Unknown(CallError):
+    """The master does not know the request for a table."""
+
+
 class MetadataCopy:
     """Owned by the control thread."""
 
@@ -193,7 +197,8 @@ class MetadataCopy:
             except CallError as error:
                 if versions is not None:
                     raise
-                lacks.append(str(error))  # RocketMQ 4 knows no request modes
+                if not (name == "modes" and isinstance(error, Unknown)):  # RocketMQ 4 has none
+                    lacks.append(str(error))
                 continue
             try:
                 if versions is not None and name in BEHIND_LOG:
@@ -322,9 +327,10 @@ class MetadataCopy:
     async def _ask(self, link: RemotingClient, table: Table) -> dict[Any, Any]:
         reply = await link.call(Command(code=table.code, fields=dict(table.fields)), TABLE_S)
         if reply.code != ResponseCode.SUCCESS:
-            raise CallError(
-                f"{link.address}: request {table.code}: code {reply.code}: {reply.remark}"
-            )
+            kind = CallError
+            if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                kind = Unknown
+            raise kind(f"{link.address}: request {table.code}: code {reply.code}: {reply.remark}")
         return fastjson.loads_object(reply.body) if reply.body else {}
 
     # ---- tables
