@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from compat.targets import end_broker
 
@@ -12,8 +13,10 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode as Code
 from rmq.demo.ports import free_port
 from rmq.errors import RemoteError
+from rmq.format import fastjson
 from rmq.format.remoting import Command
 from tools.peers.apache import ApacheStandalone
+from tools.peers.cache import APACHE_VERSION
 
 MIB = 1 << 20
 COMMON = {
@@ -70,9 +73,17 @@ def log_of(store: Path, count: int) -> bytes:
 class ApacheSlave:
     """Apache's broker alone, at the name server of its master."""
 
-    def __init__(self, folder: Path, settings: dict[str, str], name_server: str) -> None:
+    kind = "apache"
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str],
+        name_server: str,
+        version: str = APACHE_VERSION,
+    ) -> None:
         port = int(name_server.rpartition(":")[2])
-        self.servers = ApacheStandalone(folder, port, free_port(2, 1), settings)
+        self.servers = ApacheStandalone(folder, port, free_port(2, 1), settings, version=version)
         self.store = self.servers.store
         self.broker = f"127.0.0.1:{self.servers.broker_port}"
 
@@ -84,3 +95,99 @@ class ApacheSlave:
 
     def stop(self) -> None:
         self.servers.kill_broker()
+
+
+TABLES = {
+    "topics": (Code.GET_ALL_TOPIC_CONFIG, "topicConfigTable"),
+    "groups": (Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "subscriptionGroupTable"),
+    "offsets": (Code.GET_ALL_CONSUMER_OFFSET, "offsetTable"),
+    "delays": (Code.GET_ALL_DELAY_OFFSET, "offsetTable"),
+    "modes": (Code.GET_ALL_MESSAGE_REQUEST_MODE, "messageRequestModeMap"),
+}
+PULLED, POPPED = ("PULL", 0), ("POP", 2)
+
+
+class Tables:
+    """What a master has in no log, and whether its slave has it, too."""
+
+    def __init__(self, master: str, slave: str, slave_store: Path, has_modes: bool) -> None:
+        self._master, self._slave, self._slave_store = master, slave, slave_store
+        self._has_modes = has_modes  # RocketMQ 4 knows none
+
+    def fill(self) -> None:
+        for name in ("kept", "deleted"):
+            self._put(name, queues=4, tries=7, mode=POPPED)
+            for queue in range(QUEUES):
+                self._commit(name, queue, 9 + queue)
+
+    def change(self) -> None:
+        """Less of each: a slave takes it all the same."""
+        self._put("kept", queues=6, tries=3, mode=PULLED)
+        self._commit("kept", 2, 4)
+        ask(self._master, Code.DELETE_SUBSCRIPTIONGROUP, groupName="deleted", cleanOffset=True)
+        ask(self._master, Code.DELETE_TOPIC_IN_BROKER, topic="deleted")
+
+    def _put(self, name: str, queues: int, tries: int, mode: tuple[str, int]) -> None:
+        ask(
+            self._master, Code.UPDATE_AND_CREATE_TOPIC, topic=name, defaultTopic="TBW102",
+            readQueueNums=queues, writeQueueNums=queues - 1, perm=6, topicFilterType="SINGLE_TAG",
+            topicSysFlag=0, order=False,
+        )  # fmt: skip
+        group = {"groupName": name, "retryMaxTimes": tries, "retryQueueNums": 2}
+        ask(self._master, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, fastjson.dumps(group))
+        if self._has_modes:
+            way = {"topic": name, "consumerGroup": name, "mode": mode[0]}
+            body = fastjson.dumps({**way, "popShareQueueNum": mode[1]})
+            ask(self._master, Code.SET_MESSAGE_REQUEST_MODE, body)
+
+    def _commit(self, name: str, queue: int, offset: int) -> None:
+        place = {"consumerGroup": name, "topic": name, "queueId": queue}
+        ask(self._master, Code.UPDATE_CONSUMER_OFFSET, commitOffset=offset, **place)
+
+    def wait_same(self) -> None:
+        """Longer than an Apache slave of 5.5.0 takes, which looks each minute."""
+        try:
+            wait(lambda: not self.differences())
+        except AssertionError:
+            raise AssertionError(self.differences()) from None
+
+    def differences(self) -> list[str]:
+        """By what both brokers know. An offset of 0 is as good as none; what a slave has beside
+        that was there before it: system topics, say."""
+        found = []
+        for name, (code, member) in TABLES.items():
+            if name == "modes" and not self._has_modes:
+                continue
+            theirs = flat(fastjson.loads_object(ask(self._master, code).body)[member])
+            ours = flat(self._of_slave(name, code, member))
+            lacking = {key for key in theirs if key not in ours and theirs[key] not in (0, "0")}
+            if name in ("topics", "groups"):
+                known = {key[-1] for key in ours}
+                lacking = {key for key in lacking if key[-1] in known}
+            found += [f"{name} {key}: {theirs[key]!r}" for key in sorted(lacking)]
+            found += [
+                f"{name} {key}: {theirs[key]!r}, and {ours[key]!r} at the slave"
+                for key in sorted(theirs.keys() & ours.keys())
+                if theirs[key] != ours[key]
+            ]
+            if name in ("topics", "groups"):
+                gone = {key[0] for key in ours} - {key[0] for key in theirs}
+                found += [f"{name} {each} is not deleted" for each in gone & {"deleted"}]
+        return found
+
+    def _of_slave(self, name: str, code: int, member: str) -> Mapping[Any, Any]:
+        body = ask(self._slave, code).body
+        if name == "delays":  # RocketMQ 4 reads them when it leads, and until then has them there
+            file = self._slave_store / "config" / "delayOffset.json"
+            body = file.read_bytes() if file.exists() else b"{}"
+        table: Mapping[Any, Any] = fastjson.loads_object(body).get(member, {})
+        return table
+
+
+def flat(table: Mapping[Any, Any], before: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Each value by the keys that lead to it, as text: RocketMQ quotes numbers or does not."""
+    found: dict[tuple[str, ...], Any] = {}
+    for key, value in table.items():
+        place = (*before, str(key))
+        found |= flat(value, place) if isinstance(value, Mapping) else {place: value}
+    return found

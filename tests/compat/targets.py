@@ -24,6 +24,7 @@ from typing import Protocol
 
 from rmq.demo.ports import free_port
 from tools.peers.apache import ApacheStandalone
+from tools.peers.cache import APACHE_VERSION
 from tools.peers.probe import answers, has_route
 from tools.peers.server import Server
 
@@ -112,7 +113,7 @@ class RmqTarget:
 
 
 class ApacheTarget:
-    """Apache RocketMQ 5.5.0."""
+    """Apache RocketMQ, 5.5.0 unless told."""
 
     kind = "apache"
 
@@ -123,16 +124,17 @@ class ApacheTarget:
         store: Path | None = None,
         port: int | None = None,
         shards: int = 1,
+        version: str = APACHE_VERSION,
     ) -> None:
         common = {**COMMON_SETTINGS, **settings}
         self.servers = ApacheStandalone(
-            folder, free_port(), port or free_port(2, 1), common, store=store
+            folder, free_port(), port or free_port(2, 1), common, store=store, version=version
         )
         name_server = self.servers.name_server_port
         self.others = [
             ApacheStandalone(
                 folder / f"broker-{index}", name_server, free_port(2, 1),
-                {**common, "brokerName": f"{common['brokerName']}-{index}"},
+                {**common, "brokerName": f"{common['brokerName']}-{index}"}, version=version,
             )
             for index in range(1, shards)
         ]  # fmt: skip

@@ -5,6 +5,8 @@
     ...
     broker.stop()                      # or broker.kill()
 
+With version="4.9.7" it is that RocketMQ; all else is the same.
+
 Layout of the folder given: home/ (logs, name server's files), store/ (the broker's store), conf/,
 *.log. A broker takes listenPort, listenPort - 2 (its "fast" port) and listenPort + 1 (HA).
 """
@@ -15,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rmq.names import SELF_TEST_TOPIC
-from tools.peers.cache import JAVA_OPENS, apache_jars, tool
+from tools.peers.cache import APACHE_VERSION, JAVA_OPENS, apache_jars, tool
 from tools.peers.probe import answers, has_route
 from tools.peers.server import Server
 
@@ -28,6 +30,9 @@ LOGBACK = """<configuration>
   <root level="WARN"><appender-ref ref="console"/></root>
 </configuration>
 """
+# What RocketMQ 4 reads, of the log library itself and not of a copy with names of its own.
+LOGBACK_4_FILES = ("logback_namesrv.xml", "logback_broker.xml")
+LOGBACK_4 = LOGBACK.replace("org.apache.rocketmq.logging.", "")
 
 # Waiting in the send queue for 200 ms is refused by default; on a busy machine that would make
 # one-way messages vanish, which says nothing about the protocol.
@@ -65,6 +70,7 @@ class ApacheStandalone:
         heap: str = "512m",
         jvm: Sequence[str] = SMALL_JVM,
         name_server_heap_max: str = "64m",
+        version: str = APACHE_VERSION,
     ) -> None:
         self.folder = folder
         self.store = store or folder / "store"
@@ -82,6 +88,7 @@ class ApacheStandalone:
         self.heap = heap
         self.name_server_heap_max = name_server_heap_max
         self.jvm = jvm
+        self.version = version
         self._write_configuration()
         self.name_server = self._name_server()
         self.broker = self._broker()
@@ -123,6 +130,8 @@ class ApacheStandalone:
         (self.folder / "home").mkdir(exist_ok=True)
         self.store.mkdir(parents=True, exist_ok=True)
         (conf / LOGBACK_FILE).write_text(LOGBACK)
+        for name in LOGBACK_4_FILES:
+            (conf / name).write_text(LOGBACK_4)
         self._save("namesrv.conf", {"listenPort": str(self.name_server_port)})
         self._save("broker.conf", self.settings)
 
@@ -142,7 +151,7 @@ class ApacheStandalone:
             *self.jvm,
             f"-Duser.home={self.folder / 'home'}",
             "-cp",
-            f"{self.folder / 'conf'}:{apache_jars()}/*",
+            f"{self.folder / 'conf'}:{apache_jars(self.version)}/*",
             f"org.apache.rocketmq.{main_class}",
             "-c",
             str(self.folder / "conf" / configuration),

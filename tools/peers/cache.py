@@ -1,6 +1,7 @@
 """What the peers are made of, kept outside the tree: jars, programs.
 
     $RMQ_CACHE/lib             name server, broker, tools and client of Apache RocketMQ 5.5.0
+    $RMQ_CACHE/apache-4.9.7    the same of an older version
     $RMQ_CACHE/client-acl-4.9.8    a client alone
 
 A folder is complete or absent: it is filled under another name, and then renamed. Two processes
@@ -22,16 +23,19 @@ from hashlib import sha256
 from pathlib import Path
 
 APACHE_VERSION = "5.5.0"
+APACHE_4 = "4.9.7"  # the last of RocketMQ 4 that Maven has whole
 HERE = Path(__file__).resolve().parent
 RUN_SECONDS_MAX = 900
 
-# The broker reaches into NIO buffers; Java 17 refuses that without these options.
+# The broker reaches into NIO buffers; Java 17 refuses that without these options. The broker of 4.9
+# unmaps files by jdk.internal.ref.
 JAVA_OPENS = [
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
 ]
 
 
@@ -106,6 +110,7 @@ def ran(
     return done.stdout
 
 
-def apache_jars() -> Path:
+def apache_jars(version: str = APACHE_VERSION) -> Path:
     """Folder with the jars of Apache RocketMQ's servers, tools and client."""
-    return fetch_dependencies("lib", HERE / "pom.xml", {"rocketmq.version": APACHE_VERSION})
+    folder = "lib" if version == APACHE_VERSION else f"apache-{version}"
+    return fetch_dependencies(folder, HERE / "pom.xml", {"rocketmq.version": version})
