@@ -20,6 +20,7 @@ from compat.targets import ApacheTarget, RmqTarget
 from support.replica_set import Sent, Servers
 from support.waiting import wait_until
 
+from rmq import Admin
 from rmq.codes import RequestCode as Code
 from rmq.demo.ports import free_port
 from rmq.format import fastjson
@@ -137,3 +138,55 @@ def test_a_java_consumer_goes_on_at_our_slave_and_goes_back(
         assert (found["numbers"], found["twice"]) == (sent.count, {})
     finally:
         servers.end()
+
+
+@pytest.mark.parametrize("acting", [False, True], ids=["no acting master", "acting master"])
+def test_a_go_consumer_goes_on_at_our_slave(
+    acting: bool, go: ScenarioRunner, tmp_path: Path
+) -> None:
+    """Go's client asks for offsets, and commits them, at the broker with id 0 alone. It reads on at
+    the slave all the same; to begin there it needs a slave that acts as master."""
+    servers = Servers(tmp_path, acting_master=acting)
+    with Admin(namesrv_addr=servers.namesrv) as admin:
+        admin.create_group("late")
+    try:
+        sent = Sent(servers)
+        sent.more()
+        reader = {"as": "reader", "run": "replicas", "nameServer": servers.namesrv}
+        go.run("replica_open", group="g", topic="t", **reader)
+        go.run("replica_wait", count=sent.count, **reader)
+        go.run("replica_suspend", **reader)
+        sent.more(200)
+        servers.master.kill()
+        go.run("replica_resume", **reader)
+        go.run("replica_wait", count=sent.count, **reader)
+        assert servers.slave.counted("msgGetTotalTodayNow") > 100
+        late = {**reader, "as": "late"}
+        go.run("replica_open", group="late", topic="t", **late)
+        if acting:
+            go.run("replica_wait", count=sent.count, **late)
+            wait_until(lambda: committed(servers.slave.address) == sent.count)
+        else:
+            assert committed(servers.slave.address) < sent.count
+        servers.master.start()
+        wait_until(servers.are_whole)
+
+        def went_back() -> bool:
+            sent.more(1)
+            return servers.master.counted("msgGetTotalTodayNow") > 0
+
+        wait_until(went_back)
+        go.run("replica_wait", count=sent.count, **reader)
+        go.run("replica_wait", count=sent.count, **late)
+        for each in (reader, late):
+            found = go.run("replica_close", **each)
+            assert (found["numbers"], found["twice"]) == (sent.count, {})
+        at = servers.master.address
+        wait_until(lambda: committed(at) == committed(at, "late") == sent.count)
+    finally:
+        servers.end()
+
+
+def committed(address: str, group: str = "g", topic: str = "t", queue: int = 0) -> int:
+    place = {"consumerGroup": group, "topic": topic, "queueId": queue}
+    return int(ask(address, Code.QUERY_CONSUMER_OFFSET, **place).fields["offset"])

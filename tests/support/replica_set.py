@@ -4,6 +4,7 @@ servers = Servers(tmp_path)  # group g, topic t with one queue, of broker name s
 sent = Sent(servers); sent.more(50)  # acknowledged by both
 servers.master.kill(); servers.master.start()  # the same store, the same port
 servers.end()
+Servers(tmp_path, acting_master=True)  # routes show the slave as the master while there is none
 """
 
 from __future__ import annotations
@@ -81,8 +82,11 @@ class Server:
 class Servers:
     """A name server, a master and its slave."""
 
-    def __init__(self, folder: Path) -> None:
-        self.name_server = Server(folder / "n.txt", "namesrv")
+    def __init__(self, folder: Path, acting_master: bool = False) -> None:
+        said = "true" if acting_master else "false"
+        shown = ("--set", f"supportActingMaster={said}")
+        self._acting = f"enableSlaveActingMaster={said}"
+        self.name_server = Server(folder / "n.txt", "namesrv", *shown)
         self.namesrv = self.name_server.address
         # Slaves find it at the next port, also when it is started again.
         port = free_port(2, 1)
@@ -101,7 +105,7 @@ class Servers:
         clock: DrivenClock | None = None,
     ) -> Server:  # fmt: skip
         words = ["broker", "-n", self.namesrv, "--store", str(folder / name), *SMALL]
-        for setting in settings:
+        for setting in (self._acting, *settings):
             words += ["--set", setting]
         return Server(folder / f"{name}.txt", *words, port=port, clock=clock)
 
