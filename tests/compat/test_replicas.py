@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from compat.ordered_group import QUEUES, Group
 from compat.replica_pairs import COMMON, MIB, ApacheSlave, Tables, ask, ends, log_of, send_all, wait
 from compat.runner import ScenarioRunner
 from compat.targets import ApacheTarget, RmqTarget
@@ -26,6 +27,8 @@ from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from rmq.observe.sample import decode
 from tools.peers.cache import APACHE_4, APACHE_VERSION
+
+CACHED = 32  # messages of a queue that a consumer in order has at hand
 
 
 def log_end(store: Path) -> int:
@@ -184,6 +187,46 @@ def test_a_go_consumer_goes_on_at_our_slave(
         at = servers.master.address
         wait_until(lambda: committed(at) == committed(at, "late") == sent.count)
     finally:
+        servers.end()
+
+
+@pytest.mark.timeout(600)
+def test_java_consumers_in_order_go_on_at_an_acting_master(
+    java: Callable[[str], ScenarioRunner], tmp_path: Path, session_id: str
+) -> None:
+    """Of 5.5.0. The slave gives them locks, takes their offsets, and hands a queue over from one to
+    the other; then the master is back, and another member comes."""
+    sender, client = java("java-5.5.0-json"), "java-5.5.0"
+    servers = Servers(tmp_path, acting_master=True)
+    group = Group(tmp_path, servers.namesrv, f"{session_id}_acting")
+    place = str(group.arguments()["group"]), group.topic
+
+    def consumed() -> int:
+        """By what is committed at the slave."""
+        return sum(committed(servers.slave.address, *place, queue) for queue in range(QUEUES))
+
+    try:
+        group.send(sender, 3000)
+        for who in ("one", "two"):
+            group.open(who, client, ms=20, cached=CACHED)
+        group.wait_for_owners("one", "two")
+        servers.master.kill()
+        begun = len(group.journal.numbers())
+        group.wait_for(begun + 2 * QUEUES * CACHED, 120)
+        assert servers.slave.counted("msgGetTotalTodayNow") > 0
+        group.runners["two"].run("ordered_close", who="two")
+        assert len(group.journal.numbers()) < group.sent
+        group.wait_for(group.sent, 180)
+        wait_until(lambda: consumed() == group.sent)
+        servers.master.start()
+        wait_until(servers.are_whole)
+        with group.sending(sender):
+            group.open("three", client, ms=2)
+            group.wait_for_owners("three")
+        group.wait_for(group.sent, 180)
+        group.journal.check(set(), repeats_max=CACHED)
+    finally:
+        group.close()
         servers.end()
 
 

@@ -53,6 +53,7 @@ final class OrderlyJournal {
         OutputStream journal = new FileOutputStream(context.argument("file"), true);
         String topic = own.topic("t");
         DefaultMQPushConsumer consumer = own.newPusher("c");
+        consumer.setPullThresholdForQueue(Integer.parseInt(context.argument("cached", "1000")));
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerOrderly) (messages, orderly) -> {
             for (MessageExt message : messages) {
