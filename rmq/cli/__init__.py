@@ -40,6 +40,7 @@
     debug               debug bundle: what helps to find a trouble, in one archive
     bundle, bundle_parts, secrets_mask    the archive; what goes into it; what does not
     bench, bench_omb    bench producer, consumer, pop; a workload of the OpenMessaging benchmark
+    bench_chart         bars of the rate over time and of latencies
     spark               a Spark session, and the list of its options
     console             the web console
     context, contexts   clusters by name, and the file that has them

@@ -12,6 +12,7 @@ A missing topic is created. With --broker HOST:PORT no name server is asked and 
 exist. With an account (--user, --credentials) requests are signed, with --tls they go by TLS.
 --rate makes an open loop whose latencies count from the moment each message was due (no
 coordinated omission). What was not sent by the end, or not answered, has taken so long at least.
+On a terminal the rate over time and the latencies are drawn, too (bench_chart.py).
 """
 
 import os
@@ -24,6 +25,7 @@ import click
 from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
 from rmq.cli.account_options import account_options
+from rmq.cli.bench_chart import Rates, show_charts
 from rmq.cli.bench_omb import omb
 from rmq.cli.main import NAMESRV_VARIABLE
 from rmq.cli.options import own_cluster, together
@@ -33,7 +35,16 @@ from rmq.client.blocking.connection import Connection
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.report import as_text, members
-from rmq.load.run import Progress, Result, connect, measure, open_popper, open_producer
+from rmq.load.run import (
+    Loop,
+    Progress,
+    Result,
+    connect,
+    measure,
+    open_popper,
+    open_producer,
+)
+from rmq.load.workload.durations import Durations
 
 where_options = together(
     click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
@@ -72,7 +83,10 @@ send_options = together(
 
 @click.group()
 def bench() -> None:
-    """Measure a RocketMQ broker: throughput, CPU, latency."""
+    """Measure a RocketMQ broker: throughput, CPU, latency.
+
+    On a terminal, bars show the rate over time and how long messages took.
+    """
 
 
 bench.add_command(omb)
@@ -162,7 +176,7 @@ def pop(**given: Any) -> None:
 def pingpong(request_bytes: int, reply_bytes: int, duration: float, output: Output) -> None:
     """Bare loopback echo: the floor of every latency on this machine."""
     result = measure_pingpong(request_bytes, reply_bytes, duration)
-    show(result, [], output, "echoed")
+    show(result, Rates(), [], output, "echoed")
 
 
 # ---- doing
@@ -196,12 +210,10 @@ def run_sends(given: dict[str, Any], batch: int) -> None:
         loop = open_producer(
             frames, addresses, given["window"], given["rate"], limit, given["in_order"]
         )
-        result = measure(
-            loop, given["duration"], given["warmup"], list(given["pids"]), progress(given)
-        )
+        measured = measure_and_watch(loop, given)
     except (OSError, MemoryError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    show(result, list(given["pids"]), given["output"])
+    show(*measured, list(given["pids"]), given["output"])
 
 
 def run_pulls(given: dict[str, Any]) -> None:
@@ -221,9 +233,8 @@ def run_pops(given: dict[str, Any]) -> None:
         given["group"], given["batch"], given["invisible"], given["connections"],
         given["window"], given["count"], credentials.present(),
     )  # fmt: skip
-    result = measure(loop, given["duration"], given["warmup"], list(given["pids"]),
-                     progress(given))  # fmt: skip
-    show(result, list(given["pids"]), given["output"], "popped and acknowledged")
+    measured = measure_and_watch(loop, given)
+    show(*measured, list(given["pids"]), given["output"], "popped and acknowledged")
 
 
 def pull_from(
@@ -255,9 +266,21 @@ def pull_from(
         frames, sockets, offsets, rewind=given["loop"], limit=given["count"],
         check_crc=given["check_crc"],
     )  # fmt: skip
-    result = measure(loop, given["duration"], given["warmup"] if given["loop"] else 0,
-                     list(given["pids"]), progress(given))  # fmt: skip
-    show(result, list(given["pids"]), given["output"], "pulled")
+    measured = measure_and_watch(loop, given if given["loop"] else {**given, "warmup": 0})
+    show(*measured, list(given["pids"]), given["output"], "pulled")
+
+
+def measure_and_watch(loop: Loop, given: dict[str, Any]) -> tuple[Result, Rates]:
+    """What it measured, and its rate over time."""
+    rates, line = Rates(), progress(given)
+
+    def watch(seconds: float, stats: dict[str, Any]) -> None:
+        rates.take(seconds, stats["messages"])
+        if line is not None:
+            line(seconds, stats)
+
+    result = measure(loop, given["duration"], given["warmup"], list(given["pids"]), watch)
+    return result, rates
 
 
 def measure_pingpong(
@@ -316,13 +339,16 @@ def progress(given: dict[str, Any]) -> Progress | None:
     return line
 
 
-def show(result: Result, pids: list[int], output: Output, verb: str = "acked") -> None:
+def show(
+    result: Result, rates: Rates, pids: list[int], output: Output, verb: str = "acked"
+) -> None:
     if output.is_data:
         output.value(members(result))
         return
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)
     click.echo(as_text(result, pids, verb))
+    show_charts(rates.rows(), {"latency": Durations.of(result.latency)})
 
 
 if __name__ == "__main__":

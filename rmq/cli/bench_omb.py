@@ -171,6 +171,7 @@ def end(
         for line in (whole_row(measured), *remarks(measured, plan)):
             echo(line)
     if chosen != STANDARD_OUTPUT:
+        charts(measured)
         echo(f"result in {chosen}")
 
 
@@ -185,6 +186,15 @@ def keep(text: str, out: Path) -> None:
         click.echo(text)
         reason = f"{out} cannot be written ({error.strerror}): the result is above"
         raise ConfigError(reason) from None
+
+
+def charts(measured: Measured) -> None:
+    from rmq.cli.bench_chart import show_charts
+
+    rates = [(each.elapsed_s, each.figures.sent / each.figures.seconds)
+             for each in measured.periods]  # fmt: skip
+    whole = measured.whole
+    show_charts(rates, {"publish latency": whole.publish, "end to end": whole.end_to_end})
 
 
 def whole_row(measured: Measured) -> str:

@@ -33,6 +33,7 @@ SLICE_US = 200_000
 DRAIN_US = 5_000_000
 
 Progress = Callable[[float, dict[str, Any]], None]
+Loop = Producer | Consumer | Popper
 
 
 class Result(msgspec.Struct):
@@ -138,7 +139,7 @@ def open_popper(
 
 
 def measure(
-    loop: Producer | Consumer | Popper,
+    loop: Loop,
     seconds: float,
     warmup: float = 0.0,
     pids: list[int] | None = None,
