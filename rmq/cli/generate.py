@@ -99,7 +99,7 @@ def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
 def compose(
     address: str, image: str | None, python: str, cluster: str, insecure: bool, **where: Any
 ) -> None:
-    """Make containers of a broker with a name server, Prometheus and Grafana.
+    """Make containers of a broker with a name server, the console, Prometheus and Grafana.
 
     \b
     rmq generate compose --out rmq-compose

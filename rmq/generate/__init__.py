@@ -1,7 +1,7 @@
 """Generate: files that other programs run and watch servers by, for `rmq generate`.
 
     systemd             units, and the settings they name
-    compose             containers of one machine: servers, Prometheus, Grafana
+    compose             containers of one machine: servers, console, Prometheus, Grafana
     kubernetes          manifests of a cluster; the same as a chart is helm
     helm                the chart: Chart.yaml, values, templates
     dashboard, panels   Grafana's dashboard, and what is in it

@@ -1,7 +1,11 @@
-"""Compose: a name server, a broker, Prometheus and Grafana as containers of one machine.
+"""Compose: a name server, a broker, the console, Prometheus and Grafana in containers of a machine.
 
 Ports are published on one address of the machine. On 127.0.0.1 nobody is asked who he is, as with
 `rmq standalone`; on another one accounts are made, unless somebody says --insecure.
+
+The console has the machine's network. In one of its own it could not reach a broker that tells
+clients 127.0.0.1, and would have to listen on all addresses, where it takes any name for its own
+(rmq/console/settings.py), and passwords in the clear.
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ BASIC_AUTH = f"""\
 basic_auth:
   username: {METRICS_USER}
   password_file: {PASSWORD_FILE}
+"""
+NO_VARIABLES = """\
+# Browsers log in with accounts: it has none.
+env_file: []
 """
 FILES = ("compose.yaml", "Containerfile", "prometheus.yml", "grafana-datasource.yml",
          "grafana-dashboards.yml")  # fmt: skip
@@ -66,6 +74,8 @@ def _places(
         "namesrv_command": f"[namesrv, -c, /etc/rmq/namesrv.conf{insecure}]",
         "broker_command": broker,
         "env_file": "" if is_open else f"env_file: [{FOLDER}/servers.env]",
+        "console_environment": "" if is_open else NO_VARIABLES,
+        "console_login": "" if is_open else f": log in as {FOLDER}/admin.json says",
         "password_volume": "" if is_open else f"- ./{FOLDER}/metrics-password:{PASSWORD_FILE}:ro",
         "job": JOB,
         "basic_auth": "" if is_open else BASIC_AUTH,

@@ -230,15 +230,19 @@ def test_docker_compose_takes_the_containers(options: tuple[str, ...], tmp_path:
     done = run(*words, "config", "--format", "json", at=tmp_path)
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
-    assert services.keys() == {"namesrv", "broker", "prometheus", "grafana"}
+    assert services.keys() == {"namesrv", "broker", "console", "prometheus", "grafana"}
     address = "10.0.0.5" if "10.0.0.5" in options else "127.0.0.1"
     published = {port["host_ip"] for name in ("namesrv", "broker")
                  for port in services[name]["ports"]}  # fmt: skip
     assert published == {address}
     for service in services.values():
-        for volume in service["volumes"]:
+        for volume in service.get("volumes", ()):
             if volume["type"] == "bind":
                 assert Path(volume["source"]).is_file(), volume["source"]
+    console = services["console"]
+    assert console["network_mode"] == "host" and "ports" not in console
+    assert console["command"] == ["console", "-n", f"{address}:9876"]
+    assert not console.get("environment"), "browsers log in"
     if address == "10.0.0.5":
         given = services["broker"]["environment"]
         admin = json.loads((tmp_path / "accounts" / "admin.json").read_text())

@@ -25,6 +25,9 @@ from pathlib import Path
 import pytest
 from support.broker_process import PATIENT, broker_process
 from support.command_line import rmq
+from support.console import text_of
+from support.console_process import console_process
+from support.tree_process import run_python
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
@@ -66,6 +69,7 @@ class Generated:
 
     def _read_compose(self) -> None:
         services = yaml.safe_load((self.folder / "compose.yaml").read_text())["services"]
+        self.console = services["console"]
         for server in SERVERS:
             self.words[server] = services[server]["command"]
             for file in services[server].get("env_file", ()):
@@ -232,6 +236,45 @@ def test_settings_are_taken_as_they_are_and_open_ones_are_said_to_be(
         if insecure:
             with pytest.raises(ConfigError, match="--insecure"):
                 settle_addresses(load_properties(path, server=server), False)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way.startswith("compose")])
+def test_the_console_shows_the_servers_beside_it(way: str, tmp_path: Path, ends: ExitStack) -> None:
+    """On this machine's network, as `network_mode: host` has it, and on this machine alone."""
+    made = Generated(tmp_path / "made", *WAYS[way])
+    assert made.console["network_mode"] == "host"
+    assert made.console.get("env_file", []) == []
+    name, option, namesrv = made.console["command"]
+    assert (name, option) == ("console", "-n")
+    assert namesrv == ("10.0.0.1:9876" if way == "compose-outside" else "127.0.0.1:9876")
+    for words in made.words.values():
+        words[:] = [word.replace("10.0.0.1", LOOPBACK) for word in words]
+    started = Started(ends, made, tmp_path)
+    console = ends.enter_context(console_process(tmp_path / "console", started.namesrv))
+    health = made.console["healthcheck"]["test"][-1]
+    assert "127.0.0.1:8380" in health
+    done = run_python("-c", health.replace("http://127.0.0.1:8380", console.base))
+    assert done.returncode == 0, done.stderr
+    page = console.browser.get("/brokers")
+    if way == "compose-outside":
+        assert page.headers["location"].startswith("/login")
+        admin = json.loads((made.folder / "accounts" / "admin.json").read_text())
+        assert console.browser.log_in(admin["username"], admin["password"]).status_code == 303
+        page = console.browser.get("/brokers")
+    assert "broker-a" in text_of(page.text)
+
+
+def test_the_image_has_what_the_console_needs(tmp_path: Path) -> None:
+    """The words that its shell runs, with another pip."""
+    Generated(tmp_path, "compose")
+    recipe = (tmp_path / "Containerfile").read_text().replace("\\\n", "")
+    (line,) = re.findall(r"^RUN python -m venv .* && (.*)$", recipe, re.MULTILINE)
+    wheel = tmp_path / "wheels" / "rmq-0.1.0-cp313-cp313-manylinux_2_28_x86_64.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+    told = line.replace("/opt/rmq/bin/pip", "printf '%s\\n'").replace("/wheels", str(wheel.parent))
+    done = subprocess.run(["sh", "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["install", "--no-cache-dir", f"{wheel}[console]"]
 
 
 def families(text: str) -> dict[str, list[dict[str, str]]]:
