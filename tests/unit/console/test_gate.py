@@ -75,10 +75,9 @@ def test_read_only_refuses_whatever_could_change_something(reader: Browser, path
 
 
 @pytest.mark.parametrize("path", FORMS)
-def test_read_only_shows_no_form_of_a_change_and_no_way_to_one(reader: Browser, path: str) -> None:
+def test_read_only_shows_no_form_of_a_change(reader: Browser, path: str) -> None:
+    """Nor a way to one: tests/process/test_console_states.py, where brokers answer."""
     assert reader.get(path).status_code == 403
-    for page in ("/topics", "/groups", "/later", "/accounts", "/config"):
-        assert path not in reader.get(page).text
 
 
 @pytest.mark.parametrize("path", FORMS)
