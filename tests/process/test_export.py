@@ -21,6 +21,7 @@ import pytest
 from support.broker_pair import SMALL
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq as run
+from support.small_disk import SmallDisk, small_disk
 from support.spark_topics import fill, make
 from support.waiting import HANG_S
 
@@ -30,6 +31,7 @@ from rmq.codes import RequestCode
 
 pa = pytest.importorskip("pyarrow")
 
+__all__ = ["small_disk"]
 COUNT = 50
 
 
@@ -193,3 +195,25 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
         assert ended.returncode == 1
         assert re.search(f"rmq: .*{name}: .*; nothing was written", ended.stderr), ended.stderr
     assert os.listdir(tmp_path) == ["kept.jsonl"] and path.read_text() == "as it was"
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
+def test_a_full_disk_leaves_what_was_there(
+    broker: BrokerProcess, small_disk: SmallDisk, ending: str
+) -> None:
+    """And once there is room the same command goes through."""
+    topic = f"large-{ending}"
+    fill(broker, topic, {0: [os.urandom(3000) for _ in range(400)]})
+    path = small_disk.path / f"kept.{ending}"
+    done("export", "orders", path)
+    before = path.read_bytes()
+    small_disk.fill(leave=64 << 10)
+    for name in (path.name, f"new.{ending}"):
+        said = failed("export", topic, small_disk.path / name)
+        assert "No space left on device" in said and "nothing was written" in said
+        assert name in said
+    assert sorted(os.listdir(small_disk.path)) == ["ballast", path.name]
+    assert path.read_bytes() == before
+    small_disk.free()
+    assert done("export", topic, path).startswith(f"{path}: 400 messages")
+    assert path.stat().st_size > 400 * 3000

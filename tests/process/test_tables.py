@@ -127,15 +127,47 @@ def test_other_libraries_take_them_as_they_are() -> None:
     frame = table.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and len(frame) == 3 * COUNT
     assert frame.groupby("queueId")["queueOffset"].max().tolist() == [COUNT - 1] * 3
-    # Not copied: the numbers lie where the reader put them.
-    chunk = table["queueOffset"].chunk(0)
-    assert chunk.to_numpy(zero_copy_only=True).__array_interface__["data"][0] == (
-        chunk.buffers()[1].address)  # fmt: skip
     found = polars.from_arrow(table)
     assert found.shape == (3 * COUNT, 3) and found["body"][0] == b"0:0"
     orders = rmq.read_batches("orders", columns=names)
     total = duckdb.sql("SELECT sum(queueOffset) FROM orders WHERE queueId = 2").fetchall()
     assert total == [(COUNT * (COUNT - 1) // 2,)] and orders is not None
+
+
+def places(column: Any) -> list[int]:
+    """Where the values of each part lie: of texts and bytes their characters."""
+    return [part.buffers()[-1].address for part in column.chunks]
+
+
+def view_places(array: Any) -> set[int]:
+    """Of an array of views: the buffers behind them, which may lie in any order."""
+    return {buffer.address for buffer in array.buffers()[2:] if buffer is not None}
+
+
+def test_libraries_read_where_the_reader_has_written() -> None:
+    """Buffers are the same, not only their values: nothing is copied on the way."""
+    pandas, polars = map(pytest.importorskip, ("pandas", "polars"))
+    fixed = ["queueId", "queueOffset", "storeTimestamp"]
+    table = rmq.read_table("others", columns=[*fixed, "body"])
+    assert table["body"].num_chunks > 1, "a part is no whole"
+
+    frame = polars.from_arrow(table, rechunk=False)
+    for name in fixed:
+        parts = [part.to_arrow() for part in frame[name].get_chunks()]
+        assert [part.buffers()[-1].address for part in parts] == places(table[name]), name
+    bodies = [part.to_arrow(compat_level=polars.CompatLevel.newest())
+              for part in frame["body"].get_chunks()]  # fmt: skip
+    assert set().union(*map(view_places, bodies)) == set(places(table["body"]))
+
+    frame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+    for name in (*fixed, "body"):
+        assert places(frame[name].array.__arrow_array__()) == places(table[name]), name
+    assert frame["body"][0] == b"x" * 5000
+
+    for name in ("queueId", "queueOffset"):
+        numbers = [part.to_numpy(zero_copy_only=True) for part in table[name].chunks]
+        found = [each.__array_interface__["data"][0] for each in numbers]
+        assert found == places(table[name]), name
 
 
 def test_a_store_without_its_broker_has_the_same(broker: BrokerProcess) -> None:
