@@ -27,12 +27,12 @@ from rmq.generate.alerts import RULES, Rule
 from rmq.generate.dashboard import chosen
 from rmq.generate.panels import ROWS
 from tools.peers.cache import ToolMissing
+from tools.peers.helm import helm_program
 from tools.peers.prometheus import prometheus_program
 
 yaml = pytest.importorskip("yaml")
 
 IMAGE = ("--image", "registry.example.org/rmq:0.1.0")
-HELM = "helm is not installed: go install helm.sh/helm/v3/cmd/helm@latest"
 
 
 def generated(folder: Path, *words: str) -> Path:
@@ -180,16 +180,22 @@ def by_name(text: str) -> dict[tuple[str, str], Any]:
     return found
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason=HELM)
-def test_helm_lints_the_chart(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def helm() -> Path:
+    try:
+        return helm_program()
+    except ToolMissing as error:
+        pytest.skip(str(error))
+
+
+def test_helm_lints_the_chart(helm: Path, tmp_path: Path) -> None:
     chart = generated(tmp_path / "rmq", "helm", *IMAGE)
-    done = run("helm", "lint", "--strict", chart)
+    done = run(helm, "lint", "--strict", chart)
     assert done.returncode == 0, done.stdout + done.stderr
-    refused = run("helm", "template", "rmq", chart, "--set", "broker.memory=2GB")
+    refused = run(helm, "template", "rmq", chart, "--set", "broker.memory=2GB")
     assert refused.returncode != 0 and "memory" in refused.stderr
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason=HELM)
 @pytest.mark.parametrize(
     ("options", "values"),
     [
@@ -204,14 +210,14 @@ def test_helm_lints_the_chart(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_chart_renders_to_the_manifests(
-    options: tuple[str, ...], values: tuple[str, ...], tmp_path: Path
+    helm: Path, options: tuple[str, ...], values: tuple[str, ...], tmp_path: Path
 ) -> None:
     manifests = by_name(rmq("generate", "k8s", *IMAGE, *options).stdout)
     by_values = generated(tmp_path / "a", "helm", *IMAGE)
     by_defaults = generated(tmp_path / "b", "helm", *IMAGE, *options)
     for chart, said in ((by_values, values), (by_defaults, ())):
         words = [word for value in said for word in ("--set", value)]
-        done = run("helm", "template", "rmq", chart, *words)
+        done = run(helm, "template", "rmq", chart, *words)
         assert done.returncode == 0, done.stderr
         assert by_name(done.stdout) == manifests
 

@@ -11,6 +11,7 @@
     kafka.py    Kafka on one node, and the load for it
     nats.py     NATS with JetStream, and the load for it (nats_load/, in Go)
     prometheus.py   Prometheus and promtool
+    helm.py         Helm
     mqadmin.py  the mqadmin command line, one JVM for each call
     java_client.py  the Java client, which writes down what it does and is told, or is a load
     java_load/  loads in turns over Java clients: RocketMQ's, Kafka's
