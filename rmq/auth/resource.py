@@ -8,10 +8,11 @@
 A topic that a broker writes for itself, where messages of all topics wait, is covered by its whole
 name alone: who may read Topic:* reads what is sent to him, not what is on its way to others.
 
-A request touches resources with names of their own; patterns are in policies only. The group of a
-retry topic is the resource, not the topic: %RETRY%g is Group:g.
+A request touches resources with names of their own; patterns are in policies only, and
+rmq/auth/policy.py finds those that cover a name. The group of a retry topic is the resource, not
+the topic: %RETRY%g is Group:g.
 
-Example: Resource.of("Topic:orders*").covers(topic("orders-eu")) is true.
+Example: Resource.of("Topic:orders*") covers topic("orders-eu").
 """
 
 from __future__ import annotations
@@ -51,14 +52,15 @@ class Resource(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> Resource | None:
-        """None: it is no resource."""
+        """None: it is no resource. Any:orders is for everything, as RocketMQ has it: the same as
+        a star, as which it is written."""
         if text == "*":
             return cls(ResourceType.ANY, "", Pattern.ANY)
         kind, colon, name = text.partition(":")
         found = _TYPES.get(kind.lower())
         if found is None or not colon or not name.strip():
             return None
-        if name == "*":
+        if name == "*" or found is ResourceType.ANY:
             return cls(found, "", Pattern.ANY)
         if name.endswith("*"):
             return cls(found, name[:-1], Pattern.PREFIXED)
@@ -75,18 +77,6 @@ class Resource(msgspec.Struct, frozen=True):
         """Whether its text stands for it: a whole name that ends with a star is written like a
         pattern."""
         return self.pattern is not Pattern.LITERAL or not self.name.endswith("*")
-
-    def covers(self, other: Resource) -> bool:
-        """Whether an entry for this is one for the other, which has a name of its own."""
-        if other.type is ResourceType.TOPIC and names.is_inner(other.name):
-            return self == other
-        if self.type is ResourceType.ANY:
-            return True
-        if self.type is not other.type:
-            return False
-        if self.pattern is Pattern.PREFIXED:
-            return other.name.startswith(self.name)
-        return self.pattern is Pattern.ANY or self.name == other.name
 
 
 def topic(name: str) -> Resource:

@@ -53,9 +53,18 @@ def said(found: Acl, wanted: Resource, actions: Any = PUB, source: str = "10.0.0
 def test_what_a_resource_covers(text: str, name: str, covered: bool) -> None:
     resource = Resource.of(text)
     assert resource is not None
-    assert resource.covers(topic(name)) is covered
+    assert (said(acl(entry(text)), topic(name)) == "") is covered
     again = Resource.of(str(resource))
     assert again == resource
+
+
+@pytest.mark.parametrize("text", ["Any:orders", "any:*", "Any:o*"])
+def test_what_is_for_any_type_is_for_everything_whatever_name_it_has(text: str) -> None:
+    """It was that while it was in memory, and one entry with `*` when it had been written and read:
+    which of the two counted could be another one then."""
+    assert Resource.of(text) == Resource.of("*")
+    found = acl(entry("*", "Deny"), entry(text))
+    assert said(found, topic("t")) == said(Acl.of(found.members()), topic("t")) == ""
 
 
 @pytest.mark.parametrize("text", ["", "orders", "Topic", "Topic:", "Topic: ", "Queue:q", ":q"])
