@@ -77,15 +77,19 @@ def index_put(directory: Path) -> Run:
     return stage_loops.IndexPut(os.fsencode(directory)).run
 
 
-def verdict(_: Path) -> Run:
-    """Of 10,000 users with 10 entries each."""
-    entries = [
-        {"resource": f"Topic:{name}", "actions": ["Pub"], "decision": "Allow"}
-        for name in (*(f"of-another-team-{n}*" for n in range(9)), "orders*")
-    ]
-    acl = Acl.of([{"policyType": "Custom", "entries": entries}])
-    users = [f"user-{n}".encode() for n in range(10_000)]
-    return stage_loops.VerdictLook(packed(acl), b"orders-of-europe", users).run
+def verdict(user_count: int, entry_count: int) -> Callable[[Path], Run]:
+    """So many users, with so many entries each."""
+
+    def opened(_: Path) -> Run:
+        names = (*(f"of-another-team-{n}*" for n in range(entry_count - 1)), "orders*")
+        acl = Acl.of([{"policyType": "Custom", "entries": [
+            {"resource": f"Topic:{name}", "actions": ["Pub"], "decision": "Allow"}
+            for name in names
+        ]}])  # fmt: skip
+        users = [f"user-{n}".encode() for n in range(user_count)]
+        return stage_loops.VerdictLook(packed(acl), b"orders-of-europe", users).run
+
+    return opened
 
 
 STAGES: dict[str, Case] = {
@@ -122,7 +126,10 @@ STAGES: dict[str, Case] = {
              PROPERTIES),
     ),
     "verdict": Case(
-        "whether one of 10,000 users may send", verdict, 10_000
+        "whether one of 10,000 users may send", verdict(10_000, 10), 10_000
+    ),
+    "verdict_of_many": Case(
+        "the same of a user with 10,000 entries", verdict(1, 10_000), 10_000
     ),
     "send_reply": Case(
         "answer to a send, JSON", loop("SendReplyWrite")

@@ -3,6 +3,9 @@
     u8 bits that count, then the 16 bytes of the address, most significant first; of IPv4 as
     ::ffff:a.b.c.d, whose blocks have 96 bits more
 
+Of many that are sorted, those of IPv4 first, with none within another, the last one that begins at
+an address or before it is the only one that can have it (rmq/base/networks.py: NetworkSet).
+
 Example: 10.0.0.0/8 is 104 and 00.. ff ff 0a 00 00 00.
 """
 from libc.stdint cimport uint8_t, uint32_t
@@ -43,6 +46,45 @@ cdef inline bint in_network(const Network* network, const uint8_t* address) noex
     if memcmp(network.address, address, whole) != 0:
         return False
     return rest == 0 or (network.address[whole] ^ address[whole]) >> (8 - rest) == 0
+
+
+cdef inline bint is_v4(const Network* network) noexcept nogil:
+    return (network.bits >= 8 * MAPPED_BYTES
+            and memcmp(network.address, MAPPED, MAPPED_BYTES) == 0)
+
+
+cdef inline uint32_t networks_of_v4(const Network* networks, uint32_t count) noexcept nogil:
+    """How many there are, of sorted ones."""
+    cdef uint32_t found = 0
+    while found < count and is_v4(&networks[found]):
+        found += 1
+    return found
+
+
+cdef inline bint networks_sorted(const Network* networks, uint32_t count) noexcept nogil:
+    cdef uint32_t i
+    cdef bint before, now
+    for i in range(1, count):
+        before, now = is_v4(&networks[i - 1]), is_v4(&networks[i])
+        if before < now or (before == now and memcmp(networks[i - 1].address, networks[i].address,
+                                                     ADDRESS_BYTES) >= 0):
+            return False
+    return True
+
+
+cdef inline bint in_sorted_networks(const Network* networks, uint32_t v4_count, uint32_t count,
+                                    const uint8_t* address) noexcept nogil:
+    cdef bint from_v4 = memcmp(address, MAPPED, MAPPED_BYTES) == 0
+    cdef uint32_t first = 0 if from_v4 else v4_count
+    cdef uint32_t end = v4_count if from_v4 else count
+    cdef uint32_t middle, low = first
+    while low < end:
+        middle = low + (end - low) // 2
+        if memcmp(networks[middle].address, address, ADDRESS_BYTES) <= 0:
+            low = middle + 1
+        else:
+            end = middle
+    return low > first and in_network(&networks[low - 1], address)
 
 
 cdef inline bint in_networks(const Network* networks, uint32_t count,

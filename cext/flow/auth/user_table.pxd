@@ -6,10 +6,14 @@ the other (rmq/auth/packed.py), integers big-endian:
     u8 policy (0 Custom, 1 Default) | u8 type (0 all, 1 cluster, 2 topic, 3 group)
     u8 pattern (0 the whole name, 1 its beginning, 2 every name) | u8 decision (0 Allow, 1 Deny)
     u16 actions (bits) | u16 networks | u16 bytes and name
-    of each network: as address_network.pxd says
+    of each network: as address_network.pxd says; sorted, none within another
 
-A verdict goes through the user's entries, without a cache: that there are few of a user is what
-makes it fast, and a change counts from the next request on.
+Entries are sorted by policy, type and name, of a name every name before beginning before whole
+name, and Allow before Deny: what covers more stands before what it covers, and of the same what
+counts stands last. So the entries that cover a name are the last one at or before its place, or one
+that this one is within, and so on outwards; each entry has the next of them at hand (`outer`). A
+verdict is a binary search and those few, nearest first, however many entries the user has. It is
+not cached: a change counts from the next request on.
 
 Example: alice, Custom Topic:orders* Pub Allow: user_verdict(u, TYPE_TOPIC, "orders-eu", 9,
 ACTION_PUB, address) is VERDICT_ALLOW.
@@ -43,13 +47,15 @@ cdef enum Verdict:
     VERDICT_DENY = 2
 
 cdef struct PolicyEntry:
-    uint64_t rank                   # of those that match the lowest counts
-    uint16_t actions
+    uint8_t policy
     uint8_t type
     uint8_t pattern
     uint8_t denies
-    uint32_t name_length
-    uint32_t network_count
+    uint16_t actions
+    uint16_t name_length
+    uint16_t network_count
+    uint16_t network4_count         # of these, which are first: of IPv4
+    int32_t outer                   # the nearest before it that covers all that it does; -1: none
     const uint8_t* name             # in User.packed
     const Network* networks         # the same
 
@@ -58,6 +64,7 @@ cdef struct User:
     bint is_super
     bint is_enabled
     int32_t entry_count
+    int32_t custom_count            # of these, which are first
     PolicyEntry* entries            # owned
     uint8_t* packed                 # owned
     WhiteList white                 # from there its name is enough, for everything
@@ -69,7 +76,7 @@ cdef struct UserTable:
 cdef int user_table_open(UserTable* table) noexcept nogil
 cdef void user_table_close(UserTable* table) noexcept nogil
 # Puts a user, in the place of one of the name. OK | POOL_EMPTY | MALFORMED: what is packed, or the
-# white list, is not as it has to be. Then nothing has changed.
+# white list, is not as it has to be, or not in order. Then nothing has changed.
 cdef int user_put(UserTable* table, const uint8_t* name, uint32_t name_length,
                   const uint8_t* password, uint32_t password_length, bint is_super,
                   bint is_enabled, const uint8_t* packed, uint32_t packed_length,

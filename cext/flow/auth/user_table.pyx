@@ -15,7 +15,12 @@ from cext.memory.name_map cimport (
     name_map_put,
     name_map_remove,
 )
-from cext.net.address_network cimport Network, in_networks
+from cext.net.address_network cimport (
+    Network,
+    in_sorted_networks,
+    networks_of_v4,
+    networks_sorted,
+)
 from cext.wire.signature cimport signing_key_set
 from cext.wire.system_topics cimport is_inner_name
 
@@ -51,19 +56,47 @@ cdef void user_table_close(UserTable* table) noexcept nogil:
     name_map_close(&table.by_name)
 
 
-cdef inline uint64_t rank_of(const uint8_t* head, uint32_t name_length) noexcept nogil:
-    """Custom before Default; its own type before all; the whole name, then the longer beginning,
-    then every name; Deny before Allow."""
-    return (<uint64_t> head[0] << 40 | <uint64_t> (head[1] == TYPE_ALL) << 39
-            | <uint64_t> head[2] << 36 | <uint64_t> (0xFFFF - name_length) << 8
-            | <uint64_t> (head[3] == 0))
+cdef inline bint starts_with(const uint8_t* name, uint32_t length,
+                             const PolicyEntry* e) noexcept nogil:
+    return length >= e.name_length and memcmp(name, e.name, e.name_length) == 0
 
+
+cdef inline bint covers(const PolicyEntry* e, ResourceType type, const uint8_t* name,
+                        uint32_t length) noexcept nogil:
+    if e.type != type:
+        return e.type == TYPE_ALL
+    return ((e.pattern != PATTERN_LITERAL or e.name_length == length)
+            and starts_with(name, length, e))
+
+
+cdef inline int order_of(const PolicyEntry* e, ResourceType type, const uint8_t* name,
+                         uint32_t length) noexcept nogil:
+    """Below 0: before such a name; above: behind it."""
+    cdef int order
+    if e.type != type:
+        return <int> e.type - <int> type
+    order = memcmp(e.name, name, min(<uint32_t> e.name_length, length))
+    return order if order != 0 else <int> e.name_length - <int> length
+
+
+cdef bint follows(const PolicyEntry* before, const PolicyEntry* e) noexcept nogil:
+    """Whether it may stand behind it."""
+    cdef int order = <int> before.policy - <int> e.policy
+    if order == 0:
+        order = order_of(before, <ResourceType> e.type, e.name, e.name_length)
+    if order == 0:
+        order = <int> e.pattern - <int> before.pattern
+    return order < 0 or (order == 0 and before.denies <= e.denies)
+
+
+# ---- entries
 
 cdef int read_entry(const uint8_t* at, uint32_t room, PolicyEntry* out) noexcept nogil:
     """How many bytes it has; MALFORMED."""
     cdef uint64_t size
     if room < HEAD_BYTES or at[0] > 1 or at[1] > TYPE_GROUP or at[2] > PATTERN_ANY or at[3] > 1:
         return MALFORMED
+    out.policy = at[0]
     out.type = at[1]
     out.pattern = at[2]
     out.denies = at[3]
@@ -73,14 +106,33 @@ cdef int read_entry(const uint8_t* at, uint32_t room, PolicyEntry* out) noexcept
     size = HEAD_BYTES + out.name_length + <uint64_t> out.network_count * sizeof(Network)
     if size > room:
         return MALFORMED
-    out.rank = rank_of(at, out.name_length)
+    if out.type == TYPE_ALL and out.pattern != PATTERN_ANY:
+        return MALFORMED
+    if out.pattern == PATTERN_ANY and out.name_length > 0:
+        return MALFORMED
     out.name = at + HEAD_BYTES
     out.networks = <const Network*> (out.name + out.name_length)
+    if not networks_sorted(out.networks, out.network_count):
+        return MALFORMED
+    out.network4_count = <uint16_t> networks_of_v4(out.networks, out.network_count)
     return <int> size
+
+
+cdef int32_t outer_of(const PolicyEntry* entries, int32_t at) noexcept nogil:
+    """The entry before it, or one that this one is within: no other can cover it. What is passed
+    by covers nothing behind it either, so all entries together take as many steps as there are."""
+    cdef const PolicyEntry* e = &entries[at]
+    cdef int32_t outer = at - 1
+    while outer >= 0 and not (entries[outer].policy == e.policy
+                              and covers(&entries[outer], <ResourceType> e.type, e.name,
+                                         e.name_length)):
+        outer = entries[outer].outer
+    return outer
 
 
 cdef int read_entries(User* user, const uint8_t* packed, uint32_t length) noexcept nogil:
     cdef PolicyEntry entry
+    cdef PolicyEntry* e
     cdef uint32_t at = 0
     cdef int32_t count = 0
     cdef int size
@@ -97,8 +149,13 @@ cdef int read_entries(User* user, const uint8_t* packed, uint32_t length) noexce
     memcpy(user.packed, packed, length)
     at = 0
     while user.entry_count < count:
-        size = read_entry(user.packed + at, length - at, &user.entries[user.entry_count])
+        e = &user.entries[user.entry_count]
+        size = read_entry(user.packed + at, length - at, e)
+        if user.entry_count > 0 and not follows(e - 1, e):
+            return MALFORMED
         at += <uint32_t> size
+        e.outer = outer_of(user.entries, user.entry_count)
+        user.custom_count += e.policy == 0
         user.entry_count += 1
     return OK
 
@@ -134,50 +191,45 @@ cdef User* user_find(UserTable* table, const uint8_t* name, uint32_t length) noe
 
 # ---- verdicts
 
-cdef inline bint covers(const PolicyEntry* e, ResourceType type, const uint8_t* name,
-                        uint32_t length) noexcept nogil:
-    if e.type == TYPE_ALL:
-        return True
-    if e.type != type:
-        return False
-    if e.pattern == PATTERN_ANY:
-        return True
-    if e.pattern == PATTERN_PREFIXED:
-        return length >= e.name_length and memcmp(name, e.name, e.name_length) == 0
-    return length == e.name_length and memcmp(name, e.name, length) == 0
-
-
 cdef inline bint is_from(const PolicyEntry* e, const uint8_t* address) noexcept nogil:
-    return e.network_count == 0 or in_networks(e.networks, e.network_count, address)
+    return e.network_count == 0 or in_sorted_networks(e.networks, e.network4_count,
+                                                      e.network_count, address)
 
 
-cdef inline bint is_whole_name(const PolicyEntry* e) noexcept nogil:
-    return e.type != TYPE_ALL and e.pattern == PATTERN_LITERAL
-
-
-cdef inline const PolicyEntry* nearest(const User* user, ResourceType type, const uint8_t* name,
-                                       uint32_t length, uint32_t actions, const uint8_t* address,
+cdef inline const PolicyEntry* nearest(const User* user, int32_t first, int32_t end,
+                                       ResourceType type, const uint8_t* name, uint32_t length,
+                                       uint32_t actions, const uint8_t* address,
                                        bint by_whole_name) noexcept nogil:
-    """The entry that counts; `by_whole_name`: of those that are for no more than this name."""
-    cdef const PolicyEntry* best = NULL
+    """The entry of one policy that counts; `by_whole_name`: of those that are for no more than this
+    name."""
     cdef const PolicyEntry* e
-    cdef int32_t i
-    for i in range(user.entry_count):
-        e = &user.entries[i]
-        if (covers(e, type, name, length) and e.actions & (actions | ACTION_ALL)
-                and (best == NULL or e.rank < best.rank) and is_from(e, address)
-                and (not by_whole_name or is_whole_name(e))):
-            best = e
-    return best
+    cdef int32_t middle, low = first
+    while low < end:
+        middle = low + (end - low) // 2
+        if order_of(&user.entries[middle], type, name, length) <= 0:
+            low = middle + 1
+        else:
+            end = middle
+    low -= 1
+    while low >= first:
+        e = &user.entries[low]
+        if (covers(e, type, name, length) and e.actions & actions and is_from(e, address)
+                and (not by_whole_name or e.pattern == PATTERN_LITERAL)):
+            return e
+        low = e.outer
+    return NULL
 
 
 cdef Verdict user_verdict(const User* user, ResourceType type, const uint8_t* name,
                           uint32_t length, uint32_t actions,
                           const uint8_t* address) noexcept nogil:
-    cdef const PolicyEntry* best = nearest(user, type, name, length, actions, address, False)
-    if (best != NULL and not is_whole_name(best) and type == TYPE_TOPIC
-            and is_inner_name(name, length)):
-        best = nearest(user, type, name, length, actions, address, True)
+    cdef bint by_whole_name = type == TYPE_TOPIC and is_inner_name(name, length)
+    cdef const PolicyEntry* best
+    actions |= ACTION_ALL
+    best = nearest(user, 0, user.custom_count, type, name, length, actions, address, by_whole_name)
+    if best == NULL:
+        best = nearest(user, user.custom_count, user.entry_count, type, name, length, actions,
+                       address, by_whole_name)
     if best == NULL:
         return VERDICT_NONE
     return VERDICT_DENY if best.denies else VERDICT_ALLOW
