@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
@@ -22,6 +23,7 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -30,6 +32,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * What a scenario works with: clients that are closed at its end, names of its own, checks.
@@ -55,6 +58,11 @@ final class Context implements AutoCloseable {
         this.prefix = arguments.getOrDefault("run", "run") + "_" + arguments.getOrDefault("as", name);
         this.arguments = arguments;
         this.details = details;
+    }
+
+    /** With the same arguments, for clients that go on when this scenario has ended. */
+    Context lasting() {
+        return new Context("", arguments, new ConcurrentHashMap<>());
     }
 
     String topic(String suffix) {
@@ -169,8 +177,10 @@ final class Context implements AutoCloseable {
      * all of them; in order of brokers and ids.
      */
     List<MessageQueue> createTopic(String name, int queues) throws Exception {
-        // The client asks the brokers that serve the key topic; without auto-creation there is no TBW102.
-        Bridge.createTopic(maker(), argument("keyTopic", "TBW102"), name, queues);
+        long limit = System.currentTimeMillis() + 15000;
+        while (!created(name, queues, limit)) {
+            Thread.sleep(20);
+        }
         waitFor(15, "route of " + name, () -> {
             try {
                 return producer().fetchPublishMessageQueues(name).size() == queues * brokers;
@@ -179,6 +189,20 @@ final class Context implements AutoCloseable {
             }
         });
         return queues(name);
+    }
+
+    /** Whether somebody has heard it: the client waits 3 s, a JVM's first handshake can take longer. */
+    private boolean created(String name, int queues, long limit) throws Exception {
+        try {
+            // The client asks the brokers that serve the key topic; without auto-creation there is no TBW102.
+            Bridge.createTopic(maker(), argument("keyTopic", "TBW102"), name, queues);
+            return true;
+        } catch (MQClientException error) {
+            if (error.getCause() instanceof RemotingException && System.currentTimeMillis() < limit) {
+                return false;
+            }
+            throw error;
+        }
     }
 
     /** The queues of a topic in order of brokers and ids, as the client itself keeps them. */

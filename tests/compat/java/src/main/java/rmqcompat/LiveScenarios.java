@@ -51,10 +51,7 @@ final class LiveScenarios {
     private static void open(Context context) throws Exception {
         String name = context.argument("as");
         Live live = new Live();
-        // Its own context: the one given ends with this scenario.
-        Map<String, String> arguments = Map.of("nameServer", context.nameServer, "run",
-            context.argument("run"), "as", name, "brokers", String.valueOf(context.brokers));
-        live.context = new Context(name, arguments, new ConcurrentHashMap<>());
+        live.context = context.lasting();
         String topic = live.context.topic("t");
         live.queues = live.context.createTopic(topic, 4);
         live.receiver = new Receiver();

@@ -41,14 +41,9 @@ final class OrderlyJournal {
         table.put("ordered_close", OrderlyJournal::close);
     }
 
-    private static Context own(Context context, String name) {
-        return new Context(name, Map.of("nameServer", context.nameServer, "run",
-            context.argument("run"), "as", context.argument("as")), new ConcurrentHashMap<>());
-    }
-
     private static void open(Context context) throws Exception {
         String name = context.argument("who");
-        Context own = own(context, name);
+        Context own = context.lasting();
         long sleep = Long.parseLong(context.argument("ms", "2"));
         OutputStream journal = new FileOutputStream(context.argument("file"), true);
         String topic = own.topic("t");
@@ -84,7 +79,7 @@ final class OrderlyJournal {
 
     /** Numbers first..end-1; number % keys is the sharding key, whose messages go to one queue. */
     private static void send(Context context) throws Exception {
-        Context own = own(context, "sender");
+        Context own = context.lasting();
         int first = Integer.parseInt(context.argument("first"));
         int end = Integer.parseInt(context.argument("end"));
         int keys = Integer.parseInt(context.argument("keys", "16"));

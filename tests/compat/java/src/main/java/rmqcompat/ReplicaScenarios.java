@@ -96,9 +96,7 @@ final class ReplicaScenarios {
     private static void open(Context context) throws Exception {
         String name = context.argument("as");
         Reader reader = new Reader();
-        // Its own context: the one given ends with this scenario.
-        reader.context = new Context(name, Map.of("nameServer", context.nameServer, "run",
-            context.argument("run"), "as", name), new ConcurrentHashMap<>());
+        reader.context = context.lasting();
         DefaultMQPushConsumer consumer = reader.consumer = reader.context.newPusher("c");
         consumer.setConsumerGroup(context.argument("group"));
         consumer.setPollNameServerInterval(1000);
@@ -137,8 +135,7 @@ final class ReplicaScenarios {
     private static void openWriter(Context context) throws Exception {
         String name = context.argument("as");
         Writer writer = new Writer();
-        writer.context = new Context(name, Map.of("nameServer", context.nameServer, "run",
-            context.argument("run"), "as", name), new ConcurrentHashMap<>());
+        writer.context = context.lasting();
         writer.producer = writer.context.newProducer("p");
         writer.topic = context.argument("topic");
         writer.setDaemon(true);

@@ -188,8 +188,7 @@ final class TransactionScenarios {
 
     private static void open(Context given) throws Exception {
         Open open = new Open();
-        open.context = new Context(given.argument("as"), Map.of("nameServer", given.nameServer,
-            "run", given.argument("run"), "as", given.argument("as")), new ConcurrentHashMap<>());
+        open.context = given.lasting();
         OPEN.put(given.argument("as"), open);
         String topic = open.context.topic("t");
         open.context.createTopic(topic, 2);
