@@ -169,18 +169,18 @@ def typing_target(kind: str, tmp_path: Path) -> Iterator[Target]:
 
 @contextmanager
 def java_clients(
-    folder: Path, properties: Mapping[str, str]
+    folder: Path, properties: Mapping[str, str], given: Mapping[str, str] | None = None
 ) -> Iterator[Callable[[str], ScenarioRunner]]:
     """client("java-5.5.0-json") is the JVM with that client, started at first use.
 
-    properties are set in every JVM beside those of the client's name.
+    properties are set in every JVM beside those of the client's name; given: to all scenarios.
     """
     running: dict[str, ScenarioRunner] = {}
 
     def client(name: str) -> ScenarioRunner:
         if name not in running:
             version, own = JAVA_CLIENTS[name]
-            running[name] = java_runner(version, folder / name, name, {**own, **properties})
+            running[name] = java_runner(version, folder / name, name, {**own, **properties}, given)
         return running[name]
 
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +29,13 @@ class Live:
 
 
 @contextmanager
-def admin_of(target: Target, folder: Path) -> Iterator[Admin]:
-    """admin("topicRoute", "-t", "x"): what the command printed."""
-    runner = java_runner(NEW_CLIENT, folder, "mqadmin", {"rmqcompat.threads": "1"})
+def admin_of(
+    target: Target, folder: Path, properties: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+) -> Iterator[Admin]:  # fmt: skip
+    """admin("topicRoute", "-t", "x"): what the command printed. properties: of its JVM."""
+    settings = {"rmqcompat.threads": "1", **(properties or {})}
+    runner = java_runner(NEW_CLIENT, folder, "mqadmin", settings, given)
 
     def run(*words: str) -> str:
         arguments = {f"a{index}": word for index, word in enumerate(words)}
@@ -48,12 +52,9 @@ def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
         yield run
 
 
-@pytest.fixture(scope="session")
-def live(
-    target: Target, java: Callable[[str], ScenarioRunner], session_id: str, admin: Admin
-) -> Iterator[Live]:
-    runner = java("java-5.5.0-json")
-    arguments = {"nameServer": target.name_server, "run": session_id, "as": "adminlive"}
+@contextmanager
+def live_clients(target: Target, runner: ScenarioRunner, run: str, admin: Admin) -> Iterator[Live]:
+    arguments = {"nameServer": target.name_server, "run": run, "as": "adminlive"}
     opened = runner.run("live_open", **arguments)
     sent = runner.run("live_send", count=40, **arguments)
     # Java's consumer commits for the first time 10 s after its start.
@@ -63,6 +64,14 @@ def live(
         opened["topic"], opened["consumerGroup"], opened["producerGroup"], sent["lastOffsetId"]
     )
     runner.run("live_close", **arguments)
+
+
+@pytest.fixture(scope="session")
+def live(
+    target: Target, java: Callable[[str], ScenarioRunner], session_id: str, admin: Admin
+) -> Iterator[Live]:
+    with live_clients(target, java("java-5.5.0-json"), session_id, admin) as found:
+        yield found
 
 
 def eventually(admin: Admin, words: list[str], expected: str, seconds: float = 15.0) -> str:

@@ -34,6 +34,9 @@ GO_MODULE = HERE / "go"
 
 NEW_CLIENT = "5.5.0"
 OLD_CLIENT = "4.9.8"
+# Go's last release, and its master, which has TLS: one set of sources, a build tag for each.
+GO_RELEASED, GO_MASTER = "released", "master"
+GO_MODULES = {GO_RELEASED: GO_MODULE / "go.mod", GO_MASTER: GO_MODULE / "master.mod"}
 
 Answer = dict[str, Any]
 
@@ -43,10 +46,13 @@ class ScenarioFailed(AssertionError):
 
 
 class ScenarioRunner:
-    """One child process that answers scenario requests."""
+    """One child process that answers scenario requests; `given` is told with each of them."""
 
-    def __init__(self, command: Sequence[str], log: Path, cwd: Path) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, cwd: Path, given: Mapping[str, str] | None = None
+    ) -> None:
         self.log = log
+        self._given = dict(given or {})
         self._ids = itertools.count(1)
         self._waiting: dict[str, Future[Answer]] = {}
         self._lock = threading.Lock()
@@ -69,7 +75,8 @@ class ScenarioRunner:
         """Ask for a scenario; several run at a time, the rest queue inside the process."""
         number = str(next(self._ids))
         words = [number, scenario]
-        words += [f"{key}={quote(str(value), safe='')}" for key, value in arguments.items()]
+        told = {**self._given, **arguments}
+        words += [f"{key}={quote(str(value), safe='')}" for key, value in told.items()]
         future: Future[Answer] = Future()
         assert self._process.stdin is not None
         with self._lock:
@@ -158,8 +165,9 @@ def client_jars(version: str) -> Path:
 
 
 def java_runner(
-    version: str, folder: Path, name: str, properties: dict[str, str] | None = None
-) -> ScenarioRunner:
+    version: str, folder: Path, name: str, properties: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+) -> ScenarioRunner:  # fmt: skip
     """A JVM with the client of that version; files it writes go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     # Found before any logging set-up inside the jars; without it the client logs at INFO.
@@ -173,7 +181,7 @@ def java_runner(
     }
     class_path = [folder, scenarios_jar(folder), client_jars(version) / "*"]
     command = java_command("rmqcompat.Main", class_path, settings)
-    return ScenarioRunner(command, folder / f"{name}.log", folder)
+    return ScenarioRunner(command, folder / f"{name}.log", folder, given)
 
 
 def java_command(
@@ -186,15 +194,18 @@ def java_command(
     return [*command, "-cp", os.pathsep.join(map(str, class_path)), main_class]
 
 
-def go_binary(folder: Path) -> Path:
+def go_binary(folder: Path, version: str) -> Path:
     """The Go scenarios, compiled when a source is newer than the program, as a copy in `folder`."""
-    binary = GO_MODULE / "target" / "scenarios"
-    sources = [GO_MODULE / "go.mod", GO_MODULE / "go.sum", *GO_MODULE.glob("*.go")]
+    binary = GO_MODULE / "target" / f"scenarios-{version}"
+    module = GO_MODULES[version]
+    sums = module.with_suffix(".sum")
     with _alone("compat-go"):
+        sources = [module, sums, *GO_MODULE.glob("*.go")]
         if not binary.exists() or binary.stat().st_mtime < _newest(sources):
             binary.parent.mkdir(exist_ok=True)
             # Nobody asks this program for its commit, and git refuses a tree of another user's.
-            command = [tool("go"), "build", "-buildvcs=false", "-o", str(binary), "."]
+            command = [tool("go"), "build", "-buildvcs=false", f"-modfile={module}"]
+            command += ["-tags", version, "-o", str(binary), "."]
             done = subprocess.run(
                 command, cwd=GO_MODULE, capture_output=True, text=True, timeout=900
             )
@@ -203,11 +214,15 @@ def go_binary(folder: Path) -> Path:
         return Path(shutil.copy(binary, folder))
 
 
-def go_runner(folder: Path) -> ScenarioRunner:
+def go_runner(
+    folder: Path, version: str = GO_RELEASED, by_tls: bool = False,
+    given: Mapping[str, str] | None = None,
+) -> ScenarioRunner:  # fmt: skip
     """The Go scenarios as a process; files the client writes go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error", str(go_binary(folder))]
-    return ScenarioRunner(command, folder / "go.log", folder)
+    command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error"]
+    command += [str(go_binary(folder, version)), *(["tls"] if by_tls else [])]
+    return ScenarioRunner(command, folder / "go.log", folder, given)
 
 
 def ordered_member(folder: Path) -> ScenarioRunner:

@@ -1,7 +1,9 @@
 """Accounts with official clients: Java 5.5.0 and 4.9.8, JSON and binary headers, Go, and mqadmin.
 
-Method: a broker that lets in nobody without an account. mqadmin makes a user, Super and then with
-entries of its own; the clients' own scenarios run as that user. Cannot show: the proxy, gRPC.
+Method: a broker that lets in nobody without an account; and one that serves nobody without TLS
+either, whose clients believe its authority alone (Go's believes everybody). mqadmin makes a user,
+Super and then with entries of its own; the clients' own scenarios run as that user. Cannot show:
+the proxy, gRPC.
 """
 
 from __future__ import annotations
@@ -16,10 +18,17 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from compat.armed_broker import ADMIN, started
-from compat.conftest import JAVA_CLIENTS
+from compat.armed_broker import ADMIN, believing, settings_by_tls, started
+from compat.conftest import JAVA_CLIENTS, java_clients
 from compat.mqadmin import BROKER, CLUSTER
-from compat.runner import NEW_CLIENT, ScenarioFailed, ScenarioRunner, java_runner
+from compat.runner import (
+    GO_MASTER,
+    NEW_CLIENT,
+    ScenarioFailed,
+    ScenarioRunner,
+    go_runner,
+    java_runner,
+)
 from compat.targets import RmqTarget
 from support.certificates import Authority
 from support.command_line import rmq
@@ -37,31 +46,80 @@ JAVA = [
 ]  # fmt: skip
 GO = [
     "send_sync", "send_async", "send_oneway", "send_batch", "send_properties", "pull_from",
-    "push_one_consumer", "push_tag_filter", "push_orderly",
+    "push_one_consumer", "push_tag_filter", "push_orderly", "admin_topics", "request_reply",
+    "transaction", "trace_send_and_consume",
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module", params=["plain", "tls"])
+def authority(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Authority | None:
+    """Whose certificates servers have; None: everything is plain."""
+    is_plain = request.param == "plain"
+    return None if is_plain else Authority(tmp_path_factory.mktemp("authority"))
+
+
 @pytest.fixture(scope="module")
-def armed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
-    with started(tmp_path_factory.mktemp("armed")) as target:
+def properties(authority: Authority | None) -> dict[str, str]:
+    """Of JVMs with clients."""
+    return believing(authority.certificate) if authority else {}
+
+
+@pytest.fixture(scope="module")
+def armed(
+    authority: Authority | None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RmqTarget]:
+    settings = settings_by_tls(authority, "armed") if authority else {}
+    with started(tmp_path_factory.mktemp("armed"), **settings) as target:
         yield target
 
 
 @pytest.fixture(scope="module")
-def armed_for_go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
-    """Its admin client and its pull consumer do not sign what they ask name servers, and the admin
-    client signs wrongly what it asks brokers (v2.1.2): tests/compat/go/run.go."""
-    first = json.dumps({"username": USER["accessKey"], "password": USER["secretKey"]})
-    white = {"authenticationWhitelist": "17,105,201,206", "initAuthenticationUser": first}
-    folder = tmp_path_factory.mktemp("armed-go")
-    with patch.dict(ADMIN, USER), started(folder, **white) as target:
+def armed_for_go(
+    authority: Authority | None, armed: RmqTarget, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RmqTarget]:
+    """v2.1.2's admin client and pull consumer do not sign what they ask name servers for routes;
+    those of its master do."""
+    if authority:
+        yield armed
+        return
+    white = {"authenticationWhitelist": "105"}
+    with started(tmp_path_factory.mktemp("armed-go"), **white) as target:
         yield target
 
 
 @pytest.fixture(scope="module")
-def mqadmin(armed: RmqTarget, compat_folder: Path) -> Iterator[Callable[..., str]]:
-    settings = {"rmqcompat.threads": "1"}
-    runner = java_runner(NEW_CLIENT, compat_folder / "mqadmin-accounts", "mqadmin", settings)
+def java_client(
+    java: Callable[[str], ScenarioRunner], properties: dict[str, str], compat_folder: Path
+) -> Iterator[Callable[[str], ScenarioRunner]]:
+    if not properties:
+        yield java
+        return
+    with java_clients(compat_folder / "accounts-tls", properties) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def go_client(
+    go: ScenarioRunner, authority: Authority | None, compat_folder: Path
+) -> Iterator[ScenarioRunner]:
+    """v2.1.2, and where there is TLS its master."""
+    if not authority:
+        yield go
+        return
+    runner = go_runner(compat_folder / "accounts-go-tls", GO_MASTER, by_tls=True)
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(scope="module")
+def mqadmin(
+    armed: RmqTarget, properties: dict[str, str], compat_folder: Path
+) -> Iterator[Callable[..., str]]:
+    settings = {"rmqcompat.threads": "1", **properties}
+    folder = compat_folder / f"mqadmin-accounts{len(properties)}"
+    runner = java_runner(NEW_CLIENT, folder, "mqadmin", settings)
 
     def run(*words: str, who: dict[str, str] = ADMIN) -> str:
         arguments = {f"a{index}": word for index, word in enumerate(words)}
@@ -122,9 +180,12 @@ def test_mqadmin_makes_changes_and_shows_acls(
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
+def second(
+    authority: Authority | None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RmqTarget]:
     """Another cluster, whose administrator is the same."""
-    with started(tmp_path_factory.mktemp("second")) as target:
+    settings = settings_by_tls(authority, "second") if authority else {}
+    with started(tmp_path_factory.mktemp("second"), **settings) as target:
         yield target
 
 
@@ -151,26 +212,6 @@ def test_mqadmin_copies_users_and_acls(
     assert "Topic:eves" in mqadmin("listAcl", *there)
 
 
-def test_mqadmin_with_an_account_by_tls(
-    tmp_path_factory: pytest.TempPathFactory, compat_folder: Path
-) -> None:
-    folder = tmp_path_factory.mktemp("both")
-    pair = Authority(folder).pair("server")
-    hidden = {"tls.server.mode": "enforcing", "tls.server.certPath": str(pair.certificate),
-              "tls.server.keyPath": str(pair.key)}  # fmt: skip
-    settings = {"rmqcompat.threads": "1", "tls.enable": "true"}
-    with patch.dict(os.environ, {"RMQ_TLS": "1"}), started(folder / "target", **hidden) as target:
-        runner = java_runner(NEW_CLIENT, compat_folder / "both-mqadmin", "mqadmin", settings)
-        try:
-            words = {"a0": "updateTopic", "a1": "-b", "a2": target.broker, "a3": "-t", "a4": "both"}
-            answer = runner.run("mqadmin", nameServer=target.name_server, **ADMIN, **words)
-            assert "success" in str(answer["output"])
-            answer = runner.run("mqadmin", nameServer=target.name_server, **words)
-            assert "username cannot be null." in str(answer["output"])
-        finally:
-            runner.close()
-
-
 def test_mqadmin_without_a_right_is_told_so(
     mqadmin: Callable[..., str], armed: RmqTarget, users: None
 ) -> None:
@@ -187,38 +228,42 @@ def test_mqadmin_without_a_right_is_told_so(
 @pytest.fixture(scope="module")
 def answers(
     armed: RmqTarget, armed_for_go: RmqTarget, users: None,
-    java: Callable[[str], ScenarioRunner], go: ScenarioRunner,
-) -> dict[tuple[str, str], Future[Any]]:  # fmt: skip
-    """All are asked for at once; four of a client run at a time."""
-    asked = {}
-    for client in JAVA_CLIENTS:
-        for name in JAVA:
-            run = f"acl{client}".replace(".", "").replace("-", "")
-            asked[client, name] = java(client).submit(
-                name, nameServer=armed.name_server, broker=armed.broker, run=run, **USER
-            )
-    for name in GO:
-        asked["go", name] = go.submit(
-            name, nameServer=armed_for_go.name_server, broker=armed_for_go.broker, run="aclgo",
-            **USER,
-        )  # fmt: skip
-    return asked
+    java_client: Callable[[str], ScenarioRunner], go_client: ScenarioRunner,
+) -> Callable[[str, str], dict[str, Any]]:  # fmt: skip
+    """answers(client, scenario): its result. All of a client are asked for at once, four run at a
+    time; one client after the other, for on two cores a JVM by TLS takes long to begin."""
+    asked: dict[tuple[str, str], Future[Any]] = {}
+
+    def ask(client: str) -> None:
+        is_go = client == "go"
+        runner, server = (go_client, armed_for_go) if is_go else (java_client(client), armed)
+        given = {"nameServer": server.name_server, "broker": server.broker,
+                 "run": f"acl{client}".replace(".", "").replace("-", ""),
+                 **(ADMIN if is_go else USER)}  # fmt: skip
+        for name in GO if is_go else JAVA:
+            asked[client, name] = runner.submit(name, **given)
+
+    def answer(client: str, name: str) -> dict[str, Any]:
+        if (client, name) not in asked:
+            ask(client)
+        return (go_client if client == "go" else java_client(client)).result(asked[client, name])
+
+    return answer
 
 
 @pytest.mark.parametrize("name", JAVA)
 @pytest.mark.parametrize("client", JAVA_CLIENTS)
 def test_java_clients_with_an_account(
-    client: str, name: str, answers: dict[tuple[str, str], Future[Any]],
-    java: Callable[[str], ScenarioRunner],
-) -> None:  # fmt: skip
-    java(client).result(answers[client, name])
+    client: str, name: str, answers: Callable[[str, str], dict[str, Any]]
+) -> None:
+    answers(client, name)
 
 
 @pytest.mark.parametrize("name", GO)
 def test_the_go_client_with_an_account(
-    name: str, answers: dict[tuple[str, str], Future[Any]], go: ScenarioRunner
+    name: str, answers: Callable[[str, str], dict[str, Any]]
 ) -> None:
-    go.result(answers["go", name])
+    answers("go", name)
 
 
 @pytest.mark.parametrize("client", [*JAVA_CLIENTS, "go"])
@@ -228,9 +273,9 @@ def test_the_go_client_with_an_account(
 )
 def test_clients_without_one_are_refused(
     client: str, who: dict[str, str], text: str, armed: RmqTarget, users: None,
-    java: Callable[[str], ScenarioRunner], go: ScenarioRunner,
+    java_client: Callable[[str], ScenarioRunner], go_client: ScenarioRunner,
 ) -> None:  # fmt: skip
-    runner = go if client == "go" else java(client)
+    runner = go_client if client == "go" else java_client(client)
     run = f"no{client}{len(who)}".replace(".", "").replace("-", "")
     with pytest.raises(ScenarioFailed) as caught:
         runner.run("send_sync", nameServer=armed.name_server, broker=armed.broker, run=run, **who)
@@ -240,7 +285,7 @@ def test_clients_without_one_are_refused(
 
 def test_a_user_with_entries_of_its_own_uses_these(
     mqadmin: Callable[..., str], armed: RmqTarget, users: None,
-    java: Callable[[str], ScenarioRunner],
+    java_client: Callable[[str], ScenarioRunner],
 ) -> None:  # fmt: skip
     """Topics and groups of one run; everything of another is closed."""
     where, subject = ("-b", armed.broker), ("-s", "User:lesser")
@@ -249,7 +294,7 @@ def test_a_user_with_entries_of_its_own_uses_these(
         entry = ("-r", resource, "-a", actions, "-d", "Allow")
         output = mqadmin("createAcl", *where, *subject, *entry)
         assert "success" in output, output
-    runner = java("java-5.5.0-json")
+    runner = java_client("java-5.5.0-json")
     given = {"nameServer": armed.name_server, "broker": armed.broker, **LESSER}
     for name in ("send_sync", "push_one_consumer"):
         runner.run(name, run="mine", **given)

@@ -1,7 +1,8 @@
 """mqadmin 5.5.0, unchanged: what its commands show and change.
 
 All commands run in one JVM (scenario "mqadmin"), one after the other; their printed text is
-compared. A producer and a push consumer stay connected meanwhile (scenario "live_open").
+compared. A producer and a push consumer stay connected meanwhile (scenario "live_open"). Each test
+runs twice: without, and with accounts and TLS (mqadmin_ways.py).
 """
 
 from __future__ import annotations
@@ -11,7 +12,19 @@ import time
 from pathlib import Path
 
 from compat.mqadmin import BROKER, CLUSTER, Admin, Live, eventually, fields, make_topic
+from compat.mqadmin_ways import (
+    admin_by_way,
+    authority,
+    go_by_way,
+    java_by_way,
+    live_by_way,
+    target_by_way,
+)
 from compat.targets import Target
+
+__all__ = [
+    "admin_by_way", "authority", "go_by_way", "java_by_way", "live_by_way", "target_by_way",
+]  # fmt: skip
 
 
 def test_cluster_list_shows_the_broker(admin: Admin, target: Target) -> None:

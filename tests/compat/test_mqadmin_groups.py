@@ -1,5 +1,6 @@
 """mqadmin 5.5.0 on groups and their offsets, on messages and traces, and commands nobody uses every
-day. docs/mqadmin.md lists all commands, and test_mqadmin_rest.py holds that list complete."""
+day. docs/mqadmin.md lists all commands, and test_mqadmin_rest.py holds that list complete.
+Each test runs twice, as those of test_mqadmin.py."""
 
 from __future__ import annotations
 
@@ -11,12 +12,23 @@ from pathlib import Path
 
 from compat.live_groups import ScenarioGroup
 from compat.mqadmin import BROKER, CLUSTER, Admin, Live, eventually, fields, make_topic
+from compat.mqadmin_ways import (
+    admin_by_way,
+    authority,
+    go_by_way,
+    java_by_way,
+    live_by_way,
+    target_by_way,
+)
 from compat.runner import ScenarioRunner
 from compat.targets import Target
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
 
+__all__ = [
+    "admin_by_way", "authority", "go_by_way", "java_by_way", "live_by_way", "target_by_way",
+]  # fmt: skip
 NEWEST = "java-5.5.0-json"
 
 

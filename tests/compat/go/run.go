@@ -79,12 +79,16 @@ func (c *run) credentials() primitive.Credentials {
 	return primitive.Credentials{AccessKey: c.arguments["accessKey"], SecretKey: c.arguments["secretKey"]}
 }
 
-// Without credentials: it signs brokers' requests once for each request that went before, with the old
-// signatures in them, and name servers' not at all (v2.1.2).
 func (c *run) newAdmin() admin.Admin {
-	client, err := admin.NewAdmin(
-		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})))
+	options := append(adminTls,
+		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})),
+		admin.WithCredentials(c.credentials()))
+	client, err := admin.NewAdmin(options...)
 	must(err)
+	if !c.credentials().IsEmpty() { // this request alone makes it sign, from then on, what it asks brokers
+		_, err = client.GetAllSubscriptionGroup(background, c.arguments["broker"], 3*time.Second)
+		must(err)
+	}
 	return client
 }
 
@@ -99,7 +103,7 @@ func (c *run) newProducer(options ...producer.Option) rocketmq.Producer {
 		producer.WithRetry(2),
 		producer.WithCredentials(c.credentials()),
 	}, options...)
-	client, err := rocketmq.NewProducer(options...)
+	client, err := rocketmq.NewProducer(append(options, producerTls...)...)
 	must(err)
 	must(client.Start())
 	c.later(func() { _ = client.Shutdown() })
@@ -123,19 +127,19 @@ func (c *run) newPusher(suffix string, options ...consumer.Option) rocketmq.Push
 		consumer.WithConsumeGoroutineNums(4),
 		consumer.WithCredentials(c.credentials()),
 	}, options...)
-	client, err := rocketmq.NewPushConsumer(options...)
+	client, err := rocketmq.NewPushConsumer(append(options, consumerTls...)...)
 	must(err)
 	return client
 }
 
 func (c *run) newPuller(suffix, topic, expression string) rocketmq.PullConsumer {
-	client, err := rocketmq.NewPullConsumer(
+	options := append(consumerTls,
 		consumer.WithNameServer(primitive.NamesrvAddr{c.arguments["nameServer"]}),
 		consumer.WithGroupName(c.group(suffix)),
 		consumer.WithInstance(instance()),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset),
-		consumer.WithCredentials(c.credentials()),
-	)
+		consumer.WithCredentials(c.credentials()))
+	client, err := rocketmq.NewPullConsumer(options...)
 	must(err)
 	must(client.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: expression}))
 	must(client.Start())

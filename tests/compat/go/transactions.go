@@ -47,13 +47,14 @@ func (d *decider) times(n int) int {
 // a consumer that starts sends one for all clients of its instance.
 func (c *run) newTransactionProducer(topic string, d *decider) rocketmq.TransactionProducer {
 	name := instance()
-	client, err := rocketmq.NewTransactionProducer(d,
+	options := append(producerTls,
 		producer.WithNameServer(primitive.NamesrvAddr{c.arguments["nameServer"]}),
 		producer.WithGroupName(c.group("tx")),
 		producer.WithInstanceName(name),
 		producer.WithSendMsgTimeout(15*time.Second),
 		producer.WithCredentials(c.credentials()),
 		producer.WithQueueSelector(producer.NewManualQueueSelector()))
+	client, err := rocketmq.NewTransactionProducer(d, options...)
 	must(err)
 	must(client.Start())
 	c.later(func() { _ = client.Shutdown() })
@@ -78,12 +79,12 @@ func transaction(c *run) {
 		case 1:
 			return primitive.RollbackMessageState
 		}
-		return primitive.UnknowState
+		return undecided
 	}
 	d.later = func(n, times int) primitive.LocalTransactionState {
 		switch {
 		case n%5 == 4 && times < 2:
-			return primitive.UnknowState
+			return undecided
 		case n%5 == 3:
 			return primitive.RollbackMessageState
 		}
@@ -133,14 +134,14 @@ func transactionOpen(c *run) {
 	o := &openTransactions{c: newRun("", c.arguments, map[string]any{}), d: &decider{asked: map[int]int{}}}
 	opened.Store(c.arguments["as"], o)
 	o.queues = o.c.createTopic(o.c.topic("t"), 2)
-	o.d.atSend = func(int) primitive.LocalTransactionState { return primitive.UnknowState }
+	o.d.atSend = func(int) primitive.LocalTransactionState { return undecided }
 	o.d.later = func(n, _ int) primitive.LocalTransactionState {
 		o.lock.Lock()
 		defer o.lock.Unlock()
 		switch {
 		case !o.knows:
 			o.d.asked[n] = 0
-			return primitive.UnknowState
+			return undecided
 		case n%2 == 1:
 			return primitive.RollbackMessageState
 		}

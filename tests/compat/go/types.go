@@ -221,6 +221,7 @@ func traceSendAndConsume(c *run) {
 	tracing := &primitive.TraceConfig{
 		Access:       primitive.Local,
 		NamesrvAddrs: primitive.NamesrvAddr{c.arguments["nameServer"]},
+		Credentials:  c.credentials(),
 	}
 	var lock sync.Mutex
 	seen := map[string]int{}

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * Scenario "admin_call": one method of DefaultMQAdminExt (of rocketmq-tools, by reflection) that no
@@ -25,7 +26,7 @@ final class AdminScenarios {
 
     private static void call(Context context) throws Exception {
         Class<?> type = Class.forName("org.apache.rocketmq.tools.admin.DefaultMQAdminExt");
-        Object admin = type.getConstructor().newInstance();
+        Object admin = type.getConstructor(RPCHook.class).newInstance(context.hook());
         type.getMethod("setNamesrvAddr", String.class).invoke(admin, context.nameServer);
         type.getMethod("setInstanceName", String.class).invoke(admin,
             "admin" + System.nanoTime());

@@ -12,6 +12,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * Push consumers of 5.x that pop: the operator has set the group's mode to POP, and the consumers ask
@@ -34,7 +35,7 @@ final class PopScenarios {
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static void setMode(Context context, String topic, String group) throws Exception {
         Class<?> type = Class.forName("org.apache.rocketmq.tools.admin.DefaultMQAdminExt");
-        Object admin = type.getConstructor().newInstance();
+        Object admin = type.getConstructor(RPCHook.class).newInstance(context.hook());
         type.getMethod("setNamesrvAddr", String.class).invoke(admin, context.nameServer);
         type.getMethod("setInstanceName", String.class).invoke(admin, "admin" + System.nanoTime());
         type.getMethod("start").invoke(admin);
