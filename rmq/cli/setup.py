@@ -51,7 +51,7 @@ def _user(context: click.Context, parameter: click.Parameter, name: str) -> str:
 )  # fmt: skip
 @click.option(
     "--mode", type=click.Choice(["enforcing", "permissive"]), default="enforcing",
-    show_default=True, help="Whether clients without TLS are served: Go's has none.",
+    show_default=True, help="Whether clients without TLS are served: Go's v2.1.2 has none.",
 )  # fmt: skip
 @click.option(
     "--audit-log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",

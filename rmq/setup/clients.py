@@ -30,9 +30,11 @@ producer.setUseTLS(true);
 //      -Dtls.client.trustCertPath={authority}
 """
 GO = """\
-// The Go client speaks no TLS: it needs tls.server.mode=permissive.
+// v2.1.2, the last release, has no TLS: tls.server.mode=permissive, and no WithTls. Its master has:
+// go get github.com/apache/rocketmq-client-go/v2@v2.1.3-0.20251226070945-2173d070fd1b
 rocketmq.NewProducer(producer.WithNameServer([]string{{"{address}"}}),
-    producer.WithCredentials(primitive.Credentials{{AccessKey: "alice", SecretKey: ".."}}))
+    producer.WithCredentials(primitive.Credentials{{AccessKey: "alice", SecretKey: ".."}}),
+    producer.WithTls(true)) // of the whole process; whatever certificate a server shows is believed
 """
 SPARK = """\
 # rmq acl allow alice 'Topic:orders*' Group:TOOLS_CONSUMER 'Cluster:*' --actions Pub,Sub,Get
@@ -46,7 +48,10 @@ MQADMIN = """\
 # conf/tools.yml
 accessKey: {admin}
 secretKey: the password in {folder}/admin.json
-# JAVA_OPT=-Dtls.enable=true mqadmin clusterList -n {address}
+# in the shell
+export JAVA_OPT="-Dtls.enable=true -Dtls.test.mode.enable=false -Dtls.client.authServer=true \
+-Dtls.client.trustCertPath={authority}"
+mqadmin clusterList -n {address}
 """
 KINDS = {"rmq": RMQ, "Python": PYTHON, "Java": JAVA, "Go": GO, "Spark": SPARK, "mqadmin": MQADMIN}
 
