@@ -2,8 +2,9 @@
 
 Names and defaults are Apache RocketMQ 5.5.0's; where rmq differs the row says why. Three kinds:
 
-    acted on    `BROKER` below: the broker reads the value. `run_time=True` means that
-                updateBrokerConfig may change it while the broker runs; all others need a restart
+    acted on    `BROKER`, `NAMESRV`, `CONTROLLER` below: the server reads the value. `run_time=True`
+                means that updateBrokerConfig may change it while the server runs, and reaches what
+                acts on it; all others need a restart. tests/source/test_settings.py looks
     refused     acted on, but only harmless values are allowed, which mean "off": others stop the
                 start, and are refused at run time, because going on as if the key were not there
                 would be unsafe (access control, replication, TLS, where messages are kept)
@@ -20,7 +21,6 @@ from typing import Any
 import msgspec
 
 from rmq.config_accepted import ACCEPTED
-from rmq.limits import TOPIC_CHARACTERS_MAX
 from rmq.names import TRACE_TOPIC
 
 INT_MAX = 2**31 - 1
@@ -131,7 +131,6 @@ _TLS: tuple[Setting, ...] = (
     _secret("tls.server.keyPassword", null=True),
     _text("tls.server.trustCertPath", "", null=True),  # PEM: authorities of clients' certificates
     _jvm("tls.server.need.client.auth", "none", "optional", "require"),
-    _jvm("tls.server.authClient", "true", "false"),  # true: they are looked at
     # What of such a certificate names the user of requests that are not signed.
     _choice("rmqTlsUser", "none", "none", "commonName"),
     # what this server asks of others; also with tls.server.mode=enforcing
@@ -256,13 +255,13 @@ BROKER: tuple[Setting, ...] = (
     _int("minInSyncReplicas", 1, 0, 17, run_time=True),  # so many in the set, or sends are refused;
     # 2 while it is not set
     _int("haMaxTimeSlaveNotCatchup", 15_000, 1, run_time=True),  # then out of the set
-    _int("checkSyncStateSetPeriod", 5000, 1),
     _int("brokerHeartbeatInterval", 1000, 1),  # to each controller
     _int("controllerHeartBeatTimeoutMills", 10_000, 1, 600_000),  # of silence, then it is dead
     _text("storePathBrokerIdentity", "", null=True),  # empty: <storePathRootDir>/brokerIdentity
     _text("storePathEpochFile", "", null=True),  # empty: <storePathRootDir>/epochFileCheckpoint
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
-    _int("serverSocketBacklog", 1024, 1, 65535),
+    # Of connections that have come and are not accepted. Apache: 1024, less than a burst of clients
+    _int("serverSocketBacklog", 4096, 1, 65535),
     # --- name servers
     _int("registerNameServerPeriod", 30_000, 10_000, 60_000),
     _int("registerBrokerTimeoutMills", 24_000, 1),
@@ -317,7 +316,6 @@ BROKER: tuple[Setting, ...] = (
     _int("waitTimeMillsInSendQueue", 200, 1, LONG_MAX, run_time=True),
     _int("osPageCacheBusyTimeOutMills", 1000, 1, LONG_MAX, run_time=True),
     _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # Apache: at run time too; buffers follow it here
-    _int("maxTopicLength", TOPIC_CHARACTERS_MAX, 1, TOPIC_CHARACTERS_MAX),
     _text("storePathRootDir", "~/store"),
     _text("storePathCommitLog", "", null=True),  # empty: <storePathRootDir>/commitlog
     _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),
@@ -345,7 +343,6 @@ BROKER: tuple[Setting, ...] = (
     _int("commitIntervalCommitLog", 200, 1, 60_000),
     _int("commitCommitLogLeastPages", 4, 0, 1 << 20),
     _int("commitCommitLogThoroughInterval", 200, 1, 60_000),
-    _bool("checkCRCOnRecover", True),
     _bool("enabledAppendPropCRC", False),
     _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
     _bool("timerWheelEnable", True),
@@ -365,7 +362,6 @@ BROKER: tuple[Setting, ...] = (
     _text("deleteWhen", "04", run_time=True),
     _int("fileReservedTime", 72, 0, run_time=True),
     _int("deleteFileBatchMax", 10, 1, run_time=True),
-    _int("deleteCommitLogFilesInterval", 100, 0, run_time=True),
     _int("cleanResourceInterval", 10_000, 100),
     _bool("cleanFileForciblyEnable", True, run_time=True),
     _int("diskMaxUsedSpaceRatio", 75, 1, 100, run_time=True),
@@ -453,6 +449,7 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("notifyMinBrokerIdChanged", False, run_time=True),
     _int("waitSecondsForService", 45, 0, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
+    _int("serverSocketBacklog", 1024, 1, 65535),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     *_OF_ADDRESS,
     *_LOGS,
@@ -484,6 +481,7 @@ CONTROLLER: tuple[Setting, ...] = (
     _bool("enableElectUncleanMaster", False, run_time=True),
     _bool("notifyBrokerRoleChanged", True, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
+    _int("serverSocketBacklog", 1024, 1, 65535),
     # --- rmq's own
     _text("rmqEtcd", ""),  # http://host:2379;.. empty: a file, and this controller is the only one
     _text("rmqControllerGroup", "rmq"),  # controllers of one group share their broker sets

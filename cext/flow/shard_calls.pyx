@@ -29,5 +29,6 @@ cdef class ShardCalls(AuthCalls):
             self.delays.schedule.skew_ms = value
         elif name == "transactions_set_aside":  # what was given up and may still be committed
             self.transactions.halves.set_aside = value
-        elif not timer_option(self.delays, name, value):
+        elif not (timer_option(self.delays, name, value)
+                  or self.appender.flusher.set_option(name, value)):
             options_set(&self.turn.options, name, value)

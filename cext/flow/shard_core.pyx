@@ -98,7 +98,7 @@ cdef bint is_boundary(CommitLog log, int64_t offset) except -1:
     return tail.position == offset
 
 
-def bound(host, port):
+def bound(host, port, backlog):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -109,7 +109,7 @@ def bound(host, port):
         listener.close()
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}; is "
                       f"another broker running there? Choose another listenPort") from error
-    listener.listen(4096)
+    listener.listen(backlog)
     listener.setblocking(False)
     return listener
 
@@ -157,7 +157,8 @@ cdef class ShardCore(ShardCalls):
 
         Raises OSError when the address is taken, StoreError when the store cannot be used.
         """
-        self.listener = bound(self.given["listen_host"], self.given["listen_port"])
+        self.listener = bound(self.given["listen_host"], self.given["listen_port"],
+                              self.given["listen_backlog"])
         self.port = self.listener.getsockname()[1]
         self._bind_fast()
         return self._open_store()
@@ -249,7 +250,8 @@ cdef class ShardCore(ShardCalls):
         self.fast_listener = None
         if self.given.get("fast_port") and self.port > 2:
             with contextlib.suppress(OSError):
-                self.fast_listener = bound(self.given["listen_host"], self.port - 2)
+                self.fast_listener = bound(self.given["listen_host"], self.port - 2,
+                                           self.given["listen_backlog"])
         self.fast_port = self.port - 2 if self.fast_listener is not None else 0
 
     def start(self):
@@ -376,8 +378,12 @@ cdef class ShardCore(ShardCalls):
         """Another shard in the place of the one that was stopped: its options and its port, no
         connections, empty tables. A follower."""
         cdef Options options = self.s.turn.options
+        cdef Flusher flusher = self.s.append.flusher
         self.given = {**self.given, "timer_max_delay_ms": self.s.delay.timers.max_delay_ms,
-                      "timer_roll_ms": self.s.delay.timers.roll_ms}     # set_option() changes them
+                      "timer_roll_ms": self.s.delay.timers.roll_ms,     # set_option() changes them
+                      "flush_interval_ms": flusher.state.interval_ms,
+                      "flush_least_pages": flusher.state.least_pages,
+                      "flush_thorough_ms": flusher.state.thorough_ms}
         self.indexer = None
         free_memory(self.s.services)
         self._take_shard(ShardState())

@@ -32,6 +32,7 @@ from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.filter_processes import FilterProcesses
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.clients.subscription_filters import compiled
+from rmq.broker.core_options import roll_ms
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.dispatcher import Dispatcher
@@ -87,6 +88,9 @@ CORE_OPTIONS = {
     "brokerPermission": "broker_permission",
     "enablePropertyFilter": "property_filter",
     "filterSupportRetry": "filter_retries",
+    "flushCommitLogLeastPages": "flush_least_pages",
+    "flushCommitLogThoroughInterval": "flush_thorough_ms",
+    "flushIntervalCommitLog": "flush_interval_ms",
     "longPollingEnable": "long_polling",
     "maxTransferBytesOnMessageInDisk": "disk_max_bytes",
     "maxTransferBytesOnMessageInMemory": "pull_max_bytes",
@@ -314,6 +318,8 @@ class Broker:
         self.settings_version.advance()
         for key in sorted(keys & CORE_OPTIONS.keys()):
             self.core.set_option(CORE_OPTIONS[key], int(getattr(self.settings, key)))
+        if "fileReservedTime" in keys:
+            self.core.set_option("timer_roll_ms", roll_ms(self.settings))
         if "namesrvAddr" in keys:
             self.registration.addresses_changed()
         if keys & IN_SYNC:

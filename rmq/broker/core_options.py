@@ -71,6 +71,7 @@ def _clients(settings: Settings) -> dict[str, Any]:
         "tls": server_context(settings),
         "balancers": balancers.packed() if balancers is not None else b"",
         "balancers_may_say_nothing": balancers is not None and balancers.may_say_nothing,
+        "listen_backlog": settings.serverSocketBacklog,
     }
 
 

@@ -77,7 +77,9 @@ class ControllerServer:
             TlsFiles.of(settings),
             Balancers.of(settings),
         )
-        self.port = await listener.open(settings.bindAddress, settings.listenPort)
+        self.port = await listener.open(
+            settings.bindAddress, settings.listenPort, settings.serverSocketBacklog
+        )
         self.guard.start()
         self._listener = listener
         own = self.address

@@ -72,7 +72,9 @@ class NameServer:
             TlsFiles.of(self.settings),
             Balancers.of(self.settings),
         )
-        self.port = await listener.open(self.settings.bindAddress, self.settings.listenPort)
+        self.port = await listener.open(
+            self.settings.bindAddress, self.settings.listenPort, self.settings.serverSocketBacklog
+        )
         self._listener = listener
         if self._owns_guard:
             self.guard.start()

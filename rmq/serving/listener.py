@@ -44,7 +44,6 @@ from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
 from rmq.serving.tls_alert import connected
 
-BACKLOG = 1024
 HELLO_S = 10.0  # for a handshake
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
@@ -106,15 +105,16 @@ class Listener:
         self._empty = asyncio.Event()
         self._refused_at: dict[str, float] = {}  # by setting
 
-    async def open(self, host: str, port: int) -> int:
-        """Listens on host:port (0: any free one); returns the port."""
+    async def open(self, host: str, port: int, backlog: int) -> int:
+        """Listens on host:port (0: any free one); returns the port. backlog: connections that may
+        wait to be accepted."""
         if self._tls is not None:
             self._read(self._tls)
             watch = CertificateWatch(self._tls, self._read)
             self._watching = asyncio.get_running_loop().create_task(watch.run())
         acceptor = Acceptor(self._accept, "rmq.serving.listener")
         try:
-            bound = await acceptor.open(host, port, BACKLOG)
+            bound = await acceptor.open(host, port, backlog)
         except (OSError, OverflowError) as error:
             number = getattr(error, "errno", None)  # asyncio's own text repeats the address
             reason = os.strerror(number).lower() if number else str(error)

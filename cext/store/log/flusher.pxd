@@ -33,7 +33,7 @@ cdef struct FlusherState:
     int32_t stopping             # owner -> thread
     int32_t sync_mode            # owner -> thread: 1 SYNC_FLUSH, 0 ASYNC_FLUSH
     int32_t force                # owner -> thread: sync everything now, whatever the mode
-    int64_t interval_ms          # flushIntervalCommitLog; owner -> thread
+    int64_t interval_ms          # owner -> thread, as the next two: flushIntervalCommitLog
     int64_t least_pages          # flushCommitLogLeastPages
     int64_t thorough_ms          # flushCommitLogThoroughInterval
     int64_t next_check_us        # thread: async mode looks again then; 0: nothing was waiting
@@ -54,3 +54,6 @@ cdef class Flusher:
     cdef int sync_here(self) noexcept nogil
     # Any thread. Syncs whatever is written now, whatever the mode; returns at once.
     cdef void request_sync(self) noexcept nogil
+    # Any thread. flush_interval_ms, flush_least_pages, flush_thorough_ms; False for other names.
+    # A wait that has begun is measured anew.
+    cdef bint set_option(self, str name, int64_t value)

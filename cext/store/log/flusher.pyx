@@ -110,15 +110,17 @@ cdef int64_t wait_before_sync(FlusherState* state, int64_t target) noexcept nogi
     cdef int64_t now = monotonic_us()
     cdef int64_t durable = load_acquire_i64(&state.link.marks.durable)
     cdef int64_t pages = target // PAGE_BYTES - durable // PAGE_BYTES
-    if state.next_check_us == 0:
-        state.next_check_us = now + state.interval_ms * 1000
+    cdef int64_t interval_ms = load_acquire_i64(&state.interval_ms)
+    if state.next_check_us == 0 or state.next_check_us > now + interval_ms * 1000:
+        state.next_check_us = now + interval_ms * 1000
     if now < state.next_check_us:
         return (state.next_check_us - now + 999) // 1000
-    if (pages >= state.least_pages or now - state.last_sync_us >= state.thorough_ms * 1000
+    if (pages >= load_acquire_i64(&state.least_pages)
+            or now - state.last_sync_us >= load_acquire_i64(&state.thorough_ms) * 1000
             or target // state.link.segment_bytes != durable // state.link.segment_bytes):
         return 0
-    state.next_check_us = now + state.interval_ms * 1000
-    return state.interval_ms
+    state.next_check_us = now + interval_ms * 1000
+    return interval_ms
 
 
 cdef void run(void* argument) noexcept nogil:
@@ -188,6 +190,18 @@ cdef class Flusher:
     cdef void request_sync(self) noexcept nogil:
         store_release_i32(&self.state.force, 1)
         event_signal(self.state.link.flusher_event)
+
+    cdef bint set_option(self, str name, int64_t value):
+        if name == "flush_interval_ms":
+            store_release_i64(&self.state.interval_ms, value)
+        elif name == "flush_least_pages":
+            store_release_i64(&self.state.least_pages, value)
+        elif name == "flush_thorough_ms":
+            store_release_i64(&self.state.thorough_ms, value)
+        else:
+            return False
+        event_signal(self.state.link.flusher_event)
+        return True
 
     def start(self) -> None:
         """Starts the thread. The log must be open (set_end)."""

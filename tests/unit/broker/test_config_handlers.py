@@ -23,10 +23,13 @@ async def test_all_settings_are_shown_as_properties(tmp_path: Path) -> None:
 async def test_allowed_keys_change_and_reach_the_core(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        body = b"fileReservedTime=48\nlongPollingEnable=false\n"
+        body = b"fileReservedTime=48\nlongPollingEnable=false\nflushIntervalCommitLog=7\n"
         assert (await client.call(25, body)).code == 0
         assert broker.settings.fileReservedTime == 48
-        assert broker.core.options == {"long_polling": 0}
+        two_thirds_ms = 48 * 3_600_000 * 2 // 3  # timed messages go no longer without a new record
+        assert broker.core.options == {
+            "long_polling": 0, "flush_interval_ms": 7, "timer_roll_ms": two_thirds_ms,
+        }  # fmt: skip
         assert '"counter":1' in (await client.call(26)).fields["version"]
 
 
