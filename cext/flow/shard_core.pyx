@@ -8,8 +8,9 @@
     core.truncate(offset, ..)       of a follower: stops it and opens it again with a shorter log
     core.begin_log(start)           the same with an empty log that begins elsewhere
 
-Every method but __init__, open, start and stop may be called by one thread only, the control
-thread; a lock makes a second caller wait rather than corrupt a ring.
+__init__, open, start and stop are for whoever owns it, all else for the control thread; only
+read_record(), queue_snapshot() and sync_log() may be called from any thread. A lock makes a second
+caller wait rather than corrupt a ring.
 """
 import contextlib
 import os

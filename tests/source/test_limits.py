@@ -1,9 +1,9 @@
-"""Size and form: one noun a file, a header that explains it, no line of a machine of ours.
+"""Size and form: files, functions and lines that a reader can hold, no line of a machine of ours.
 
 The limits are those a reader needs: files of at most 800 lines (aim 400), functions of at most 70,
-lines of at most 100 columns, a header comment of 5 to 40 lines on every file that has something to
-explain. Where one is broken for a reason, the file stands in the table of exceptions with it.
-A test is a rule, and lists every place where it is broken.
+lines of at most 100 columns. Where one is broken for a reason, the file stands in the table of
+exceptions with it. A test is a rule, and lists every place where it is broken. That a file's header
+explains it no test can see: it is for who reads the change.
 """
 
 import re

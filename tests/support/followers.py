@@ -1,4 +1,7 @@
-"""A follower that is fed the bytes of a leader's log by hand: the protocol is not there yet."""
+"""A follower that is fed the bytes of a leader's log by hand, in the pieces that a test chooses.
+
+The protocol that brings them otherwise has its own tests (tests/unit/flow/test_ha_stream.py).
+"""
 
 from __future__ import annotations
 

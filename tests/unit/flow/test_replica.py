@@ -1,8 +1,8 @@
 """A second core is fed the bytes of a first one's log and is the same broker: queues, transactions,
 groups that pop; then it takes the first one's place.
 
-The first is a whole broker that has sent, delayed, timed, committed, popped and acknowledged. Its
-followers' protocol is not there yet: the test carries the bytes.
+The first is a whole broker that has sent, delayed, timed, committed, popped and acknowledged. The
+test carries the bytes itself, in pieces that the protocol would not choose.
 """
 
 from __future__ import annotations
