@@ -253,16 +253,3 @@ cdef class Decoder:
             self.raise_failure()
         if status != Status.OK:
             raise ValueError(reason)
-
-    def decode_bytes(self, bytes data not None, int64_t first=-1, int64_t end=(1 << 62)):
-        """(status, bytes used, next offset) of decoding whole records."""
-        cdef int64_t next = first
-        cdef uint64_t used = 0
-        cdef const uint8_t* at = data
-        cdef uint64_t length = len(data)
-        cdef int status
-        with nogil:
-            status = self.decode(at, length, first, end, &next, &used)
-        if status == Status.POOL_EMPTY:
-            self.raise_failure()
-        return status, used, next

@@ -28,12 +28,6 @@ cdef int write_with_zeros_at(int fd, const uint8_t* bytes, uint64_t size, uint64
 # Reads up to `size` bytes at `offset`. Count read (short only at the end of the file) | IO_ERROR.
 cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset, int* error) noexcept nogil
 
-# The same without ever waiting for the disk (preadv2 RWF_NOWAIT): count >= 0 (short at the end of
-# the file and where residency ends), ABSENT when the first byte is not in the page cache or the
-# file system does not know the flag, IO_ERROR.
-cdef int64_t read_cached_at(int fd, uint8_t* out, uint64_t size, int64_t offset,
-                            int* error) noexcept nogil
-
 # fdatasync: data and the size needed to read it. OK | IO_ERROR | NO_SPACE. Never retried.
 cdef int sync_data(int fd, int* error) noexcept nogil
 # fsync: everything. Never retried.

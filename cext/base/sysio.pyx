@@ -24,9 +24,7 @@ cdef extern from "<sys/uio.h>" nogil:
     cdef struct iovec:
         void* iov_base
         size_t iov_len
-    ssize_t c_preadv2 "preadv2" (int fd, const iovec* parts, int count, int64_t offset, int flags)
     ssize_t c_pwritev "pwritev" (int fd, const iovec* parts, int count, int64_t offset)
-    enum: RWF_NOWAIT
 
 cdef extern from "<sys/stat.h>" nogil:
     cdef struct c_stat "stat":
@@ -157,24 +155,6 @@ cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset,
             return Status.IO_ERROR
     error[0] = 0
     return <int64_t>got
-
-
-cdef int64_t read_cached_at(int fd, uint8_t* out, uint64_t size, int64_t offset,
-                            int* error) noexcept nogil:
-    cdef iovec part
-    cdef ssize_t count
-    while True:
-        part.iov_base = out
-        part.iov_len = size
-        count = c_preadv2(fd, &part, 1, offset, RWF_NOWAIT)
-        error[0] = errno if count < 0 else 0
-        if count >= 0:
-            return count
-        if error[0] == EINTR:
-            continue
-        if error[0] == EAGAIN or error[0] == EOPNOTSUPP or error[0] == ENOSYS:
-            return Status.ABSENT
-        return Status.IO_ERROR
 
 
 cdef int sync_data(int fd, int* error) noexcept nogil:

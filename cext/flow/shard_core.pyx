@@ -485,10 +485,6 @@ cdef class ShardCore(ShardCalls):
     def index_answers(self):
         return self.indexer.answers()
 
-    def index_counters(self):
-        """Counters of the indexer, empty without one; plain reads."""
-        return {} if self.indexer is None else self.indexer.counters()
-
     def stats(self):
         return stats_of(self.s.services)
 

@@ -11,7 +11,9 @@
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     frame_probe         frames and headers read, replies written and read
     text_probe          strings and numbers of headers and properties
-    store_probe         the commit log's turn by hand; windows and disk readers; the checkpoint
+    store_probe         the turns of the commit log and the queues by hand; marks, windows, disk
+                        readers; the checkpoint
+    arrow_probe         stored records decoded into columns
     request_probe       what readers of requests find
     message_probe       properties, ids and filters of a message; check points of pops
     record_probe        a record written, parsed, checked; its keys and tags code

@@ -87,14 +87,6 @@ def write_with_zeros(int fd, bytes data, uint64_t zeros, int64_t offset) -> tupl
     return status, error, done
 
 
-def read_cached(int fd, uint64_t size, int64_t offset) -> object:
-    """Bytes that were in the page cache, or the status."""
-    cdef bytearray out = bytearray(size)
-    cdef int error = 0
-    cdef int64_t count = sysio.read_cached_at(fd, out, size, offset, &error)
-    return bytes(out[:count]) if count >= 0 else count
-
-
 def allocate(int fd, int64_t size) -> tuple:
     cdef int error = 0
     cdef int status = sysio.allocate(fd, 0, size, &error)

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from cext.base.status cimport OK, Status, raise_status
 from cext.memory.arena cimport SharedArena
-from cext.wire.batch cimport BatchMessage, BatchSummary, batch_check, batch_next
+from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.header cimport Header, parse_header
 from cext.wire.header_shapes cimport (
     HeaderShapes,
@@ -188,20 +188,6 @@ def batch_messages(bytes data not None) -> list[tuple[int, bytes, bytes]] | int:
         found.append((message.flag, (<const char*>message.body)[:message.body_bytes],
                       (<const char*>message.properties)[:message.properties_bytes]))
     return found
-
-
-def batch_checked(bytes data not None, int32_t count_max) -> dict[str, int]:
-    cdef BatchSummary summary
-    cdef int status = batch_check(<const uint8_t*>data, <uint32_t>len(data), count_max, &summary)
-    if status != Status.OK:
-        return {"status": status}
-    return {
-        "status": status,
-        "count": summary.count,
-        "bytes": summary.bytes,
-        "body_bytes_max": summary.body_bytes_max,
-        "properties_bytes_max": summary.properties_bytes_max,
-    }
 
 
 # One for all of the process's requests, as a reactor has it.

@@ -1,4 +1,4 @@
-"""Store probe: what only compiled callers do to a log, its windows, disk readers and checkpoint.
+"""Store probe: what only compiled callers do to a log, queues, windows, readers and checkpoint.
 
     offset = log_append(log, record); log_write_out(log)        the turn of a reactor, by hand
     log_new_turn(log); log_view(log, offset, len(record))
@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from cext.base.atomics cimport load_acquire_i64
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_drain
 from cext.store.index.indexer cimport Indexer
@@ -23,6 +24,7 @@ from cext.store.log.disk_reader cimport (
 from cext.store.log.log_window cimport LogWindow, window_at
 from cext.store.log.raw_append cimport raw_append
 from cext.store.log.segment_map cimport segment_map_pages_lost
+from cext.store.queues.queue_store cimport QueueStore
 
 
 # ------------------------------------------------------------------- commit log
@@ -60,6 +62,21 @@ def log_new_turn(CommitLog log not None) -> None:
     log.new_turn()
 
 
+def log_watermarks(CommitLog log not None) -> dict:
+    """`appended` and `dispatched` may be stale outside the thread that moves them."""
+    return {
+        "min": log.min_offset(), "appended": log.marks.appended,
+        "written": load_acquire_i64(&log.marks.written), "durable": log.durable(),
+        "dispatched": log.marks.dispatched,
+    }
+
+
+def log_notify_fd(CommitLog log not None) -> int:
+    """eventfd that becomes readable when `durable` moved, the log was poisoned or a segment is
+    ready after a refusal."""
+    return log.link.notify_event
+
+
 def log_view(CommitLog log not None, int64_t offset, uint32_t size) -> "bytes | int":
     cdef const uint8_t* at
     cdef int status = log.view(offset, size, &at)
@@ -87,6 +104,23 @@ def log_counters(CommitLog log not None) -> dict:
             "residency_calls": log.map.residency_calls, "writes": log.writes,
             "ring_bytes": log.ring.size, "first_modified_ms": log.first_segment_modified_ms(),
             "segments": log.segment_count()}
+
+
+# ------------------------------------------------------------------- queues
+
+def queues_run_turn(QueueStore queues not None, int64_t now_ms, int64_t log_durable) -> None:
+    with nogil:
+        queues.turn(now_ms, log_durable)
+
+
+def queues_wait_for_writer(QueueStore queues not None, int timeout_ms) -> None:
+    with nogil:
+        queues.writer.wait_done(timeout_ms)
+
+
+def queues_release_memory(QueueStore queues not None) -> int:
+    """Gives back every chunk whose entries are persisted; how many."""
+    return queues._reclaim(queues.pool.capacity)
 
 
 # ------------------------------------------------------------------- those who read it

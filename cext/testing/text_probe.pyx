@@ -6,7 +6,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.status cimport Status
-from cext.wire.base64url cimport base64url, base64url_bytes, base64url_read
+from cext.wire.base64url cimport base64url, base64url_read
 from cext.wire.java_number cimport java_double, java_integer
 from cext.wire.text cimport (
     Text,
@@ -77,7 +77,7 @@ def double_of(bytes text not None) -> float | None:
 
 
 def base64url_encoded(bytes data not None) -> bytes:
-    out = bytearray(base64url_bytes(<uint32_t> len(data)))
+    out = bytearray((len(data) + 2) // 3 * 4)
     base64url(<const uint8_t*> <char*> data, <uint32_t> len(data), <uint8_t*> <char*> out)
     return bytes(out)
 

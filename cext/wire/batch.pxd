@@ -24,17 +24,5 @@ cdef struct BatchMessage:
     int32_t flag                   # the user's own
 
 
-cdef struct BatchSummary:
-    int32_t count                  # messages
-    uint32_t body_bytes_max        # the largest
-    uint32_t properties_bytes_max
-    uint64_t bytes                 # all bodies and properties together
-
-
 # Reads the message at at[0] and moves at[0] behind it. OK | MALFORMED (at[0] unchanged).
 cdef int batch_next(const uint8_t** at, const uint8_t* end, BatchMessage* out) noexcept nogil
-
-# Checks the whole body before anything of it is stored: OK | MALFORMED (also an empty one) |
-# TOO_LARGE (more than count_max messages).
-cdef int batch_check(const uint8_t* body, uint32_t body_bytes, int32_t count_max,
-                     BatchSummary* out) noexcept nogil

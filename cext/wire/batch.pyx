@@ -6,7 +6,6 @@ one means that the two sides see different boundaries.
 """
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memset
 
 from cext.base.byteorder cimport load_i16, load_i32
 from cext.base.status cimport Status
@@ -35,25 +34,4 @@ cdef int batch_next(const uint8_t** at, const uint8_t* end, BatchMessage* out) n
     out.properties = start + BATCH_FIXED_BYTES + body_bytes
     out.properties_bytes = <uint32_t>properties_bytes
     at[0] = start + total
-    return Status.OK
-
-
-cdef int batch_check(const uint8_t* body, uint32_t body_bytes, int32_t count_max,
-                     BatchSummary* out) noexcept nogil:
-    cdef const uint8_t* at = body
-    cdef const uint8_t* end = body + body_bytes
-    cdef BatchMessage message
-    memset(out, 0, sizeof(BatchSummary))
-    memset(&message, 0, sizeof(BatchMessage))
-    if body_bytes == 0:
-        return Status.MALFORMED
-    while at < end:
-        if out.count == count_max:
-            return Status.TOO_LARGE
-        if batch_next(&at, end, &message) != Status.OK:
-            return Status.MALFORMED
-        out.count += 1
-        out.bytes += message.body_bytes + message.properties_bytes
-        out.body_bytes_max = max(out.body_bytes_max, message.body_bytes)
-        out.properties_bytes_max = max(out.properties_bytes_max, message.properties_bytes)
     return Status.OK

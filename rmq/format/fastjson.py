@@ -416,11 +416,6 @@ def dumps(value: Any, quote_integer_keys: bool = False) -> bytes:
     return "".join(out).encode()
 
 
-def message_queue_map(values: Mapping[MessageQueue, Any]) -> bytes:
-    """A map keyed by message queues: {{"brokerName":"b","queueId":0,"topic":"t"}:..,..}."""
-    return dumps(values)
-
-
 def text(value: str) -> str:
     """`value` as a JSON string; half a surrogate pair becomes "?"."""
     try:

@@ -9,7 +9,7 @@ Example: key_hash("t", "a") is 112658; the chain of "t#a" starts in slot 112658 
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rmq.format.message import java_hash
@@ -92,14 +92,3 @@ def build(puts: Iterable[Put], slots: int, entries: int, before: Header | None =
 
 def read_header(data: bytes) -> Header:
     return Header(*HEAD.unpack_from(data))
-
-
-def read_chain(data: bytes, slots: int, hash_value: int) -> Iterator[Entry]:
-    """Entries of the hash's slot, newest first; ends where a link does not lead further back."""
-    number = SLOT.unpack_from(data, HEAD.size + hash_value % slots * SLOT.size)[0]
-    count = read_header(data).next_entry
-    limit = count
-    while 0 < number < limit:
-        entry = Entry(*ENTRY.unpack_from(data, HEAD.size + slots * SLOT.size + number * ENTRY.size))
-        yield entry
-        limit, number = number, entry.before

@@ -13,8 +13,6 @@ shards of one machine may be of two versions for a while.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 # Counts between bounds (of one more than there are bounds), and the sum of the values.
@@ -188,10 +186,3 @@ def encode(sample: Sample) -> bytes:
 def decode(data: bytes | str) -> Sample:
     """The sample; msgspec.DecodeError (a ValueError) when it is none."""
     return msgspec.json.decode(data, type=Sample)
-
-
-def as_dict(sample: Sample) -> dict[str, Any]:
-    """Plain values, for JSON output."""
-    plain = msgspec.to_builtins(sample)
-    assert isinstance(plain, dict)
-    return plain

@@ -15,7 +15,7 @@ from cext.store.index.indexer import Indexer
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import log_append, log_new_turn, log_write_out
+from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
 from rmq.format.index_file import Put, hashes_of
 
 SLOTS, ENTRIES = 1500, 400  # more slots than a page of the table
@@ -58,7 +58,7 @@ class KeyedLog:
 
     @property
     def end(self) -> int:
-        return self.log.watermarks()["appended"]
+        return log_watermarks(self.log)["appended"]
 
     def files(self) -> list[Path]:
         return sorted(self.index_directory.iterdir())
@@ -119,7 +119,7 @@ class KeyedLog:
 
     def expected(self, topic: bytes, key: str, tag=False, begin_ms=0, end_ms=FOREVER) -> list[int]:
         """Log offsets, newest first."""
-        low = self.log.watermarks()["min"]
+        low = log_watermarks(self.log)["min"]
         return [
             record.offset
             for record in reversed(self.records)
@@ -144,7 +144,7 @@ class KeyedLog:
 
     def answers(self) -> dict[tuple[bytes, str, bool], list[int]]:
         """By (topic, key, whether it is a tag): what expected() says, in one pass over the log."""
-        low = self.log.watermarks()["min"]
+        low = log_watermarks(self.log)["min"]
         found: dict[tuple[bytes, str, bool], list[int]] = {}
         for record in reversed(self.records):
             names = {(key, False) for key in (record.unique, *record.keys.split(" ")) if key}

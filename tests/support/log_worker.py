@@ -17,7 +17,7 @@ from support.waiting import HANG_S
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_new_turn, log_write_out
+from cext.testing.store_probe import log_new_turn, log_watermarks, log_write_out
 from rmq.errors import StoreError
 
 
@@ -30,7 +30,7 @@ def main() -> None:
 
     def state(**more):
         return {
-            **log.watermarks(),
+            **log_watermarks(log),
             "poison": log.poison_cause(),
             "flusher": flusher.counters(),
             "preparer": preparer.counters(),
@@ -50,7 +50,7 @@ def main() -> None:
     def wait():
         deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline:
-            marks = log.watermarks()
+            marks = log_watermarks(log)
             if log.poison_cause() or marks["durable"] == marks["written"]:
                 break
             time.sleep(0.001)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import log_append, log_new_turn, log_write_out
+from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
 
 SEGMENT_BYTES = 1 << 16
 MAX_RECORD_BYTES = 8192
@@ -46,7 +46,7 @@ def record_at(offset, size=200, queue_offset=0):
 def append(log, size=200):
     """Appends one record; its physical offset, or a status. Looks ahead over a roll by asking for
     the room first."""
-    offset = log.watermarks()["appended"]
+    offset = log_watermarks(log)["appended"]
     data = record_at(offset, size)
     at = log_append(log, data)
     if at in (offset,) or at < 0:
@@ -56,7 +56,7 @@ def append(log, size=200):
 
 def append_rolling(log, size=200):
     """Appends one record, over a segment's end if need be; (offset, data) or (status, None)."""
-    marks = log.watermarks()
+    marks = log_watermarks(log)
     offset = marks["appended"]
     left = log.segment_bytes - offset % log.segment_bytes
     if size + 8 > left:
@@ -73,8 +73,8 @@ def fill(log, segments, size=1000):
     """Writes `segments` segments and a bit of the next; [(offset, data)]. Needs no threads."""
     preparer = Preparer(log)
     written = []
-    goal = log.watermarks()["appended"] + segments * log.segment_bytes
-    while log.watermarks()["appended"] <= goal:
+    goal = log_watermarks(log)["appended"] + segments * log.segment_bytes
+    while log_watermarks(log)["appended"] <= goal:
         log_new_turn(log)
         offset, data = append_rolling(log, size)
         if offset < 0:

@@ -25,7 +25,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 cdef enum:
     INDEX_HEAD_BYTES = 40
     INDEX_ENTRY_BYTES = 20
-    INDEX_NAME_DIGITS = 17          # yyyyMMddHHmmssSSS of its making, local time
     SLOT_PAGE = 1024                # slots written together: 4 KiB
 
 cdef struct IndexShape:
@@ -33,7 +32,7 @@ cdef struct IndexShape:
     int32_t entries                 # maxIndexNum; entry 0 is unused
 
 cdef struct IndexFile:
-    int64_t name                    # the digits as a number
+    int64_t name                    # its 17 digits: yyyyMMddHHmmssSSS of its making, local time
     int fd                          # owned; -1 closed
     int64_t begin_ms, end_ms
     int64_t begin_offset, end_offset

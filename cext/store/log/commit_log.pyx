@@ -665,19 +665,6 @@ cdef class CommitLog:
         path = self.link.poison.path[:strlen(self.link.poison.path)]
         return operation, self.link.poison.error, os.fsdecode(path), self.link.poison.offset
 
-    def watermarks(self) -> dict:
-        """The marks; `appended` and `dispatched` may be stale outside the reactor thread."""
-        return {
-            "min": self.min_offset(), "appended": self.marks.appended,
-            "written": load_acquire_i64(&self.marks.written), "durable": self.durable(),
-            "dispatched": self.marks.dispatched,
-        }
-
-    def notify_fd(self) -> int:
-        """eventfd that becomes readable when `durable` moved, the log was poisoned or a segment is
-        ready after a refusal."""
-        return self.link.notify_event
-
     def read_record(self, int64_t offset, int or_fail=0) -> "bytes | None":
         """The whole record at `offset`, checked (position, lengths, body CRC), below `written`;
         None when there is none, or the disk does not give it: with `or_fail` that is a StoreError.

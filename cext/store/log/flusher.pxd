@@ -31,7 +31,7 @@ cdef enum:
 cdef struct FlusherState:
     LogLink* link                # borrowed; outlives the thread
     int32_t stopping             # owner -> thread
-    int32_t sync_mode            # owner -> thread: 1 SYNC_FLUSH, 0 ASYNC_FLUSH
+    int32_t sync_mode            # 1 SYNC_FLUSH, 0 ASYNC_FLUSH; set before the start
     int32_t force                # owner -> thread: sync everything now, whatever the mode
     int64_t interval_ms          # owner -> thread, as the next two: flushIntervalCommitLog
     int64_t least_pages          # flushCommitLogLeastPages

@@ -221,11 +221,6 @@ cdef class Flusher:
             with nogil:
                 native_thread_join(&self.thread)
 
-    def set_sync_mode(self, bint sync_mode) -> None:
-        """Changes between SYNC_FLUSH and ASYNC_FLUSH while running."""
-        store_release_i32(&self.state.sync_mode, sync_mode)
-        event_signal(self.state.link.flusher_event)
-
     def flush(self, double timeout_s=60.0) -> int:
         """Waits until everything written at the time of the call is durable; returns `durable`.
         For stop and checkpoint, from a slow thread. Raises when poisoned or too slow."""

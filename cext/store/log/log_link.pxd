@@ -25,7 +25,7 @@ cdef enum:
     LOG_PATH_MAX = 4096
     HANDLES_MAX = 64            # segments written but not yet synced; a power of two
     DROPS_MAX = 64              # dropped segments not yet removed; a power of two
-    CACHE_LINE = 64
+    FLUSH_PAGE_BYTES = 4096     # RocketMQ counts pages of 4 KiB, whatever the machine has
 
 # How far the log is, as physical offsets. durable <= written <= appended; dispatched <= written.
 #   appended    records are complete in the tail ring            reactor only

@@ -19,7 +19,6 @@
 from libc.stdint cimport int64_t
 
 cdef enum:
-    SEGMENT_NAME_DIGITS = 20
     SEGMENT_HEAD_BYTES = 4096       # zeroed when a file is recycled
     SEGMENT_ROOM_BYTES = 16777216   # that a file has at a start although nobody may ever send
 

@@ -755,15 +755,6 @@ cdef class QueueStore(QueueTable):
         queue.next_offset = queue.max_offset
         return queue.max_offset
 
-    def run_turn(self, int64_t now_ms, int64_t log_durable) -> None:
-        """One turn(), for tests and tools without a reactor."""
-        with nogil:
-            self.turn(now_ms, log_durable)
-
-    def wait_for_writer(self, int timeout_ms) -> None:
-        with nogil:
-            self.writer.wait_done(timeout_ms)
-
     def flush(self, int64_t now_ms, int64_t log_durable, int timeout_ms=60_000) -> None:
         """Everything into files, then the checkpoint; raises StoreError with the cause."""
         cdef int status
@@ -779,7 +770,3 @@ cdef class QueueStore(QueueTable):
         """Deletes all queues of a topic; how many there were."""
         cdef bint _used = False
         return self.delete_topic(topic, <int32_t> len(topic), INT64_MAX, &_used)
-
-    def release_memory(self) -> int:
-        """Gives back every chunk whose entries are persisted; how many."""
-        return self._reclaim(self.pool.capacity)

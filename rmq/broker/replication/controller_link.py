@@ -75,11 +75,6 @@ class ControllerLink:
         self._one_by_one = asyncio.Lock()
         self._leader: RemotingClient | None = None
 
-    @property
-    def leader_address(self) -> str:
-        """Of the one that was asked last; empty: it has to be looked for."""
-        return self._leader.address if self._leader is not None else ""
-
     def close(self) -> None:
         leader, self._leader = self._leader, None
         if leader is not None:

@@ -196,11 +196,6 @@ class Replication:
         if self.ha_address:
             self._set_ha(slaves_needed(self._settings))
 
-    @property
-    def copy_problem(self) -> str:
-        """Of a slave: why the tables are not copied; empty while they are."""
-        return self._copy.problem
-
     def status(self) -> dict[str, Any]:
         """The body of 907."""
         if self.is_slave:

@@ -55,7 +55,6 @@ PAUSE_S = 0.002  # before the next call to the reactor
 # What hinders a pass, by the numbers of cext/flow/transaction/check_backs.pxd.
 NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
-IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 OFFSET_DIGITS_MAX = 19
 ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
 

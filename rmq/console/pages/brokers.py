@@ -14,9 +14,6 @@ from rmq.console.page import page
 from rmq.console.section import section
 from rmq.operations.replica_sets import controllers_of, replica_sets
 
-# Of the runtime table: what the page shows above it.
-SHOWN_ABOVE = ("brokerVersionDesc", "rmqVersion", "runtime")
-
 
 def replicas_of(cluster: Cluster, *names: str) -> tuple[list[ReplicaSet], list[ControllerState]]:
     """Of these brokers; without a name of all that have some."""

@@ -11,6 +11,7 @@ pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[sp
 from cext.arrow.columns import Columns, Field  # noqa: E402
 from cext.arrow.decoder import DamageMode, Decoder  # noqa: E402
 from cext.base.status import Status  # noqa: E402
+from cext.testing.arrow_probe import decode_bytes  # noqa: E402
 from rmq.arrow.batches import BatchMaker, unpack_body  # noqa: E402
 from rmq.arrow.options import lenient_options  # noqa: E402
 from rmq.format.message import decode_message, decode_properties  # noqa: E402
@@ -41,7 +42,7 @@ class Reading:
 
 def decoded(data: bytes, **settings) -> list[dict]:
     reading = Reading(**settings)
-    status, used, _ = reading.decoder.decode_bytes(data, 0)
+    status, used, _ = decode_bytes(reading.decoder, data, 0)
     assert (status, used) == (Status.OK, len(data))
     return reading.rows()
 
@@ -57,7 +58,7 @@ def test_a_time_beyond_microseconds_is_the_last_that_they_have(born_ms: int, us:
     data = bytearray(record(0))
     data[40:48] = born_ms.to_bytes(8, "big", signed=True)
     reading = Reading()
-    assert reading.decoder.decode_bytes(bytes(data), 0)[0] == Status.OK
+    assert decode_bytes(reading.decoder, bytes(data), 0)[0] == Status.OK
     times = reading.batch().column("bornTimestamp").cast(pa.int64())
     assert times.to_pylist() == [us]
 
@@ -129,10 +130,10 @@ def test_only_a_value_error_says_that_a_body_is_damaged(error: type, mode: int) 
     decoder = Decoder(Columns([Field.BODY]), unpack=unpack, mode=mode)
     data = record(0, b"packed", flags=0x001)
     with pytest.raises(error, match="not about the body"):
-        decoder.decode_bytes(data, 0)
+        decode_bytes(decoder, data, 0)
     assert (decoder.damaged, decoder.problem, decoder.columns.rows) == (0, None, 0)
     # nothing of it stays behind
-    assert decoder.decode_bytes(data, 0)[0] == Status.OK
+    assert decode_bytes(decoder, data, 0)[0] == Status.OK
     assert (decoder.damaged, decoder.columns.rows) == (0, 1)
 
 
@@ -158,7 +159,7 @@ def test_a_batch_of_many_more_messages_than_rows_fit_is_unfolded_whole() -> None
     reading = Reading(rows_max=8)
     for _ in range(2):  # the columns are used again
         for data in (record(5, batch, flags=0xC0), record(7)):
-            assert reading.decoder.decode_bytes(data, 0)[0] == Status.OK
+            assert decode_bytes(reading.decoder, data, 0)[0] == Status.OK
             rows = reading.rows()
             assert [row["tags"] for row in rows] == (
                 ["a", None] * 5000 if len(rows) > 1 else [None]
@@ -177,7 +178,7 @@ def test_damage_is_a_row_nothing_or_the_end() -> None:
     assert rows[1]["body"] is None
     assert [row["queueOffset"] for row in decoded(data, mode=DamageMode.DROP)] == [0, 2]
     reading = Reading(mode=DamageMode.FAIL_FAST)
-    assert reading.decoder.decode_bytes(data, 0)[0] == Status.CORRUPT
+    assert decode_bytes(reading.decoder, data, 0)[0] == Status.CORRUPT
     assert reading.decoder.problem == (1, "the body does not match its checksum")
     assert [row["queueOffset"] for row in reading.rows()] == [0]
 
@@ -192,7 +193,7 @@ def test_no_bytes_at_all_harm_the_decoder() -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         cut = bytes(data[: chance.randrange(len(data) + 1)])
         reading = Reading()
-        status, used, _ = reading.decoder.decode_bytes(cut, 0)
+        status, used, _ = decode_bytes(reading.decoder, cut, 0)
         # CLOSED: a changed queue offset is beyond the range
         assert status == Status.CLOSED or (status, used) == (Status.OK, len(cut))
         assert used <= len(cut)
@@ -222,7 +223,7 @@ def test_full_columns_stop_at_a_record_and_go_on_there() -> None:
     reading = Reading(rows_max=10)
     seen, at = [], 0
     while at < len(data):
-        status, used, _ = reading.decoder.decode_bytes(data[at:], len(seen))
+        status, used, _ = decode_bytes(reading.decoder, data[at:], len(seen))
         at += used
         seen += [row["queueOffset"] for row in reading.rows()]
         assert status == (Status.OK if at == len(data) else Status.NOT_READY)
@@ -240,7 +241,7 @@ def test_rows_without_bytes_fill_a_batch_by_their_numbers_and_are_no_nulls() -> 
     columns = Columns([Field.QUEUE_OFFSET, Field.BODY], 8192, 1000)
     decoder = Decoder(columns)
     records = b"".join(record(at, b"") for at in range(100))
-    status, used, following = decoder.decode_bytes(records, 0)
+    status, used, following = decode_bytes(decoder, records, 0)
     assert (status, following) == (Status.NOT_READY, 84)
     assert used == len(records) * 84 // 100
     schema = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
@@ -255,7 +256,7 @@ def test_a_batch_keeps_its_rows_while_later_ones_are_made_and_let_go() -> None:
             record(at, b"%d" % at * 50, properties=b"a\1%d\2" % at)
             for at in range(first, first + 3)
         )
-        assert reading.decoder.decode_bytes(data, 0)[0] == Status.OK
+        assert decode_bytes(reading.decoder, data, 0)[0] == Status.OK
         if first % 2:
             reading.columns.hand_over()  # and nobody takes it
         else:

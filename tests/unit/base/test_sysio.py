@@ -49,13 +49,6 @@ def test_zero_range_works_where_the_file_system_only_punches_holes():
         os.close(fd)
 
 
-def test_freshly_written_bytes_are_read_without_waiting_or_reported_absent(tmp_path):
-    path = tmp_path / "f"
-    path.write_bytes(b"abcdef")
-    with path.open("rb") as f:
-        assert base_probe.read_cached(f.fileno(), 3, 2) in (b"cde", int(Status.ABSENT))
-
-
 def test_syncing_a_directory_that_is_not_there_is_an_error(tmp_path):
     assert base_probe.sync_directory(bytes(tmp_path)) == (Status.OK, 0)
     missing = bytes(tmp_path / "missing")

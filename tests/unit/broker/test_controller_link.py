@@ -151,8 +151,7 @@ async def test_codes_come_with_the_error(tmp_path: Path) -> None:
 async def test_the_leader_is_asked_whoever_names_it(tmp_path: Path) -> None:
     async with controller(tmp_path) as server, scripted(c1005=leads(server.address)) as other:
         link = link_to("127.0.0.1:1", other.address)
-        assert await link.next_id() == 1
-        assert link.leader_address == server.address
+        assert await link.next_id() == 1  # of the server: the other one gives none
         link.close()
 
 
@@ -189,7 +188,6 @@ async def test_followers_that_still_name_the_dead_leader_are_not_believed() -> N
     ):
         link = link_to(dead, late.address, new.address)
         assert await link.next_id() == 3
-        assert link.leader_address == new.address
         link.close()
 
 

@@ -41,6 +41,7 @@ from cext.testing.store_probe import (
     log_map_segment,
     log_new_turn,
     log_view,
+    log_watermarks,
     log_write_out,
 )
 from rmq.errors import StoreCorruptError, StoreError
@@ -67,7 +68,7 @@ def file_of(directory, number):
 def test_a_new_log_has_one_whole_segment_and_all_marks_at_its_end(directory, log):
     assert os.listdir(directory) == ["0" * 20]
     assert file_of(directory, 0).stat().st_size == SEGMENT_BYTES
-    assert set(log.watermarks().values()) == {0}
+    assert set(log_watermarks(log).values()) == {0}
 
 
 def test_a_segment_of_another_size_is_refused_by_name(directory):
@@ -92,7 +93,7 @@ def test_a_last_segment_of_length_zero_is_removed(directory):
     log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
     assert log.load() == 1
     assert not file_of(directory, 2).exists()
-    assert log.watermarks()["min"] == SEGMENT_BYTES
+    assert log_watermarks(log)["min"] == SEGMENT_BYTES
 
 
 def test_names_that_are_no_offsets_are_left_alone(directory):
@@ -112,7 +113,7 @@ def test_set_end_cuts_everything_behind_it(directory):
         content = file_of(directory, 0).read_bytes()
         assert content[:end] == b"".join(data for _, data in written[:10])
         assert content[end:] == bytes(SEGMENT_BYTES - end)
-        assert log.watermarks() == dict.fromkeys(
+        assert log_watermarks(log) == dict.fromkeys(
             ("appended", "written", "durable", "dispatched"), end
         ) | {"min": 0}
         assert append(log) == end
@@ -219,9 +220,9 @@ def test_appended_records_reach_the_file_with_write_out_only(directory, log):
     first, second = append(log), append(log, 300)
     assert (first, second) == (0, 200)
     assert file_of(directory, 0).read_bytes() == bytes(SEGMENT_BYTES)
-    assert log.watermarks()["written"] == 0
+    assert log_watermarks(log)["written"] == 0
     assert log_write_out(log) == Status.OK
-    assert log.watermarks()["written"] == 500
+    assert log_watermarks(log)["written"] == 500
     expected = record_at(0) + record_at(200, 300)
     assert file_of(directory, 0).read_bytes() == expected + bytes(SEGMENT_BYTES - 500)
 
@@ -292,7 +293,7 @@ def test_unwritten_records_of_the_old_segment_are_written_by_the_roll(directory,
     Preparer(log).step()
     while append_rolling(log, 1000)[0] < SEGMENT_BYTES:
         pass
-    assert log.watermarks()["written"] == SEGMENT_BYTES
+    assert log_watermarks(log)["written"] == SEGMENT_BYTES
     assert file_of(directory, 0).read_bytes()[:1000] == record_at(0, 1000)
 
 
@@ -351,7 +352,7 @@ def test_bytes_given_out_in_a_turn_stay_until_its_end(directory):
         while (offset := append(log, 1000)) >= 0:
             log_write_out(log)
         assert offset == Status.RING_FULL
-        assert log.watermarks()["appended"] + 1000 + 8 > 40000 + (1 << 16)
+        assert log_watermarks(log)["appended"] + 1000 + 8 > 40000 + (1 << 16)
         log_new_turn(log)
         assert append(log, 1000) >= 0
 
@@ -437,7 +438,7 @@ def test_a_record_is_read_whole_by_where_it_begins(log, size):
         for offset, data in (written[0], written[3], written[-1]):
             got = disk_read(readers, [(offset, 1)], 8192, unsized=True)
             assert got == (Status.OK, 1, data)
-            for wrong in (offset + 1, offset + 50, offset + 4, log.watermarks()["written"] - 5):
+            for wrong in (offset + 1, offset + 50, offset + 4, log_watermarks(log)["written"] - 5):
                 status = disk_read(readers, [(wrong, 1)], 8192, unsized=True)[0]
                 assert status in (Status.CORRUPT, Status.TOO_LARGE)
         if size > 4096:
@@ -521,7 +522,7 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directo
     preparer.step()
     assert log_view(log, 0, 1000) == written[0][1]
     assert log_drop_first_segment(log) == Status.OK
-    assert log.watermarks()["min"] == SEGMENT_BYTES
+    assert log_watermarks(log)["min"] == SEGMENT_BYTES
     assert log_view(log, 0, 1000) == Status.NOT_FOUND
     assert log.read_record(0) is None
     preparer.step()
@@ -592,7 +593,7 @@ def test_a_reopened_log_continues_after_dropped_segments(directory):
         Preparer(log).step()
     end = written[-1][0]
     with open_log(directory, end) as log:
-        assert log.watermarks()["min"] == SEGMENT_BYTES
+        assert log_watermarks(log)["min"] == SEGMENT_BYTES
         assert append_rolling(log)[0] == end
 
 
@@ -633,7 +634,7 @@ def touched(directory, number=0):
 def test_a_small_write_to_new_blocks_is_followed_by_zeros_up_to_the_next_mark(directory):
     with open_log(directory, ahead_bytes=16384) as log:
         for end, expected in ((1000, 16384), (16000, 16384), (17000, 32768), (63000, 65536)):
-            while log.watermarks()["written"] < end:
+            while log_watermarks(log)["written"] < end:
                 append(log, 1000)
                 assert log_write_out(log) == Status.OK
             assert touched(directory) == expected
@@ -656,7 +657,7 @@ def test_zeros_ahead_end_with_the_segment_and_begin_anew_with_the_next(directory
     with open_log(directory, ahead_bytes=1 << 20) as log:
         preparer = Preparer(log)
         assert preparer.step() == -1
-        while log.watermarks()["written"] <= SEGMENT_BYTES:
+        while log_watermarks(log)["written"] <= SEGMENT_BYTES:
             append_rolling(log, 1000)
             assert log_write_out(log) == Status.OK
         for number in (0, 1):

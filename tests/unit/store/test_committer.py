@@ -23,6 +23,7 @@ from cext.testing.store_probe import (
     log_read,
     log_view,
     log_wait_for_commit,
+    log_watermarks,
     log_write_out,
 )
 
@@ -38,7 +39,7 @@ def log(tmp_path):
 def written(log):
     """`written` after the reactor has looked."""
     assert log_write_out(log) == Status.OK
-    return log.watermarks()["written"]
+    return log_watermarks(log)["written"]
 
 
 def started(log, **options):
@@ -56,7 +57,7 @@ def test_what_is_not_offered_is_not_written(log):
     committer = started(log, least_pages=0)
     append(log)
     time.sleep(0.05)
-    assert log.watermarks()["written"] == 0
+    assert log_watermarks(log)["written"] == 0
     assert file_bytes(log)[:4] == bytes(4)
     committer.stop()
     assert committer.counters()["commits"] == 0
@@ -99,7 +100,7 @@ def test_least_pages_are_written_at_once(log):
 
 def test_a_pool_that_is_a_quarter_full_is_written_whatever_was_asked_for(log):
     committer = started(log, **NEVER)
-    while log.watermarks()["appended"] < 17_000:
+    while log_watermarks(log)["appended"] < 17_000:
         append(log, 1000)
     log_write_out(log)
     wait_until(lambda: written(log) == 17_000)
@@ -127,7 +128,7 @@ def test_a_full_pool_refuses_until_the_committer_has_made_room(tmp_path):
         assert log_wait_for_commit(log, 10_000) is False
         committer = started(log)
         assert log_wait_for_commit(log, 60_000_000) is True
-        wait_until(lambda: written(log) == log.watermarks()["appended"])
+        wait_until(lambda: written(log) == log_watermarks(log)["appended"])
         assert append(log, 8000) >= 0
         committer.stop()
 
@@ -150,7 +151,7 @@ def test_records_over_many_segments_are_byte_for_byte_in_their_files(tmp_path):
     for thread in (preparer, flusher, committer):
         thread.start()
     stored = []
-    while log.watermarks()["appended"] < 12 * SEGMENT_BYTES:
+    while log_watermarks(log)["appended"] < 12 * SEGMENT_BYTES:
         log_new_turn(log)
         for _ in range(numbers.randrange(1, 8)):
             at, data = append_rolling(log, numbers.randrange(100, 8000))
@@ -159,15 +160,15 @@ def test_records_over_many_segments_are_byte_for_byte_in_their_files(tmp_path):
                 break
             stored.append((at, data))
         log_write_out(log)
-    wait_until(lambda: written(log) == log.watermarks()["appended"])
+    wait_until(lambda: written(log) == log_watermarks(log)["appended"])
     wait_until(lambda: log_write_out(log) == 0
-               and log.watermarks()["durable"] == log.watermarks()["written"])  # fmt: skip
+               and log_watermarks(log)["durable"] == log_watermarks(log)["written"])  # fmt: skip
     for at, data in stored:
         assert log_read(log, at, len(data)) == data
         assert log_view(log, at, len(data)) in (data, Status.ABSENT)
     for thread in (committer, flusher, preparer):
         thread.stop()
-    end = log.watermarks()["appended"]
+    end = log_watermarks(log)["appended"]
     log.close()
     with open_log(tmp_path / "commitlog", end) as again:  # no pool: the files alone
         for at, data in stored:

@@ -17,7 +17,7 @@ from support.waiting import HANG_S, wait_until
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_new_turn, log_write_out
+from cext.testing.store_probe import log_new_turn, log_notify_fd, log_watermarks, log_write_out
 from rmq.errors import StoreError
 
 
@@ -28,7 +28,7 @@ def log(tmp_path):
 
 
 def durable(log):
-    return log.watermarks()["durable"]
+    return log_watermarks(log)["durable"]
 
 
 def running(log, **options):
@@ -70,7 +70,7 @@ def test_the_reactor_is_told_when_durable_has_moved(log):
     flusher = running(log, sync_mode=True)
     append(log)
     log_write_out(log)
-    assert readable(log.notify_fd(), HANG_S)
+    assert readable(log_notify_fd(log), HANG_S)
     assert durable(log) == 200
     flusher.stop()
 
@@ -135,28 +135,19 @@ def test_flush_makes_durable_at_once_in_async_mode(log):
     flusher.stop()
 
 
-def test_the_mode_can_be_changed_while_running(log):
-    flusher = running(log, interval_ms=100_000)
-    append(log)
-    log_write_out(log)
-    flusher.set_sync_mode(True)
-    wait_until(lambda: durable(log) == 200)
-    flusher.stop()
-
-
 @pytest.mark.parametrize("sync_mode", [True, False])
 def test_segments_are_synced_in_order_and_closed_behind_the_mark(log, sync_mode):
     preparer = Preparer(log)
     preparer.start()
     flusher = running(log, sync_mode=sync_mode, interval_ms=5, least_pages=0)
-    while log.watermarks()["appended"] < 10 * SEGMENT_BYTES:
+    while log_watermarks(log)["appended"] < 10 * SEGMENT_BYTES:
         log_new_turn(log)
         if append_rolling(log, 3000)[0] < 0:
             time.sleep(0.001)
         assert log_write_out(log) == 0
-        marks = log.watermarks()
+        marks = log_watermarks(log)
         assert marks["durable"] <= marks["written"] <= marks["appended"]
-    wait_until(lambda: durable(log) == log.watermarks()["written"])
+    wait_until(lambda: durable(log) == log_watermarks(log)["written"])
 
     def open_files() -> int:
         """Of the log: the one being written and the prepared one, which may take a moment."""

@@ -22,6 +22,7 @@ from cext.testing.store_probe import (
     indexer_lose,
     log_append,
     log_drop_first_segment,
+    log_watermarks,
     log_write_out,
 )
 from rmq.errors import StoreError
@@ -239,12 +240,12 @@ def test_files_go_with_the_log(keyed):
     indexer.start()
     keyed.check(indexer)
     before = len(keyed.files())
-    durable = keyed.log.watermarks()["written"]
+    durable = log_watermarks(keyed.log)["written"]
     assert durable > 5 * SEGMENT_BYTES
     assert Flusher(keyed.log, sync_mode=True).flush() == durable
     for _ in range(4):
         assert log_drop_first_segment(keyed.log) == 0
-    low = keyed.log.watermarks()["min"]
+    low = log_watermarks(keyed.log)["min"]
     deadline = time.monotonic() + HANG_S
     while oldest_end(keyed) < low:
         assert time.monotonic() < deadline

@@ -18,7 +18,7 @@ from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import log_append, log_new_turn, log_write_out
+from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB
@@ -43,7 +43,7 @@ def disk_bytes(directory: Path) -> int:
 def append(log: CommitLog, size: int = RECORD) -> int:
     """Offset of a record of so many bytes, or a status. (Its place is wrong behind a roll.)"""
     log_new_turn(log)
-    at = log.watermarks()["appended"]
+    at = log_watermarks(log)["appended"]
     return log_append(
         log, record_encode(topic=b"T", body=bytes(size - 92), physical_offset=at, queue_offset=0)
     )
@@ -51,8 +51,8 @@ def append(log: CommitLog, size: int = RECORD) -> int:
 
 def write(log: CommitLog, size: int, preparer: Preparer | None = None) -> int:
     """Writes records of 1 MiB until so much is written, or a refusal: its status, or 0."""
-    until = log.watermarks()["appended"] + size
-    while log.watermarks()["appended"] < until:
+    until = log_watermarks(log)["appended"] + size
+    while log_watermarks(log)["appended"] < until:
         offset = append(log)
         assert log_write_out(log) == Status.OK
         if offset < 0:
@@ -86,7 +86,7 @@ def test_blocks_stay_ahead_of_the_writer_and_the_next_file_waits_for_the_whole_o
     seen = set()
     while preparer.counters()["prepared"] == 0:
         assert write(log, RECORD, preparer) == 0
-        written = log.watermarks()["written"]
+        written = log_watermarks(log)["written"]
         held = os.stat(log.path_of(0)).st_blocks * 512
         assert held >= written + ROOM // 2
         seen.add((held + SLACK) // MIB)
@@ -99,7 +99,7 @@ def test_blocks_stay_ahead_of_the_writer_and_the_next_file_waits_for_the_whole_o
 def test_a_writer_whose_room_is_used_up_waits_and_goes_on(directory: Path) -> None:
     log = open_room_log(directory)
     assert write(log, ROOM + RECORD) == Status.NOT_READY
-    assert ROOM - RECORD - 8 <= log.watermarks()["written"] <= ROOM
+    assert ROOM - RECORD - 8 <= log_watermarks(log)["written"] <= ROOM
     assert disk_bytes(directory) <= ROOM + SLACK, "a write needed a block that was not there"
     preparer = Preparer(log)
     assert preparer.step() == -1
@@ -122,7 +122,7 @@ def test_the_next_segment_is_whole_when_it_is_entered(directory: Path) -> None:
 def test_a_start_leaves_what_is_not_used_to_others(directory: Path, zero_rest: bool) -> None:
     log = open_room_log(directory)
     assert write(log, 3 * MIB, Preparer(log)) == 0
-    end, before = log.watermarks()["written"], disk_bytes(directory)
+    end, before = log_watermarks(log)["written"], disk_bytes(directory)
     log.close()
     log = open_room_log(directory, end, zero_rest)
     assert Preparer(log).step() == -1
@@ -138,7 +138,7 @@ def test_nothing_behind_the_end_is_left_of_a_file_with_holes(
 ) -> None:
     log = open_room_log(directory)
     assert write(log, 2 * MIB) == 0
-    end, path = log.watermarks()["written"], log.path_of(0)
+    end, path = log_watermarks(log)["written"], log.path_of(0)
     log.close()
     with open(path, "r+b") as file:
         file.seek(end + stale_from * MIB)
@@ -174,7 +174,7 @@ from pathlib import Path
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_append, log_new_turn, log_write_out
+from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
 
 disk = Path(sys.argv[1])
 
@@ -202,7 +202,7 @@ while status >= 0:
     log_new_turn(log)
     status = log_append(log, bytes(1000))
     assert log_write_out(log) == 0
-print(log.watermarks()["written"])
+print(log_watermarks(log)["written"])
 preparer.step()
 assert log_append(log, bytes(1000)) == Status.NO_SPACE
 (disk / "ballast").unlink()
@@ -217,7 +217,7 @@ from pathlib import Path
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_append, log_new_turn, log_write_out
+from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
 
 MIB = 1 << 20
 disk = Path(sys.argv[1])
@@ -232,8 +232,8 @@ while status >= 0:
     assert log_write_out(log) == 0
     waits = preparer.step()
 assert (status, waits) == (Status.NO_SPACE, 500), (status, waits)
-print(log.watermarks()["written"] // MIB, log.poison_cause())
-end = log.watermarks()["written"]
+print(log_watermarks(log)["written"] // MIB, log.poison_cause())
+end = log_watermarks(log)["written"]
 log.close()
 log = CommitLog(str(disk / "commitlog"), segment_bytes=256 * MIB)
 log.load()

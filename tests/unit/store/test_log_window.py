@@ -12,6 +12,7 @@ from cext.store.log.log_window import LogWindow
 from cext.store.log.preparer import Preparer
 from cext.testing.store_probe import (
     log_new_turn,
+    log_watermarks,
     log_write_out,
     window_copy_next_piece,
     window_fill,
@@ -45,7 +46,7 @@ def append_many(log, count):
 
 
 def read(window, log, offset):
-    end = min(log.watermarks()["written"], offset - offset % SEGMENT_BYTES + SEGMENT_BYTES)
+    end = min(log_watermarks(log)["written"], offset - offset % SEGMENT_BYTES + SEGMENT_BYTES)
     return window_fill(window, offset, SIZE, end)
 
 
@@ -109,7 +110,7 @@ def test_a_claim_is_made_before_every_byte_that_overwrites_another(log):
 def test_what_was_in_the_log_before_the_start_is_not_in_the_ring(tmp_path):
     with open_log(tmp_path / "commitlog", ring_bytes=RING) as log:
         records = fill(log, 1, SIZE)
-        end = log.watermarks()["written"]
+        end = log_watermarks(log)["written"]
     with open_log(tmp_path / "commitlog", end, ring_bytes=RING) as log:
         window = LogWindow(log, 4096, borrows=True)
         for offset, data in records:

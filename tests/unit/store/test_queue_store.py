@@ -19,7 +19,12 @@ from support.waiting import HANG_S
 
 from cext.base.status import Status
 from cext.store.queues.queue_store import QueueStore
-from cext.testing.store_probe import checkpoint_values
+from cext.testing.store_probe import (
+    checkpoint_values,
+    queues_release_memory,
+    queues_run_turn,
+    queues_wait_for_writer,
+)
 from rmq.errors import StoreError
 from rmq.format.queue_ends import decode_ends
 
@@ -76,8 +81,8 @@ def wait_until(store, condition, log_durable=1 << 60):
     deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline, store.counters()
-        store.run_turn(int(time.time() * 1000), log_durable)
-        store.wait_for_writer(5)
+        queues_run_turn(store, int(time.time() * 1000), log_durable)
+        queues_wait_for_writer(store, 5)
 
 
 def test_what_is_appended_is_read_back_from_memory(root):
@@ -139,7 +144,7 @@ def test_reads_below_memory_come_from_the_file(root):
     entries = records(0, 2500)
     store.add(b"T", 0, entries)
     store.flush(1000, 0)
-    assert store.release_memory() > 0
+    assert queues_release_memory(store) > 0
     assert store.counters()["chunks_free"] == store.counters()["chunks"]
     # One read ends where the file ends.
     assert queue_entries(store, b"T", 0, 990, 100) == entries[990:1000]
@@ -164,7 +169,7 @@ def test_an_entry_that_cannot_be_right_is_corrupt_and_never_handed_out(root, ent
     entries = records(0, 200)
     store.add(b"T", 0, entries)
     store.flush(1000, 0)
-    store.release_memory()
+    queues_release_memory(store)
     with (root / "T" / "0" / ("0" * 20)).open("r+b") as file:
         file.seek(100 * 20)
         file.write(QUEUE_ENTRY.pack(*entry))
@@ -185,7 +190,7 @@ def test_a_small_pool_reuses_persisted_chunks_of_other_queues(root):
             store.add(b"T", number, more)
         store.run_interval_ms = 0
         if number % 50 == 0:
-            store.run_turn(_round, 0)
+            queues_run_turn(store, _round, 0)
     store.flush(1000, 0)
     store.add(b"U", 0, records(log, 64 * 50))
     counters = store.counters()
@@ -238,7 +243,8 @@ def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
         (root / "T").write_text("in the way")
         store.add(b"T", 0, records(0, 120))
         store.drop(50 * RECORD)
-        store.run_turn(int(time.time() * 1000), 1 << 60)  # hands over the write and the trim
+        # The write and the trim are handed over.
+        queues_run_turn(store, int(time.time() * 1000), 1 << 60)
         wait_until(store, lambda: store.counters()["write_failures"] > 0)
         assert store.persisted_log_offset == 0
         (root / "T").unlink()
@@ -254,8 +260,8 @@ def test_trims_beside_a_failed_write_do_not_hide_it(root):
         store.add(b"T", 0, records(0, 120))
         for number in range(300):
             store.drop(number // 10 * RECORD)
-            store.run_turn(int(time.time() * 1000), 1 << 60)
-            store.wait_for_writer(1)
+            queues_run_turn(store, int(time.time() * 1000), 1 << 60)
+            queues_wait_for_writer(store, 1)
             assert store.persisted_log_offset == 0
         assert store.counters()["write_failures"] > 1
         (root / "T").unlink()
@@ -329,7 +335,7 @@ def test_dropping_the_start_of_the_log_moves_min_and_deletes_files(root):
     store.flush(1000, 0)
     store.add(b"T", 0, records(3500, 100))
     store.drop(2200 * RECORD)
-    store.run_turn(2000, 0)
+    queues_run_turn(store, 2000, 0)
     assert store.snapshot(b"T", 0)[:2] == (2200, 3600)
     assert sorted(int(p.name) // 20 for p in (root / "T" / "0").iterdir()) == [2000, 3000]
     # All of OLD is gone, but its last file says which offset comes next.
@@ -337,7 +343,7 @@ def test_dropping_the_start_of_the_log_moves_min_and_deletes_files(root):
     assert len(list((root / "OLD" / "0").iterdir())) == 1
     assert store.entries(b"T", 0, 2199, 10) == []
     store.drop(3550 * RECORD)
-    store.run_turn(9000, 0)
+    queues_run_turn(store, 9000, 0)
     assert store.snapshot(b"T", 0)[:2] == (3550, 3600)
     assert store.entries(b"T", 0, 3550, 1) == records(3550, 1)
 
@@ -382,7 +388,7 @@ def test_deleting_in_the_middle_of_a_run_is_harmless(root):
         for number in range(1000):
             store.add(b"T%d" % (number % 2), number // 2, records(number, 1))
         store.run_interval_ms = 0
-        store.run_turn(10_000, 0)  # hands over the first part of the run only
+        queues_run_turn(store, 10_000, 0)  # hands over the first part of the run only
         assert store.remove_topic(b"T1") == 500
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         wait_until(store, lambda: not (root / "T1").exists())
@@ -427,8 +433,8 @@ def test_the_log_must_be_durable_before_the_checkpoint_says_synced(root, tmp_pat
         store.add(b"T", 0, records(0, 100))
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
-            store.run_turn(50_000, 99 * RECORD)
-            store.wait_for_writer(20)
+            queues_run_turn(store, 50_000, 99 * RECORD)
+            queues_wait_for_writer(store, 20)
         assert store.synced_log_offset == 0
         wait_until(store, lambda: store.synced_log_offset == 100 * RECORD, 100 * RECORD)
 
@@ -448,12 +454,12 @@ def test_synced_ends_know_no_record_that_the_log_may_lose(root, tmp_path):
         store.sync_interval_ms = 0
         deadline = time.monotonic() + 1
         while time.monotonic() < deadline:
-            store.run_turn(50_000, 999 * RECORD)
-            store.wait_for_writer(20)
+            queues_run_turn(store, 50_000, 999 * RECORD)
+            queues_wait_for_writer(store, 20)
         assert store.synced_log_offset == 0
         assert not (tmp_path / "queueEnds.synced").exists()
         wait_until(store, lambda: store.synced_log_offset == 100 * RECORD, 1000 * RECORD)
-        store.wait_for_writer(20)
+        queues_wait_for_writer(store, 20)
         wait_until(store, (tmp_path / "queueEnds.synced").exists)
     ends = decode_ends((tmp_path / "queueEnds.synced").read_bytes())
     assert ends.log_offset == 100 * RECORD
@@ -483,7 +489,7 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
                 if got != Status.ABSENT:
                     assert got and got == model[key][at : at + len(got)], (step, key, at)
             elif what < 0.99:
-                store.run_turn(step, 0)
+                queues_run_turn(store, step, 0)
             else:
                 store.remove_topic(key[0])
                 model = {k: v for k, v in model.items() if k[0] != key[0]}

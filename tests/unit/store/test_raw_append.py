@@ -16,13 +16,14 @@ from cext.testing.store_probe import (
     log_new_turn,
     log_raw_append,
     log_read,
+    log_watermarks,
     log_write_out,
 )
 
 
 def raw_of(log):
     """The log as its files have it: what a master sends."""
-    marks = log.watermarks()
+    marks = log_watermarks(log)
     data = log_read(log, 0, marks["written"])
     assert len(data) == marks["written"]
     return data
@@ -50,7 +51,7 @@ def test_random_pieces_make_the_same_log(tmp_path, seed):
     with open_log(tmp_path / "a") as a, open_log(tmp_path / "b") as b:
         written = fill(a, 3, size=700 + 13 * seed)
         data = raw_of(a)
-        assert take(b, data, seed) == len(data) == b.watermarks()["written"]
+        assert take(b, data, seed) == len(data) == log_watermarks(b)["written"]
         assert log_counters(b)["rolls"] == 3
         for offset, record in written:
             assert b.read_record(offset) == record
@@ -109,7 +110,7 @@ def test_every_flipped_bit_of_a_body_is_seen(tmp_path):
                 torn = bytearray(record)
                 torn[at] ^= 1 << bit
                 assert log_raw_append(log, 0, bytes(torn))[0] == Status.CORRUPT
-        assert log.watermarks()["appended"] == 0
+        assert log_watermarks(log)["appended"] == 0
 
 
 def test_only_the_end_of_the_log_takes_bytes(tmp_path):
