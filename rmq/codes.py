@@ -14,10 +14,15 @@ Binary headers hold the code in 16 bits, so codes of 200000 and above arrive the
 
 from enum import IntEnum
 
+# Of a stored message: how long its topic may be.
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+
 # The ordinal of V5_3_3 in RocketMQ's list of versions; what we say of ourselves in every reply.
 # Clients read it: below 232 a Java client refuses SQL92 subscriptions, and Go reads it as int16.
 VERSION = 479
 VERSION_TEXT = "V5_3_3"  # its name
+VERSION_RECONSUME = 121  # V3_4_9: from here on maxReconsumeTimes of a request counts
 
 # The version from which a requester reads route JSON with quoted integer keys (V4_9_4).
 VERSION_QUOTED_KEYS = 401

@@ -22,7 +22,9 @@ BUS_FRAME_BYTES_MAX = 64 << 20
 # One carries the records of a pull, and these are at most as many as fit into an answer.
 FUNCTION_FRAME_BYTES_MAX = 64 << 20
 
+I32_MIN, I32_MAX = -(2**31), 2**31 - 1  # a number of Java's int
 PROPERTIES_BYTES_MAX = 32767  # of a message's properties: their length is an i16
+RECORD_BYTES_MIN = 91  # of a stored message: IPv4 hosts, version 1, all texts empty
 TOPIC_BYTES_V1_MAX = 127  # of a topic in a record of version 1: its length is an i8
 TOPIC_BYTES_MAX = 255  # of any topic
 GROUP_BYTES_MAX = 255  # of any group
@@ -40,5 +42,7 @@ HEARTBEAT_GROUPS_MAX = 4096
 HEARTBEAT_SUBSCRIPTIONS_MAX = 8192
 LOCKED_QUEUES_MAX = 100_000
 
+# Of an expression that a pull or a pop brings; heartbeats may bring longer ones.
+PULL_EXPRESSION_BYTES_MAX = 10_000
 # Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.
 DELAY_LEVELS_MAX = 18

@@ -53,6 +53,10 @@ LOGIC_QUEUE_BROKER = f"{LOGIC_QUEUE_PREFIX}global__"
 # Of the name servers' key-value configuration: topic -> "broker-a:4;broker-b:4".
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
+# Properties of a message that more than one part knows.
+SHARDING_KEY = "__SHARDINGKEY"  # those with equal ones stay in order
+CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"  # of a half message: no check back before
+
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"  # its offsets: how far half and op messages are ended
 REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # how far the revive log is read
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"

@@ -20,11 +20,11 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Protocol
 
 import zmq
 
+from rmq.base.background_tasks import BackgroundTasks
 from rmq.base.deadline import within
 from shards.bus_files import BusDirectory
 from shards.bus_socket import BusSocket
@@ -82,7 +82,7 @@ class BusClient:
         self._news = BusSocket(self._context, zmq.SUB, self._on_news)
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self.epoch = 0  # of the supervisor that welcomed us; 0: none
         self.seq = 0  # the last publication taken over
         self.syncs = 0
@@ -117,8 +117,8 @@ class BusClient:
                 socket.raw.setsockopt(zmq.SUBSCRIBE, token.encode())
             socket.raw.connect(self._directory.address(name))
             socket.open()
-        self._spawn(self._keep_up())
-        self._spawn(self._beat())
+        self._tasks.start(self._keep_up())
+        self._tasks.start(self._beat())
 
     async def wait_joined(self, timeout_s: float) -> bool:
         """Waits until this shard's tables have all shared items; False: not in time."""
@@ -127,9 +127,7 @@ class BusClient:
         return self._joined.is_set()
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         self._dealer.close()
         self._news.close()
         self._context.term()
@@ -264,7 +262,7 @@ class BusClient:
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
         elif head[:1] == b"Q":
-            self._spawn(self._serve(b"A" + head[1:], message))
+            self._tasks.start(self._serve(b"A" + head[1:], message))
 
     async def _serve(self, head: bytes, message: Message) -> None:
         try:
@@ -284,7 +282,7 @@ class BusClient:
             self._applied_goal = self.seq
             return
         self._applied_goal = self.seq
-        self._spawn(self._applied())
+        self._tasks.start(self._applied())
 
     async def _applied(self) -> None:
         reported = -1
@@ -296,8 +294,3 @@ class BusClient:
 
     def _send(self, head: bytes, message: Message) -> bool:
         return self._dealer.send([head, encode(message)])
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

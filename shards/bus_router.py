@@ -29,13 +29,13 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import zmq
 
 from rmq.base import clock
+from rmq.base.background_tasks import BackgroundTasks
 from rmq.base.deadline import within
 from shards.bus_files import BusDirectory
 from shards.bus_socket import BusSocket
@@ -113,7 +113,7 @@ class BusRouter:
         self._shards: dict[int, Peer] = {}
         self._numbers = itertools.count(1)
         self._waiting: dict[int, tuple[bytes, asyncio.Future[Message]]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._progress = asyncio.Event()  # set and replaced when any shard has applied more
 
     def start(self) -> None:
@@ -126,12 +126,10 @@ class BusRouter:
         self._news.raw.bind(self._directory.address("news"))
         self._router.open()
         self._news.open()
-        self._spawn(self._pulse())
+        self._tasks.start(self._pulse())
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         self._router.close()
         self._news.close()
         self._context.term()
@@ -243,7 +241,7 @@ class BusRouter:
             self._send(identity, head, Failed("too many requests under way"))
         else:
             peer.beat_at = clock.monotonic()
-            self._spawn(self._serve(peer, head, message))
+            self._tasks.start(self._serve(peer, head, message))
 
     async def _serve(self, peer: Peer, head: bytes, message: Message) -> None:
         peer.under_way += 1
@@ -395,8 +393,3 @@ class BusRouter:
             self._publish(Pulse(self.epoch, self.seq))
             await asyncio.sleep(PULSE_S)
             self.registry.forget_tombstones(clock.now_ms())
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

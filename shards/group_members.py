@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from rmq.broker.siblings import TOMBSTONE_MS
 from shards.messages import Item
-from shards.registry import TOMBSTONE_MS
 
 
 class GroupMembers:

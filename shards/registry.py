@@ -19,10 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rmq.broker.siblings import TOMBSTONE_MS
 from shards.messages import KINDS, MEMBERS, Item, Known, Stamp
-
-# A shard that was away for longer may bring deleted topics back.
-TOMBSTONE_MS = 30 * 86_400_000
 
 
 class Registry:

@@ -32,14 +32,13 @@ import hashlib
 import logging
 import secrets
 import signal
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from rmq import __version__
 from rmq.base import clock
+from rmq.base.background_tasks import BackgroundTasks
 from rmq.base.deadline import within
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError, StoreLockedError
@@ -104,7 +103,7 @@ class Supervisor:
         )  # fmt: skip
         self._tickets = secrets.token_bytes(TICKET_SECRET_BYTES)
         self._tickets_at = clock.monotonic()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._news = asyncio.Event()  # set and replaced when a shard changes its state
         self._started = self._stopping = False
 
@@ -124,7 +123,7 @@ class Supervisor:
                 if shard.index >= self._present or not has_tables(shard.place.store):
                     copy_tables(self.store, self.settings.brokerName, shard.place.store)
                 self._start(shard)
-        self._spawn(self._watch())
+        self._tasks.start(self._watch())
         while True:
             shards = self.shards.values()
             for shard in shards:
@@ -162,9 +161,7 @@ class Supervisor:
             log.error("shard %s does not stop and is killed", shard.place.name)
             shard.signal(signal.SIGKILL)
         await self.router.stop()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         for shard in self.shards.values():
             self._directory.remove(f"shard-{shard.index}.pid")
         self._directory.close()
@@ -296,7 +293,7 @@ class Supervisor:
         shard.address = f"{self.settings.brokerIP1}:{hello.port}"
         shard.keeps_port(self._directory, hello.port)
         if shard.drain:
-            self._spawn(self._tell(shard, Permission(READ_ONLY), "its permission is not set"))
+            self._tasks.start(self._tell(shard, Permission(READ_ONLY), "its permission is not set"))
         self._share_tickets(shard)
         return ""
 
@@ -322,7 +319,7 @@ class Supervisor:
         on with theirs without a supervisor, and get another one of the next."""
         if getattr(self.settings, "tls.server.certPath"):
             secret = TicketSecret(self._tickets)
-            self._spawn(self._tell(shard, secret, "its TLS sessions go on at no other shard"))
+            self._tasks.start(self._tell(shard, secret, "its TLS sessions go on at no other shard"))
 
     def _renew_tickets(self) -> None:
         if clock.monotonic() - self._tickets_at < TICKETS_S:
@@ -438,11 +435,6 @@ class Supervisor:
     def _progressed(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _take_lock(store: Path) -> StoreLock:

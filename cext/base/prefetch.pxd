@@ -18,6 +18,9 @@ cdef extern from *:
         for (; line < end; line += 64)
             __builtin_prefetch(line);
     }
+    #define rmq_prefetch_to_write(at) __builtin_prefetch(at, 1)
     """
     # Reads nothing: the first 1536 of `bytes` at `at` are on their way to the cache.
     void prefetch "rmq_prefetch_bytes" (const void* at, uint64_t bytes) noexcept nogil
+    # The one line at `at`, which is about to be written.
+    void prefetch_to_write "rmq_prefetch_to_write" (const void* at) noexcept nogil

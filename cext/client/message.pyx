@@ -22,9 +22,10 @@ from cext.base.checksum cimport body_crc
 from cext.base.clock cimport wall_ms
 from cext.client.reply cimport Reply, text_str
 from cext.wire.codes cimport (
-    BORNHOST_V6_FLAG, COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, STOREHOSTADDRESS_V6_FLAG,
+    BORNHOST_V6_FLAG, COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, MAGIC_V1, MAGIC_V2,
+    STOREHOSTADDRESS_V6_FLAG,
 )
-from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, RECORD_BYTES_MIN
 from cext.wire.message_id cimport (
     MESSAGE_ID_BYTES_MAX, UniqueKeyMaker, unique_key_maker_open, write_offset_message_id,
     write_unique_key,
@@ -37,9 +38,6 @@ from cext.client.request import encode_request
 from rmq.errors import MessageError, ProtocolError
 
 cdef enum:
-    MAGIC_V1 = 0xDAA320A7
-    MAGIC_V2 = 0xDAA320AB
-    RECORD_BYTES_MIN = 91
     BORN_HOST_AT = 48                # in a record
 
 cdef UniqueKeyMaker maker

@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from cext.base.byteorder cimport load_i64, load_u16, load_u32
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport Status
-from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
+from cext.wire.codes cimport BORNHOST_V6_FLAG, MAGIC_V1, MAGIC_V2, STOREHOSTADDRESS_V6_FLAG
+from cext.wire.limits cimport RECORD_BYTES_MIN
 
 cdef extern from *:
     """
@@ -24,9 +25,6 @@ cdef enum:
     UNIQUE_NAME_BYTES = 9            # UNIQ_KEY\x01
     UNIQUE_KEY_BYTES = 32
     UNIQUE_FIXED_BYTES = 20          # of the key; the number follows
-    MAGIC_V1 = 0xDAA320A7
-    MAGIC_V2 = 0xDAA320AB
-    RECORD_BYTES_MIN = 91
 
 
 cdef int walk_one(const uint8_t* at, uint32_t total, bint check_crc, Walk* out) noexcept nogil:

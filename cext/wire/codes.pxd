@@ -16,6 +16,11 @@ cdef enum Language:                 # of a header; what we say of ourselves, and
 
 cdef enum:
     VERSION = 479                       # V5_3_3; Go reads 16 bits, so it stays below 32768
+    VERSION_RECONSUME = 121             # V3_4_9: from here on maxReconsumeTimes of a request counts
+
+cdef enum:                          # of a stored message: how long its topic may be
+    MAGIC_V1 = 0xDAA320A7
+    MAGIC_V2 = 0xDAA320AB
 
 cdef enum CommandFlag:              # bits of a header's flag
     FLAG_RESPONSE = 0x1

@@ -14,6 +14,7 @@ cdef enum:
     # more, and bound no answer of their own; so a client takes more than it may send.
     ANSWER_BYTES_MAX = 33554432
     PROPERTIES_BYTES_MAX = 32767        # of a message's properties: their length is an i16
+    RECORD_BYTES_MIN = 91               # of a stored message: IPv4 hosts, v1, all texts empty
     TOPIC_BYTES_V1_MAX = 127            # of a topic in a record of version 1: its length is an i8
     TOPIC_BYTES_MAX = 255               # of any topic
     GROUP_BYTES_MAX = 255               # of any group

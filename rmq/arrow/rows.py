@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmq.arrow.options import OptionError, Options
 from rmq.errors import RmqError
 from rmq.format.own_properties import OWN_PROPERTIES
+from rmq.names import CHECK_IMMUNITY, SHARDING_KEY
 
 if TYPE_CHECKING:
     from rmq.arrow.sender import Sender
@@ -44,9 +45,6 @@ COLUMNS = {
     "delay": ("int", "smallint", "tinyint"),
     "deliverAt": ("timestamp",),
 }
-
-
-SHARDING_KEY = "__SHARDINGKEY"  # the property
 
 
 class BadRowError(RmqError):
@@ -111,7 +109,7 @@ class Rows:
         if options.transactional:
             immune = options.transaction_timeout // 1000
             extra = (f"TRAN_MSG\1true\2PGROUP\1{options.producer_group}\2"
-                     f"CHECK_IMMUNITY_TIME_IN_SECONDS\1{immune}\2")  # fmt: skip
+                     f"{CHECK_IMMUNITY}\1{immune}\2")  # fmt: skip
         self._extra = extra
 
     def encoded(self, batch: Any) -> Iterator[tuple[int, bytes]]:

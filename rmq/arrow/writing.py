@@ -27,6 +27,7 @@ from rmq.arrow.options import OptionError, write_options
 from rmq.arrow.rows import checked_names
 from rmq.arrow.sender import Sender
 from rmq.format.own_properties import OWN_PROPERTIES
+from rmq.names import SHARDING_KEY
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,7 +42,7 @@ _OF_NULLS = {"delay": _TYPES[INT], "partition": _TYPES[INT], "headers": _HEADERS
 # As rows.COLUMNS writes them; it has no LONG, which errors call by Arrow's name.
 _NAMES = {kind: name for name, kind in _TYPES.items() if name != LONG}
 _NAMES[pa.list_(pa.string())] = "array<string>"
-_OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "key": "KEYS", "shardingkey": "__SHARDINGKEY"}
+_OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "key": "KEYS", "shardingkey": SHARDING_KEY}
 
 
 @documented(WRITE)

@@ -21,6 +21,8 @@ from rmq.format.remoting import Command
 TOPIC, GROUP = "topic", "group"
 ROUTE_WAIT_S = 0.5  # for name servers, so that the next question for a route is answered right
 Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
+# Stamps of what was deleted are kept so long: a shard that was away for longer may bring it back.
+TOMBSTONE_MS = 30 * 86_400_000
 
 
 class NameServers(Protocol):

@@ -15,7 +15,8 @@ from rmq.cli.export import form_of, form_option, need_pyarrow, reader_access
 from rmq.cli.options import namesrv_option
 from rmq.cli.store_places import progress_bar
 from rmq.errors import MessageError, RmqError
-from rmq.operations.json_lines import DELIVER_AT, SHARDING_KEY, message_of
+from rmq.names import SHARDING_KEY
+from rmq.operations.json_lines import DELIVER_AT, message_of
 from rmq.operations.texts import counted
 
 LINES_AT_ONCE = 4096

@@ -21,18 +21,18 @@ from rmq.cli.addresses import with_port
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import ConfigError, ProtocolError, RmqError, UnreachableError
+from rmq.takeover.earlier_copy import SLAVE_FILE
 
 PORT = 10911
 TAKEN = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog", "maxMessageSize",
          "namesrvAddr", "messageDelayLevel", "rmqReplicaTls")  # fmt: skip
-FILE = Path("config") / "rmqReplicaOf.json"
 
 
 def slave_settings(master: str, store: Path) -> dict[str, str]:
     """The settings that make a slave of that master. UnreachableError: it does not answer, and this
     store does not know it yet."""
     address = with_port(master, PORT)
-    path = store / FILE
+    path = store / SLAVE_FILE
     try:
         taken = asked(address)
     except UnreachableError as error:

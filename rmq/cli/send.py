@@ -19,9 +19,9 @@ from rmq.client.producer.producer import Producer
 from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue
-from rmq.names import CLIENT_PRODUCER_GROUP
+from rmq.names import CLIENT_PRODUCER_GROUP, SHARDING_KEY
 from rmq.operations.client_keywords import client_keywords
-from rmq.operations.json_lines import DELIVER_AT, SHARDING_KEY, message_of
+from rmq.operations.json_lines import DELIVER_AT, message_of
 
 
 @click.command()

@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from rmq.base import clock
+from rmq.base.background_tasks import BackgroundTasks
 from rmq.codes import ResponseCode
 from rmq.controller import decisions
 from rmq.controller.broker_set import BrokerSet
@@ -56,17 +57,15 @@ class Elections:
         # Of what is decided on; a name that anybody said is not kept any longer than that.
         self._changes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._held_back: dict[str, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._watching: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
         self._stopped = False  # connections that close at a stop are nobody's end
 
     def start(self) -> None:
-        self._watching = asyncio.create_task(self._watch())
+        self._tasks.start(self._watch())
 
     def stop(self) -> None:
         self._stopped = True
-        for task in (*self._tasks, *([self._watching] if self._watching else [])):
-            task.cancel()
+        self._tasks.cancel()
         for timer in self._held_back.values():
             timer.cancel()
         self._held_back.clear()
@@ -245,6 +244,4 @@ class Elections:
             except (StateStoreError, StoreCorruptError, BusyError, msgspec.MsgspecError) as error:
                 _log.error("%s", error)
 
-        task = asyncio.create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(run())

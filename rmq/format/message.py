@@ -28,12 +28,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
+from rmq.codes import BORNHOST_V6_FLAG, MAGIC_V1, MAGIC_V2, STOREHOSTADDRESS_V6_FLAG
 from rmq.errors import ProtocolError
 from rmq.limits import PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX, TOPIC_BYTES_V1_MAX
 
-MAGIC_V1 = 0xDAA320A7
-MAGIC_V2 = 0xDAA320AB
 MAGIC_BLANK = 0xCBD43194  # fills a commit-log file to its end
 
 

@@ -32,15 +32,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG, SYS_FLAGS_KNOWN
+from rmq.codes import (
+    BORNHOST_V6_FLAG,
+    MAGIC_V1,
+    MAGIC_V2,
+    STOREHOSTADDRESS_V6_FLAG,
+    SYS_FLAGS_KNOWN,
+)
 from rmq.errors import ProtocolError
-from rmq.format.message import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, record_crc_fits
+from rmq.format.message import MAGIC_BLANK, record_crc_fits
 from rmq.format.queue_ends import decode_head
+from rmq.limits import RECORD_BYTES_MIN
 
 QUEUE_ENTRY = struct.Struct(">qiq")
 QUEUE_ENTRY_BYTES = QUEUE_ENTRY.size
 BLANK_ENTRY = (0, 0x7FFFFFFF, 0)
-RECORD_BYTES_MIN = 91
 RESYNC_BYTES = 64 << 20
 CHECKPOINT_OWN_AT = 1024
 

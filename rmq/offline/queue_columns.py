@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rmq.codes import BORNHOST_V6_FLAG
-from rmq.format.message import MAGIC_V1, MAGIC_V2
+from rmq.codes import BORNHOST_V6_FLAG, MAGIC_V1, MAGIC_V2
 from rmq.format.store_files import BLANK_ENTRY, QUEUE_ENTRY_BYTES, numbered_files
 
 # One entry, and the head of a record as far as its store time, which is 12 bytes further behind the

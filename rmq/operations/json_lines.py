@@ -25,6 +25,7 @@ import msgspec
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.errors import MessageError
 from rmq.format.own_properties import OWN_PROPERTIES
+from rmq.names import SHARDING_KEY
 from rmq.operations.texts import as_text
 from rmq.operations.times import LAST_MS, moment_members, moment_ms
 
@@ -37,7 +38,6 @@ NAMES = {
     "properties", "body", "body_base64", "packing",
     "origin_topic", "offset_id", "groups",  # of `rmq dlq show` and `rmq message show`
 }  # fmt: skip
-SHARDING_KEY = "__SHARDINGKEY"
 DELIVER_AT = "TIMER_DELIVER_MS"
 # When a message was to come: as its sender said it, and as brokers note it.
 _DELIVERY = (DELIVER_AT, "TIMER_OUT_MS")

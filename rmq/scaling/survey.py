@@ -18,8 +18,9 @@ from msgspec.structs import replace
 
 from rmq import java_properties, names
 from rmq.client.blocking.admin import queue_table
+from rmq.client.blocking.answers import converted
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import PERM_READ, RequestCode, ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
@@ -28,7 +29,6 @@ from rmq.scaling.unconsumed import DELAYED, HALVES, TIMED, Member, Unconsumed, c
 
 ALIVE_S = 2.0  # who says nothing for so long is away
 ANSWER_S = 5.0
-FORBIDDEN_TO_READ = 4  # bit of forbiddenTable
 GONE = (UnreachableError, ProtocolError)
 
 
@@ -109,8 +109,8 @@ class Survey:
                 entry.name, entry.cluster, entry.addresses, permissions, controllers=controllers
             )
         at = entry.master
-        topics = _convert(self._call(at, RequestCode.GET_ALL_TOPIC_CONFIG).body, _Topics, at)
-        groups = _convert(
+        topics = converted(self._call(at, RequestCode.GET_ALL_TOPIC_CONFIG).body, _Topics, at)
+        groups = converted(
             self._call(at, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body, _Groups, at
         )
         return BrokerState(
@@ -120,7 +120,7 @@ class Survey:
             groups=groups.subscriptionGroupTable,
             forbidden=frozenset(
                 (group, topic) for group, rows in (groups.forbiddenTable or {}).items()
-                for topic, bits in rows.items() if bits & FORBIDDEN_TO_READ
+                for topic, bits in rows.items() if bits & PERM_READ
             ),
             modes=self._modes(at),
             controllers=controllers,
@@ -140,7 +140,7 @@ class Survey:
 
     def _modes(self, address: str) -> dict[Pair, tuple[str, int]]:
         reply = self._optional(address, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
-        table = _convert(reply.body, _Modes, address).messageRequestModeMap if reply else None
+        table = converted(reply.body, _Modes, address).messageRequestModeMap if reply else None
         return {
             (topic, group): (row.mode, row.popShareQueueNum)
             for topic, rows in (table or {}).items()
@@ -178,10 +178,10 @@ class Survey:
         the ends of queues last. A message that failed is sent back before its offset moves.
         """
         address = self._cluster.address_of(name)
-        topics = _convert(
+        topics = converted(
             self._call(address, RequestCode.GET_ALL_TOPIC_CONFIG).body, _Topics, address
         ).topicConfigTable
-        groups = _convert(
+        groups = converted(
             self._call(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body, _Groups, address
         ).subscriptionGroupTable
         mine = [each for each in topics if not (names.is_system(each) or each in system)]
@@ -206,7 +206,7 @@ class Survey:
     def _offsets(self, address: str) -> dict[str, dict[str, dict[int, int]]]:
         reply = self._call(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
         found: dict[str, dict[str, dict[int, int]]] = {}
-        for key, queues in _convert(reply.body, _Offsets, address).offsetTable.items():
+        for key, queues in converted(reply.body, _Offsets, address).offsetTable.items():
             topic, _, group = key.partition("@")
             found.setdefault(topic, {})[group] = queues
         return found
@@ -229,7 +229,7 @@ class Survey:
         found = {}
         for group, reply in zip(groups, replies, strict=True):
             if reply.code == ResponseCode.SUCCESS:  # else nobody is online
-                said = _convert(reply.body, _Members, address)
+                said = converted(reply.body, _Members, address)
                 found[group] = Member(
                     frozenset(said.subscriptionTable or ()), said.messageModel == "BROADCASTING"
                 )
@@ -241,7 +241,7 @@ class Survey:
         Runtime info has them, too, but not of a level at which RocketMQ has delivered nothing yet.
         """
         reply = self._call(address, RequestCode.GET_ALL_DELAY_OFFSET)
-        table = _convert(reply.body, _DelayOffsets, address).offsetTable or {}
+        table = converted(reply.body, _DelayOffsets, address).offsetTable or {}
         return {level - 1: offset for level, offset in table.items()}
 
     def _internal(self, address: str) -> dict[str, int | None]:
@@ -253,7 +253,7 @@ class Survey:
             timed = _number(table["timerCongestNum"]) + _number(table.get("timerOffsetBehind"))
         halves: int | None = None
         if isinstance(text := table.get("rmqSample"), str):
-            told = _convert(text.encode(), _Sample, address).half_messages
+            told = converted(text.encode(), _Sample, address).half_messages
             halves = told if told >= 0 else None
         return {DELAYED: None, TIMED: timed, HALVES: halves}
 
@@ -278,13 +278,6 @@ class Survey:
             return self._cluster.call(address, code, fields, timeout_s=timeout_s)
         except RemoteError as error:
             raise RemoteError(error.code, f"{address}: {error.remark}") from None
-
-
-def _convert(body: bytes, kind: Any, where: str) -> Any:
-    try:
-        return msgspec.convert(fastjson.loads_object(body), kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"{where}: {error}") from None
 
 
 def _settings(row: _Topic) -> TopicSettings:

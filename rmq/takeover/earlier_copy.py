@@ -19,12 +19,12 @@ from pathlib import Path
 import msgspec
 
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import MAGIC_V1, MAGIC_V2, RequestCode, ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RmqError
-from rmq.format.message import MAGIC_V1, MAGIC_V2, decode_message
+from rmq.format.message import decode_message
 from rmq.takeover.old_log import HEAD_BYTES
 
-SLAVE_FILE = Path("config") / "rmqReplicaOf.json"  # rmq/cli/replica_of.py
+SLAVE_FILE = Path("config") / "rmqReplicaOf.json"  # what --replica-of has learnt
 SHARDS_FILE = Path("config") / "shards.json"
 TORN_MAX = 1000  # records at the end that a power cut may have left in pieces
 ELSE = "give an empty directory with --store"

@@ -13,12 +13,10 @@ from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport Queue
+from cext.wire.limits cimport RECORD_BYTES_MIN
 from cext.wire.text cimport Text
 
 from rmq.errors import StoreError
-
-cdef enum:
-    RECORD_BYTES_MIN = 91       # of a record: all its fields of fixed length
 
 
 # ---------------------------------------------------------------- append

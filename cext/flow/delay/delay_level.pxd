@@ -15,6 +15,7 @@ from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 cdef enum:
     JUMPS_MAX = 8               # more at a time are added to the newest
+    LOOKS_A_REQUEST = 10        # for a missing topic: control is asked to make it once in so many
 
 cdef struct ClockJump:
     int64_t end_offset          # entries below it were stored before the jump

@@ -26,10 +26,17 @@ from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
-from cext.flow.delay.delay_level cimport JUMPS_MAX, ClockJump, DelayLevel, Schedule
+from cext.flow.delay.delay_level cimport (
+    JUMPS_MAX,
+    LOOKS_A_REQUEST,
+    ClockJump,
+    DelayLevel,
+    Schedule,
+)
 from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX
 from cext.flow.delay.timer_turn cimport timer_clock_set
 from cext.flow.fetch.readahead cimport (
+    FETCH_POLL_MS,
     READAHEAD_RECORDS,
     readahead_end,
     readahead_entries,
@@ -65,9 +72,7 @@ cdef enum:
     # After the store refused, or what is damaged could not be made anew for now, and between looks
     # for a missing topic.
     RETRY_MS = 100
-    LOOKS_A_REQUEST = 10        # for it; control is asked to make it once in so many
     JUMP_MS = 5                 # a smaller step of the wall clock is none
-    FETCH_POLL_MS = 2
     PASSED = 1                  # deliver_record(): the record is useless, go on behind it
 
 cdef int64_t LOOK_AT_NEWS = 0x7FFFFFFFFFFFFFFF

@@ -13,6 +13,7 @@ from cext.flow.append.message_append cimport (
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.delay_level cimport LOOKS_A_REQUEST
 from cext.flow.delay.delay_service cimport timer_queue
 from cext.flow.delay.recall_table cimport recall_add, recall_has
 from cext.flow.delay.timer cimport TimerClock
@@ -59,7 +60,6 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     PARK_MS = 100               # between looks for a missing topic
-    LOOKS_A_REQUEST = 10        # control is asked to make it once in so many
     PARKED = 2                  # of flags, with the looks so far from bit 8 on
     ADDED_BYTES_MAX = 128       # TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES
     PASSED = 1                  # the entry is done with, nothing was delivered

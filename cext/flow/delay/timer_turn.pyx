@@ -17,6 +17,7 @@ from cext.flow.delay.timer cimport (
 )
 from cext.flow.delay.timer_deliver cimport deliver_clock
 from cext.flow.delay.timer_feed cimport timer_feed
+from cext.flow.fetch.readahead cimport FETCH_POLL_MS
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
 from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
@@ -27,7 +28,6 @@ from cext.store.timers.timer_position cimport (
 cdef enum:
     RETRY_MS = 100              # after the store refused
     SEAL_MS = 60000             # what was fed is in files after so long
-    FETCH_POLL_MS = 2
     LATE_LOOK_MS = 100          # at most, between two looks for what the keeper has not handed over
 
 

@@ -27,6 +27,7 @@ from cext.store.queues.queue_store cimport QueueStore
 cdef enum:
     READAHEAD_RECORDS = 64
     READ_AGAIN_MS = 100             # after a read that failed
+    FETCH_POLL_MS = 2               # between looks of who waits for what is fetched
 
 cdef struct Readahead:
     DiskFetch* fetch                # owned; NULL: nothing is read, and nothing that was is kept

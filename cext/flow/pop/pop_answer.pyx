@@ -29,6 +29,7 @@ from cext.flow.pop.pop_order cimport (
 )
 from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
 from cext.flow.pop.pop_table cimport (
+    RETRY_NAME_MAX,
     is_others_retry_topic,
     pair_find,
     pair_obtain,
@@ -98,7 +99,6 @@ cdef enum:
     ENTRIES_AT_ONCE = 32
     READS_MAX = 8               # from disk, before a pop is told to come again
     MEND_LOOK_MS = 1000         # between looks at what could not be made anew for now
-    RETRY_NAME_MAX = 768
 
 cdef struct Note:               # one of the reply's texts
     uint32_t length

@@ -24,6 +24,7 @@ cdef enum:
     MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
     MERGED_ACKS = 32                # of one of them
     MERGED_NAMES_BYTES = 1024
+    RETRY_NAME_MAX = 768            # of a retry topic: prefix, group and topic
 
 cdef struct CheckPoint:
     PopPair* pair                   # used; of the topic the messages lie in, maybe a retry topic

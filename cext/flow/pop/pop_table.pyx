@@ -25,7 +25,6 @@ from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
 from rmq.errors import ConfigError
 
 cdef enum:
-    RETRY_NAME_MAX = 768
     SEPARATOR = 10              # a line's end: in no name
 
 

@@ -27,6 +27,7 @@ from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.timer_turn cimport timer_delivered_ms
 from cext.flow.fetch.readahead cimport (
+    FETCH_POLL_MS,
     readahead_end,
     readahead_entries,
     readahead_find,
@@ -38,6 +39,7 @@ from cext.flow.fetch.readahead cimport (
 from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_table cimport (
     CHECK_POINTS_MAX,
+    RETRY_NAME_MAX,
     REVIVE_QUEUES_MAX,
     CheckPoint,
     ReviveQueue,
@@ -80,11 +82,9 @@ cdef enum:
     REVIVE_TURN = 256           # messages of one turn
     REVIVE_BYTES = 524288       # bytes of one turn (one message more, whatever its size)
     RETRY_MS = 100              # after the store refused, and between looks for a missing topic
-    FETCH_POLL_MS = 2
     # Looks of all queues for a retry topic; control is asked to make it once in so many. A prime:
     # queues that take turns are all asked for.
     LOOKS_A_REQUEST = 11
-    RETRY_NAME_MAX = 768
 
 cdef const char* FIRST_POP[1]
 FIRST_POP[0] = "1ST_POP_TIME"

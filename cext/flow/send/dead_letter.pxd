@@ -19,12 +19,10 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.group_table cimport Group
 from cext.flow.tables.topic_table cimport Topic
+from cext.wire.codes cimport VERSION_RECONSUME
 from cext.wire.header cimport Header
 from cext.wire.send_request cimport SendRequest
 from cext.wire.text cimport Text
-
-cdef enum:
-    VERSION_RECONSUME = 121         # V3_4_9: from here on a request's maxReconsumeTimes counts
 
 # How often a message of the group comes again; `asked`: the request says `times`.
 cdef inline int32_t retries_max(const Group* group, const Header* h, bint asked,

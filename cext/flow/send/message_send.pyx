@@ -4,6 +4,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check
+from cext.base.prefetch cimport prefetch_to_write
 from cext.base.status cimport (
     IO_ERROR, MALFORMED, NOT_READY, NO_SPACE, OK, POISONED, RING_FULL, TOO_LARGE,
 )
@@ -82,12 +83,6 @@ from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
 from cext.wire.system_topics cimport TOPIC_RETRY, is_closed
 from cext.wire.text cimport Text, text_copy, text_of
-
-cdef extern from *:
-    """
-    #define rmq_prefetch(at) __builtin_prefetch(at, 1)
-    """
-    void prefetch "rmq_prefetch" (const void* at) noexcept nogil
 
 cdef Refusal[12] refusals = [
     Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
@@ -239,7 +234,7 @@ cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const
     m.stored = False
     m.spare = 0
     status = send_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
-    prefetch(queue.write_at)
+    prefetch_to_write(queue.write_at)
     if status != OK:
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
@@ -493,7 +488,7 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
         r.queue_id = item.queue_id
     # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
     if 0 <= r.queue_id < topic.queue_slots:
-        prefetch(topic.queues[r.queue_id])
+        prefetch_to_write(topic.queues[r.queue_id])
     checked = check_send(s, c, h, f, &r, topic)
     if checked == GO_ON and dead != NULL:
         topic = dead

@@ -8,6 +8,7 @@ from libc.string cimport memset
 from cext.base.byteorder cimport load_i32, load_i64, store_i32, store_i64
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, file_size, open_file, read_at, sync_directory, write_at
+from cext.store.log.log_link cimport FILE_PATH_MAX
 
 cdef extern from "<fcntl.h>" nogil:
     enum: O_RDWR, O_CREAT, O_EXCL
@@ -27,7 +28,6 @@ cdef extern from * nogil:
     void prefetch "__builtin_prefetch" (const void* at)
 
 cdef enum:
-    PATH_MAX = 4096 + 64
     ENOENT = 2
     AHEAD = 12                      # slots fetched before they are needed
 
@@ -108,8 +108,8 @@ cdef int read_head(IndexFile* file, const IndexShape* shape, int* error) noexcep
 
 cdef int index_create(const char* directory, const IndexShape* shape, int64_t name,
                       const IndexFile* before, IndexFile* out, int* error) noexcept nogil:
-    cdef char path[PATH_MAX]
-    cdef int status = index_path(path, PATH_MAX, directory, name)
+    cdef char path[FILE_PATH_MAX]
+    cdef int status = index_path(path, FILE_PATH_MAX, directory, name)
     memset(out, 0, sizeof(IndexFile))
     out.name = name
     out.count = 1
@@ -137,9 +137,9 @@ cdef int index_create(const char* directory, const IndexShape* shape, int64_t na
 
 cdef int index_open(const char* directory, const IndexShape* shape, int64_t name, IndexFile* out,
                     int* error) noexcept nogil:
-    cdef char path[PATH_MAX]
+    cdef char path[FILE_PATH_MAX]
     cdef int64_t size
-    cdef int status = index_path(path, PATH_MAX, directory, name)
+    cdef int status = index_path(path, FILE_PATH_MAX, directory, name)
     memset(out, 0, sizeof(IndexFile))
     out.name = name
     out.fd = -1
@@ -166,8 +166,8 @@ cdef void index_close(IndexFile* file) noexcept nogil:
 
 
 cdef int index_remove(const char* directory, IndexFile* file, int* error) noexcept nogil:
-    cdef char path[PATH_MAX]
-    cdef int status = index_path(path, PATH_MAX, directory, file.name)
+    cdef char path[FILE_PATH_MAX]
+    cdef int status = index_path(path, FILE_PATH_MAX, directory, file.name)
     index_close(file)
     if status != Status.OK:
         return status

@@ -32,9 +32,9 @@ from cext.base.watermark cimport watermark_move
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
 from cext.memory.region cimport region_lock, region_prefer_node
 from cext.store.log.log_link cimport (
-    DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_offer, log_poison,
-    log_push_commit, log_push_drop, log_push_handle, log_wake_flusher, log_want_room,
-    log_want_segment)
+    DROPS_MAX, FILE_PATH_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned,
+    log_offer, log_poison, log_push_commit, log_push_drop, log_push_handle, log_wake_flusher,
+    log_want_room, log_want_segment)
 from cext.store.log.record cimport (
     RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, TERMINATOR_BYTES, RecordView, record_parse,
     record_write_blank)
@@ -59,7 +59,6 @@ cdef extern from "<sys/stat.h>" nogil:
     int c_stat_path "stat" (const char* path, c_stat* out)
 
 cdef enum:
-    PATH_MAX = 4096 + 64
     CLAIM_PART = 16                 # of the ring: claimed at once
     AHEAD_PART = 4                  # of ahead_bytes: a write as large is not followed by zeros
     NEARLY_FULL_PART = 4            # of a segment, ...
@@ -390,8 +389,8 @@ cdef class CommitLog:
         return Status.OK
 
     cdef int write_failed(self, int error, int64_t offset) noexcept nogil:
-        cdef char path[PATH_MAX]
-        segment_path(path, PATH_MAX, self.link.directory, self.active_start)
+        cdef char path[FILE_PATH_MAX]
+        segment_path(path, FILE_PATH_MAX, self.link.directory, self.active_start)
         log_poison(&self.link, OPERATION_WRITE, error, offset, path)
         return Status.POISONED
 
@@ -493,9 +492,9 @@ cdef class CommitLog:
         return load_acquire_i64(&self.link.min_offset)
 
     cdef int64_t first_segment_modified_ms(self) noexcept nogil:
-        cdef char path[PATH_MAX]
+        cdef char path[FILE_PATH_MAX]
         cdef c_stat out
-        segment_path(path, PATH_MAX, self.link.directory, self.link.min_offset)
+        segment_path(path, FILE_PATH_MAX, self.link.directory, self.link.min_offset)
         if c_stat_path(path, &out) != 0:
             return Status.IO_ERROR
         return <int64_t>out.st_mtim.tv_sec * 1000 + out.st_mtim.tv_nsec // 1000000

@@ -25,21 +25,18 @@ from cext.base.sysio cimport event_signal, event_wait, write_with_zeros_at
 from cext.base.watermark cimport watermark_move
 from cext.memory.mirror_ring cimport mirror_ring_at
 from cext.store.log.log_link cimport (
-    HANDLES_MAX, OPERATION_WRITE, CommitHandle, log_is_poisoned, log_notify, log_poison)
+    FILE_PATH_MAX, FLUSH_PAGE_BYTES, HANDLES_MAX, OPERATION_WRITE, CommitHandle, log_is_poisoned,
+    log_notify, log_poison)
 from cext.store.log.record cimport TERMINATOR_BYTES
 from cext.store.log.segment cimport segment_path
 
 from rmq.errors import StoreError
 
-cdef enum:
-    PAGE_BYTES = 4096           # RocketMQ counts pages of 4 KiB, whatever the machine has
-    PATH_MAX = 4096 + 64
-
 
 cdef int write_piece(CommitterState* state, const CommitHandle* handle, int64_t start,
                      int64_t end) noexcept nogil:
     """[start, end) to the segment it lies in, with a terminator while there is room for one."""
-    cdef char path[PATH_MAX]
+    cdef char path[FILE_PATH_MAX]
     cdef int error = 0
     cdef uint64_t done = 0
     cdef int64_t room = handle.start + state.link.segment_bytes - end
@@ -52,7 +49,7 @@ cdef int write_piece(CommitterState* state, const CommitHandle* handle, int64_t 
     state.commits += 1
     latency_record(&state.latency, state.last_commit_us - began, 1)
     if status != Status.OK:
-        segment_path(path, PATH_MAX, state.link.directory, handle.start)
+        segment_path(path, FILE_PATH_MAX, state.link.directory, handle.start)
         log_poison(state.link, OPERATION_WRITE, error, start + <int64_t>done, path)
         return Status.POISONED
     return Status.OK
@@ -138,7 +135,8 @@ cdef class Committer:
         self.state.interval_ms = interval_ms
         self.state.thorough_ms = thorough_ms
         # A pool that is a quarter full is written whatever was asked for.
-        log.link.commit_least_bytes = min(least_pages * PAGE_BYTES, <int64_t>log.ring.size // 4)
+        log.link.commit_least_bytes = min(least_pages * FLUSH_PAGE_BYTES,
+                                          <int64_t>log.ring.size // 4)
 
     def __dealloc__(self):
         if self.log is not None:

@@ -23,20 +23,19 @@ from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_signal, event_wait, sync_data
 from cext.base.watermark cimport watermark_move
 from cext.store.log.log_link cimport (
-    HANDLES_MAX, OPERATION_SYNC, SegmentHandle, log_is_poisoned, log_notify, log_poison)
+    FILE_PATH_MAX, FLUSH_PAGE_BYTES, HANDLES_MAX, OPERATION_SYNC, SegmentHandle, log_is_poisoned,
+    log_notify, log_poison)
 from cext.store.log.segment cimport segment_path
 
 from rmq.errors import StoreError, StorePoisonedError
 
 cdef enum:
-    PAGE_BYTES = 4096            # RocketMQ counts pages of 4 KiB, whatever the machine has
-    PATH_MAX = 4096 + 64
     RIVAL_MS = 1                 # how long to leave it to the reactor that is syncing
 
 
 cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durable) noexcept nogil:
     """One fdatasync; never a second one after a failure."""
-    cdef char path[PATH_MAX]
+    cdef char path[FILE_PATH_MAX]
     cdef int error = 0
     cdef int64_t began = monotonic_us()
     cdef int status = sync_data(handle.fd, &error)
@@ -49,7 +48,7 @@ cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durabl
     state.syncs += 1
     latency_record(&state.latency, began, 1)
     if status != Status.OK:
-        segment_path(path, PATH_MAX, state.link.directory, handle.start)
+        segment_path(path, FILE_PATH_MAX, state.link.directory, handle.start)
         log_poison(state.link, OPERATION_SYNC, error, durable, path)
         return Status.POISONED
     return Status.OK
@@ -109,7 +108,7 @@ cdef int64_t wait_before_sync(FlusherState* state, int64_t target) noexcept nogi
     """Async mode: 0 when it is time to sync up to `target`, else how many ms to sleep."""
     cdef int64_t now = monotonic_us()
     cdef int64_t durable = load_acquire_i64(&state.link.marks.durable)
-    cdef int64_t pages = target // PAGE_BYTES - durable // PAGE_BYTES
+    cdef int64_t pages = target // FLUSH_PAGE_BYTES - durable // FLUSH_PAGE_BYTES
     cdef int64_t interval_ms = load_acquire_i64(&state.interval_ms)
     if state.next_check_us == 0 or state.next_check_us > now + interval_ms * 1000:
         state.next_check_us = now + interval_ms * 1000

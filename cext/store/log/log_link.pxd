@@ -22,7 +22,8 @@ from cext.base.atomics cimport load_acquire_i32
 from cext.base.thread_owner cimport thread_clear, thread_note
 
 cdef enum:
-    LOG_PATH_MAX = 4096
+    LOG_PATH_MAX = 4096         # of a directory
+    FILE_PATH_MAX = 4160        # and a file in it
     HANDLES_MAX = 64            # segments written but not yet synced; a power of two
     DROPS_MAX = 64              # dropped segments not yet removed; a power of two
     FLUSH_PAGE_BYTES = 4096     # RocketMQ counts pages of 4 KiB, whatever the machine has

@@ -16,7 +16,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from cext.wire.limits cimport TOPIC_BYTES_V1_MAX
+from cext.wire.codes cimport MAGIC_V1, MAGIC_V2
+from cext.wire.limits cimport RECORD_BYTES_MIN, TOPIC_BYTES_V1_MAX
 
 cdef enum:
     # Where the fixed fields are, from the start of the record.
@@ -30,14 +31,11 @@ cdef enum:
     AT_SYS_FLAG = 36
     AT_BORN_TIMESTAMP = 40
     AT_BORN_HOST = 48           # what follows it moves by 12 with an IPv6 born host
-    RECORD_BYTES_MIN = 91       # IPv4 hosts, v1, empty body, topic and properties
     RECORD_FIXED_BYTES_MAX = 116        # IPv6 hosts, v2: what a record adds to its three texts
     TERMINATOR_BYTES = 8        # zeros after the last record; also the size of a BLANK's head
 
 cdef enum:
-    MAGIC_V1 = 0xDAA320A7
-    MAGIC_V2 = 0xDAA320AB
-    MAGIC_BLANK = 0xCBD43194
+    MAGIC_BLANK = 0xCBD43194    # what fills a segment to its end
 
 cdef enum:
     RECORD_BYTES_LIMIT = 256 << 20      # no record is larger, whatever its size field says

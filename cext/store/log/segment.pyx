@@ -9,6 +9,7 @@ from cext.base.status cimport Status
 from cext.base.sysio cimport (
     allocate, close_file, file_disk_bytes, file_size, open_file, punch_range, set_file_size,
     sync_data, sync_directory, sync_file, write_at, write_zeros, zero_range)
+from cext.store.log.log_link cimport FILE_PATH_MAX
 
 cdef extern from "<fcntl.h>" nogil:
     enum: O_RDWR, O_RDONLY, O_CREAT, O_TRUNC, O_DIRECTORY
@@ -20,7 +21,6 @@ cdef extern from "<sys/stat.h>" nogil:
     int mkdir(const char* path, unsigned int mode)
 
 cdef enum:
-    PATH_MAX = 4096 + 64
     WARM_STEP_BYTES = 4 << 20   # between two syncs, so that those of other files get their turn
 
 # Name of a file that is not whole yet, in the spare directory.
@@ -98,20 +98,20 @@ cdef int reused_file(const char* path, int64_t segment_bytes, int* fd, int* erro
 cdef int prepare_in(int directory_fd, const char* directory, const char* spare_directory,
                     int64_t start, int64_t segment_bytes, int64_t room_bytes, int64_t spare_start,
                     bint warm, int* fd, int* error, bint* directory_sync_failed) noexcept nogil:
-    cdef char made[PATH_MAX]
-    cdef char final[PATH_MAX]
+    cdef char made[FILE_PATH_MAX]
+    cdef char final[FILE_PATH_MAX]
     cdef int status = Status.NOT_FOUND
-    if (segment_path(final, PATH_MAX, directory, start) != Status.OK
-            or snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED) >= PATH_MAX):
+    if (segment_path(final, FILE_PATH_MAX, directory, start) != Status.OK or snprintf(
+            made, FILE_PATH_MAX, "%s/%s", spare_directory, UNFINISHED) >= FILE_PATH_MAX):
         error[0] = ENAMETOOLONG
         return Status.IO_ERROR
     if make_directory(spare_directory, error) != Status.OK:
         return Status.IO_ERROR
     if spare_start >= 0:
-        segment_path(made, PATH_MAX, spare_directory, spare_start)
+        segment_path(made, FILE_PATH_MAX, spare_directory, spare_start)
         status = reused_file(made, segment_bytes, fd, error)
     if status != Status.OK:
-        snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED)
+        snprintf(made, FILE_PATH_MAX, "%s/%s", spare_directory, UNFINISHED)
         status = new_file(made, segment_bytes, room_bytes, warm, fd, error)
     if status != Status.OK:
         return status
@@ -196,12 +196,12 @@ cdef int segment_add_room(const char* directory, int64_t start, int64_t segment_
 
 cdef int segment_set_aside(const char* directory, const char* spare_directory, int64_t start,
                            int* error) noexcept nogil:
-    cdef char old[PATH_MAX]
-    cdef char new[PATH_MAX]
+    cdef char old[FILE_PATH_MAX]
+    cdef char new[FILE_PATH_MAX]
     if make_directory(spare_directory, error) != Status.OK:
         return Status.IO_ERROR
-    if (segment_path(old, PATH_MAX, directory, start) != Status.OK
-            or segment_path(new, PATH_MAX, spare_directory, start) != Status.OK):
+    if (segment_path(old, FILE_PATH_MAX, directory, start) != Status.OK
+            or segment_path(new, FILE_PATH_MAX, spare_directory, start) != Status.OK):
         error[0] = ENAMETOOLONG
         return Status.IO_ERROR
     if rename(old, new) != 0:
@@ -211,8 +211,8 @@ cdef int segment_set_aside(const char* directory, const char* spare_directory, i
 
 
 cdef int segment_remove(const char* directory, int64_t start, int* error) noexcept nogil:
-    cdef char path[PATH_MAX]
-    if segment_path(path, PATH_MAX, directory, start) != Status.OK:
+    cdef char path[FILE_PATH_MAX]
+    if segment_path(path, FILE_PATH_MAX, directory, start) != Status.OK:
         error[0] = ENAMETOOLONG
         return Status.IO_ERROR
     if unlink(path) != 0:
@@ -224,10 +224,10 @@ cdef int segment_remove(const char* directory, int64_t start, int* error) noexce
 
 cdef int segment_open(const char* directory, int64_t start, int64_t segment_bytes, bint writable,
                       int* error) noexcept nogil:
-    cdef char path[PATH_MAX]
+    cdef char path[FILE_PATH_MAX]
     cdef int fd
     cdef int64_t size
-    if segment_path(path, PATH_MAX, directory, start) != Status.OK:
+    if segment_path(path, FILE_PATH_MAX, directory, start) != Status.OK:
         error[0] = ENAMETOOLONG
         return Status.IO_ERROR
     fd = open_file(path, O_RDWR if writable else O_RDONLY, error)

@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.base.background_tasks import BackgroundTasks
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import ConnectionCalls
 from rmq.codes import ResponseCode
@@ -250,7 +251,7 @@ class FilterProcesses:
             for name, place in places.items()
         ]
         self._numbers = {name: number for number, name in enumerate(places, 1)}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def number(self, name: str) -> int:
         """0 for the empty name; ValueError names those that exist."""
@@ -266,13 +267,10 @@ class FilterProcesses:
 
     def start(self) -> None:
         for each in self._filters:
-            self._spawn(each.run())
+            self._tasks.start(each.run())
 
     async def stop(self) -> None:
-        tasks, self._tasks = self._tasks, set()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     def pull(self, connection: int, payload: bytes) -> None:
         """A pull from the reactor whose records a filter has to judge."""
@@ -287,7 +285,7 @@ class FilterProcesses:
         }  # fmt: skip
         if is_static:
             fields["offsetDelta"] = delta
-        self._spawn(
+        self._tasks.start(
             self._answer(connection, request, fields, self._filters[number - 1],
                          payload[at:], f"{topic} queue {queue_id}")
         )  # fmt: skip
@@ -314,11 +312,6 @@ class FilterProcesses:
                 "FOUND" if body else "NO_MATCHED_MESSAGE", fields, body,
             )  # fmt: skip
         self._core.send(connection, encode(reply))
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def wanted(records: bytes, verdicts: bytes) -> bytes:

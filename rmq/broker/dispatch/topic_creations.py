@@ -15,6 +15,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from rmq import names
+from rmq.base.background_tasks import BackgroundTasks
 from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Reply, Request
 from rmq.broker.tables.topic_config import TopicConfig
@@ -37,7 +38,7 @@ class TopicCreations:
         self._topics = topics
         self._core = core
         self._waiting: dict[str, list[_Waiting]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._wanted: dict[str, asyncio.Task[None]] = {}  # by the core
 
     def is_made(self, topic: str) -> bool:
@@ -58,9 +59,7 @@ class TopicCreations:
             waiting.append(send)
             return
         self._waiting[config.name] = [send]
-        task = asyncio.get_running_loop().create_task(self._create(config))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._create(config))
 
     async def _create(self, config: TopicConfig) -> None:
         failure: Exception | None = None

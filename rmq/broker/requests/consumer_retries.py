@@ -24,15 +24,13 @@ from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.name_checks import check_group
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topics import TopicTable
-from rmq.codes import PERM_WRITE, ResponseCode
+from rmq.codes import PERM_WRITE, VERSION_RECONSUME, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_message
+from rmq.limits import I32_MAX, I32_MIN
 from rmq.refusal import Refusal
-
-VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
-_I32 = (-(2**31), 2**31 - 1)
 
 
 class CoreCalls(ConnectionCalls, LogCalls, Protocol):
@@ -54,7 +52,7 @@ class Context(Protocol):
 async def send_back(context: Context, request: Request) -> Reply:
     command = request.command
     offset = command.int_field("offset", minimum=0)
-    delay_level = command.int_field("delayLevel", minimum=_I32[0], maximum=_I32[1])
+    delay_level = command.int_field("delayLevel", minimum=I32_MIN, maximum=I32_MAX)
     group = context.groups.require(check_group(command.require("group")))
     if not context.settings.brokerPermission & PERM_WRITE:
         raise Refusal(
@@ -65,7 +63,7 @@ async def send_back(context: Context, request: Request) -> Reply:
         return command.reply()
     times_max = group.retry_times_max
     if command.version >= VERSION_RECONSUME:
-        times_max = command.int_field("maxReconsumeTimes", times_max, *_I32)
+        times_max = command.int_field("maxReconsumeTimes", times_max, I32_MIN, I32_MAX)
     unit_mode = command.bool_field("unitMode", False)
     await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
     # Off the loop: the record may have to come from the disk.

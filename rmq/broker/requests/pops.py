@@ -30,10 +30,8 @@ from rmq.broker.tables.topics import TopicTable
 from rmq.codes import PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
+from rmq.limits import I32_MAX, I32_MIN, PULL_EXPRESSION_BYTES_MAX
 from rmq.refusal import Refusal
-
-EXPRESSION_BYTES_MAX = 10_000
-_I32 = (-(2**31), 2**31 - 1)
 
 
 class CoreCalls(ConnectionCalls, GroupCalls, Protocol):
@@ -54,7 +52,7 @@ class Context(subscription_filters.FilterContext, Protocol):
 def pop(context: Context, request: Request) -> Reply:
     command = request.command
     group_name, topic_name = command.require("consumerGroup"), command.require("topic")
-    queue_id = command.int_field("queueId", minimum=_I32[0], maximum=_I32[1])
+    queue_id = command.int_field("queueId", minimum=I32_MIN, maximum=I32_MAX)
     settings = context.settings
     if not settings.brokerPermission & PERM_READ:
         raise Refusal(
@@ -101,11 +99,11 @@ def _check_expression(context: Context, request: Request) -> None:
         return
     program, function = subscription_filters.check(context, kind, text)
     plain = text.encode()
-    if function or len(plain) > EXPRESSION_BYTES_MAX:
+    if function or len(plain) > PULL_EXPRESSION_BYTES_MAX:
         raise Refusal(
             ResponseCode.SUBSCRIPTION_PARSE_FAILED,
             "a pop may not name a message filter" if function else
-            f"a pop may bring an expression of {EXPRESSION_BYTES_MAX} bytes, this one has "
+            f"a pop may bring an expression of {PULL_EXPRESSION_BYTES_MAX} bytes, this one has "
             f"{len(plain)}",
         )  # fmt: skip
     context.core.put_expression(plain, program, function)

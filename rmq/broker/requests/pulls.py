@@ -46,10 +46,9 @@ from rmq.broker.tables.topics import TopicTable
 from rmq.codes import FLAG_CLASS_FILTER, FLAG_SUBSCRIPTION, PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
+from rmq.limits import I32_MAX, I32_MIN, PULL_EXPRESSION_BYTES_MAX
 from rmq.refusal import Refusal
 
-EXPRESSION_BYTES_MAX = 10_000  # of one that a pull brings; heartbeats may bring longer ones
-_I32 = (-(2**31), 2**31 - 1)
 _REQUIRED = ("queueOffset", "maxMsgNums", "commitOffset", "suspendTimeoutMillis")
 
 
@@ -72,8 +71,8 @@ class Context(subscription_filters.FilterContext, logic_queues.Context, Protocol
 def pull(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     group_name, topic_name = command.require("consumerGroup"), command.require("topic")
-    queue_id = command.int_field("queueId", minimum=_I32[0], maximum=_I32[1])
-    sys_flag = command.int_field("sysFlag", minimum=_I32[0], maximum=_I32[1])
+    queue_id = command.int_field("queueId", minimum=I32_MIN, maximum=I32_MAX)
+    sys_flag = command.int_field("sysFlag", minimum=I32_MIN, maximum=I32_MAX)
     version = command.int_field("subVersion")
     for name in _REQUIRED:
         command.int_field(name)
@@ -137,11 +136,11 @@ def _check_text(context: Context, request: Request) -> None:
     if kind != TAG:
         program, function = subscription_filters.check(context, kind, text)
         plain = text.encode()
-        if len(plain) > EXPRESSION_BYTES_MAX:
+        if len(plain) > PULL_EXPRESSION_BYTES_MAX:
             raise Refusal(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                f"a pull may bring an expression of {EXPRESSION_BYTES_MAX} bytes, this one has "
-                f"{len(plain)}; subscribe to it",
+                f"a pull may bring an expression of {PULL_EXPRESSION_BYTES_MAX} bytes, this one "
+                f"has {len(plain)}; subscribe to it",
             )
         context.core.put_expression(plain, program, function)
         return

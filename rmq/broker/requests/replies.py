@@ -39,6 +39,7 @@ from rmq.config import Settings
 from rmq.errors import StoreError
 from rmq.format.message import Host, encode_host, encode_message_id, encode_properties
 from rmq.format.remoting import Command
+from rmq.limits import I32_MAX, I32_MIN
 from rmq.refusal import Refusal
 
 PUSH_TIMEOUT_S = 10.0
@@ -54,7 +55,6 @@ _FORWARDED = (
     "reconsumeTimes",
     "unitMode",
 )
-_I32 = (-(2**31), 2**31 - 1)
 
 
 class CoreCalls(ConnectionCalls, LogCalls, Protocol):
@@ -162,7 +162,8 @@ def _store(
     the same."""
     command = request.command
     number = {
-        name: command.int_field(spelling(command, name), 0, *_I32) for name in ("flag", "sysFlag")
+        name: command.int_field(spelling(command, name), 0, I32_MIN, I32_MAX)
+        for name in ("flag", "sysFlag")
     }
     try:
         physical, offset = context.core.append(

@@ -42,16 +42,14 @@ from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
-from rmq.codes import PERM_READ, PERM_WRITE, SYS_FLAGS_KNOWN, ResponseCode
+from rmq.codes import PERM_READ, PERM_WRITE, SYS_FLAGS_KNOWN, VERSION_RECONSUME, ResponseCode
 from rmq.codes import RequestCode as Code
 from rmq.config import Settings
 from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
-from rmq.limits import PROPERTIES_BYTES_MAX, TOPIC_CHARACTERS_MAX
+from rmq.limits import I32_MAX, I32_MIN, PROPERTIES_BYTES_MAX, TOPIC_CHARACTERS_MAX
 from rmq.refusal import Refusal
 
-VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
-_I32 = (-(2**31), 2**31 - 1)
 _LONG_NAMES = (Code.SEND_MESSAGE, Code.SEND_REPLY_MESSAGE)
 # long name -> short name of requests 310, 320 and 325
 _SHORT = {
@@ -119,15 +117,17 @@ class SendHeader(msgspec.Struct, frozen=True):
             topic=command.require(spelling(command, "topic")),
             default_topic=command.require(spelling(command, "defaultTopic")),
             default_queues=command.int_field(
-                spelling(command, "defaultTopicQueueNums"), minimum=_I32[0], maximum=_I32[1]
+                spelling(command, "defaultTopicQueueNums"), minimum=I32_MIN, maximum=I32_MAX
             ),
             queue_id=command.int_field(
-                spelling(command, "queueId"), minimum=_I32[0], maximum=_I32[1]
+                spelling(command, "queueId"), minimum=I32_MIN, maximum=I32_MAX
             ),
             properties=command.text_field(spelling(command, "properties")) or "",
-            reconsume_times=command.int_field(spelling(command, "reconsumeTimes"), 0, *_I32),
+            reconsume_times=command.int_field(
+                spelling(command, "reconsumeTimes"), 0, I32_MIN, I32_MAX
+            ),
             reconsume_times_max=command.int_field(
-                spelling(command, "maxReconsumeTimes"), None, *_I32
+                spelling(command, "maxReconsumeTimes"), None, I32_MIN, I32_MAX
             ),
             batch=command.code == Code.SEND_BATCH_MESSAGE
             or command.bool_field(spelling(command, "batch"), False),
@@ -203,7 +203,9 @@ def check_broker(context: LimitsContext, header: SendHeader) -> None:
 
 def check_sizes(context: LimitsContext, command: Command, header: SendHeader) -> None:
     """Step 9, and that the send has no flags that this broker does not know."""
-    unknown_flags = command.int_field(spelling(command, "sysFlag"), 0, *_I32) & ~SYS_FLAGS_KNOWN
+    unknown_flags = (
+        command.int_field(spelling(command, "sysFlag"), 0, I32_MIN, I32_MAX) & ~SYS_FLAGS_KNOWN
+    )
     if unknown_flags:
         raise Refusal(
             ResponseCode.MESSAGE_ILLEGAL, f"unknown system flags {unknown_flags & 0xFFFFFFFF:#x}"

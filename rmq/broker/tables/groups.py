@@ -30,14 +30,13 @@ from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.retry_policy import retry_levels
 from rmq.broker.tables.stamps import Stamps
-from rmq.codes import ResponseCode
+from rmq.codes import PERM_READ, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.groups")
 
-FORBIDDEN_TO_READ = 4
 RETRY_QUEUES_MAX = 1024  # ours
 _I32_MAX = 2**31 - 1
 
@@ -173,7 +172,7 @@ class GroupTable:
         return found
 
     def may_read(self, group: str, topic: str) -> bool:
-        return not self._forbidden.get(group, {}).get(topic, 0) & FORBIDDEN_TO_READ
+        return not self._forbidden.get(group, {}).get(topic, 0) & PERM_READ
 
     def members(self) -> dict[str, Any]:
         """The content of subscriptionGroup.json."""
@@ -263,9 +262,9 @@ class GroupTable:
     async def forbid_reading(self, group: str, topic: str, forbid: bool) -> None:
         bits = self._forbidden.setdefault(group, {})
         if forbid:
-            bits[topic] = bits.get(topic, 0) | FORBIDDEN_TO_READ
+            bits[topic] = bits.get(topic, 0) | PERM_READ
         else:
-            bits[topic] = bits.get(topic, 0) & ~FORBIDDEN_TO_READ
+            bits[topic] = bits.get(topic, 0) & ~PERM_READ
             if not bits[topic]:
                 del bits[topic]
         if not bits:

@@ -16,10 +16,9 @@ Example: stamps.put("orders", (1763726400000, 1)); stamps.get("other") is None.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rmq.broker.siblings import Stamp
+from rmq.broker.siblings import TOMBSTONE_MS, Stamp
 
 MEMBER, OWN = "shardStamps", "shardOwn"
-TOMBSTONE_MS = 30 * 86_400_000
 
 
 class Stamps:

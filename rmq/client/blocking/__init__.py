@@ -3,6 +3,7 @@
     transport           how a question gets to an address: the Protocol, and blocking sockets
     connection          one socket: requests out, answers back
     cluster             the view from the name servers, over a transport
+    answers             bodies as values of the types that are expected
     topics              a topic at each broker; changes of what is named alone
     group_lag           what a group has still to consume, retries and dead letters on their own
     admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from rmq import java_properties
+from rmq.client.blocking.answers import converted
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import (
@@ -32,7 +33,6 @@ from rmq.format import fastjson
 from rmq.format.remoting import Command
 
 ANSWER_S = 2.0
-T = TypeVar("T")
 PEER = re.compile(r"(\[[^\]]*\]|[^:]+):\d+$")
 
 
@@ -200,7 +200,7 @@ class Replicas:
         body = fastjson.dumps(list(names))
         fields = {} if names else {"rmqAll": True}
         reply = self._call(self.leader(), RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, fields, body)
-        table = _convert(reply.body, _Table, "the controller's broker sets").replicasInfoTable
+        table = converted(reply.body, _Table, "the controller's broker sets").replicasInfoTable
         found = [_replica_set(name, info) for name, info in sorted(table.items())]
         for each in found if details else ():
             self._add_details(each)
@@ -230,7 +230,7 @@ class Replicas:
                 continue
             try:
                 reply = self._call(replica.address, RequestCode.GET_BROKER_EPOCH_CACHE)
-                epochs = _convert(reply.body, _Epochs, replica.address)
+                epochs = converted(reply.body, _Epochs, replica.address)
             except (UnreachableError, RemoteError, ProtocolError):
                 continue
             replica.log_end = epochs.maxOffset
@@ -282,13 +282,13 @@ class Replicas:
         fields = {"rmqDetail": "brief"}
         reply = self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
         text = (fastjson.loads_object(reply.body).get("table") or {}).get("rmqSample")
-        sample = _convert(text.encode(), _Sample, address) if isinstance(text, str) else _Sample()
+        sample = converted(text.encode(), _Sample, address) if isinstance(text, str) else _Sample()
         return bool(sample.role == "master" and sample.state == "running")
 
     def _status(self, address: str) -> _Status | None:
         try:
             reply = self._call(address, RequestCode.GET_BROKER_HA_STATUS)
-            return _convert(reply.body, _Status, address)
+            return converted(reply.body, _Status, address)
         except (UnreachableError, RemoteError, ProtocolError):
             return None
 
@@ -306,13 +306,6 @@ class Replicas:
         except UnreachableError:
             self._cluster.drop(address)
             return self._cluster.ask(address, code, fields, body, ANSWER_S)
-
-
-def _convert(body: bytes, kind: type[T], where: str) -> T:
-    try:
-        return msgspec.convert(fastjson.loads_object(body), kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"{where}: {error}") from None
 
 
 def _replica_set(name: str, info: _Info) -> ReplicaSet:

@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from rmq.broker.siblings import TOMBSTONE_MS
 from shards.group_members import GroupMembers
 from shards.messages import MEMBERS, Item, Stamp
-from shards.registry import TOMBSTONE_MS
 
 
 def item(group: str, index: int, *ids: str, at_ms: int = 0) -> Item:

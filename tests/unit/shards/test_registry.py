@@ -3,8 +3,9 @@
 import itertools
 import random
 
+from rmq.broker.siblings import TOMBSTONE_MS
 from shards.messages import MEMBERS, TOPIC, Item, Known, Stamp
-from shards.registry import TOMBSTONE_MS, Registry
+from shards.registry import Registry
 
 
 def topic(name: str, counter: int, origin: int = 0, value: bytes | None = b"{}") -> Item:
