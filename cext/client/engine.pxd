@@ -21,17 +21,19 @@ cdef enum:
     WAIT_US = 100_000        # of one wait of a caller; then it looks again
     STOOD_US = 250_000       # so much beyond a wait's end: the thread was not let run
 
-# A slot for a Python caller, waiting `timeout_us` for one (GIL released); NULL: none came free.
-# Returns with the engine's lock held unless NULL. `mailbox`: where the end will be told. Who tells
-# there does not wait, and gets one of those whose ends it has begun to tell. `until_us` is set
-# to the end of that time, by a clock read under the lock: if the process stands still after that,
-# the engine finds the slot when it forgives, and if before, it does not count. Time in which the
-# thread was not let run while it waited is added.
+# A slot for a Python caller, who waits up to `timeout_us` for one, without the GIL. NULL: none came
+# free; else the engine's lock is held on return. `mailbox`: where the request's end will be told. A
+# caller who is just delivering from that mailbox does not wait: it gets the slot of a request whose
+# end it has begun to tell. `until_us` is set to the end of the caller's time. The clock for that is
+# read under the lock: where the process stands still later, the engine finds the slot and gives
+# the time back, and where it stood still before, that time was not counted. Nor does time count in
+# which the thread waited and was not let run.
 cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, Mailbox mailbox)
 
-# A look of a caller that waits, WAIT_US at most between two: whether its time is not over yet, that
-# is `timeout_us` from the first look on. What the process stood still since the last one (stopped,
-# swapped out, its machine paused) is no time of it. looked_us: 0 before the first; by machine_us.
+# For a caller that waits and looks again every WAIT_US at most: whether it has time left, of the
+# `timeout_us` that began with its first look. Time in which the process stood still between two
+# looks (stopped, swapped out, its machine paused) does not count. looked_us: when it looked last,
+# by machine_us; 0 before the first look.
 cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil
 
 # Lock held: True when the thread sleeps beyond until_us (0: at all); then call engine_wake, lock

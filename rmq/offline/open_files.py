@@ -4,8 +4,8 @@
     files.read(path, at=140, count=20)      # fewer bytes at the file's end
     files.close()
 
-For readers that come back to thousands of files in any order: of a store's queues each has a file
-of megabytes, of which a record's entry is 20 bytes.
+For readers that come back to thousands of files in any order: each queue of a store has a file of
+megabytes, and the entry of a record in it is 20 bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 from collections import OrderedDict
 from pathlib import Path
 
-MOST = 256  # descriptors: a process may have 1,024 by default
+MOST = 256  # descriptors; a process has 1,024 by default
 
 
 class OpenFiles:

@@ -1,4 +1,4 @@
-"""Group calls: groups, subscriptions, filters, and what groups were handed.
+"""Group calls: groups, their subscriptions and filters, and the messages that were given to them.
 
 rmq/broker/core_seam.py says what each promises (GroupCalls); control_side.pxd how a call is made.
 """

@@ -48,7 +48,7 @@ cdef struct RecallTable:
 
 cdef struct TimerClock:
     int64_t now_ms
-    int64_t awaited_ms              # monotonic: what is due is not handed over since; 0: it is
+    int64_t awaited_ms              # monotonic: since when the keeper owes what is due; 0: nothing
     TimerHeap heap                  # owned
     RecallTable recalled
     TimerKey last                   # delivered last
@@ -71,12 +71,13 @@ cdef struct Timers:
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
-    bint file_failed                # told once
-    bint sync_failed                # told once
+    bint file_failed                # a write of the position has failed, and the log says so
+    bint sync_failed                # a sync of it, likewise
     Readahead readahead             # for feeding or for delivering
-    # monotonic: its read, or making anew what it reads, failed: not before; 0: its last did not
+    # Monotonic. After a read that failed, or an entry that could not be made anew: feeding, and
+    # delivering, do not read before. 0: the last read succeeded.
     int64_t feed_again_ms
-    int64_t deliver_again_ms        # the same
+    int64_t deliver_again_ms
     # Settings.
     int64_t max_delay_ms            # timerMaxDelaySec
     int64_t precision_ms            # timerPrecisionMs, of TIMER_OUT_MS

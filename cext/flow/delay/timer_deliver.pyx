@@ -65,7 +65,7 @@ cdef enum:
     PASSED = 1                  # the entry is done with, nothing was delivered
     ASIDE = 2                   # its topic is missing: it is looked at later
 
-# What a message that is stored anew has of these is old; else it has none.
+# A message that is stored anew may have these, from when it was stored before; they are replaced.
 cdef const char* REPLACED[3]
 REPLACED[0] = "TIMER_ROLL_TIMES"
 REPLACED[1] = "TIMER_ENQUEUE_MS"

@@ -77,7 +77,7 @@ cdef struct Pops:
     bint appended                   # check points were written since the last write-out
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
     int32_t first                   # revive queue the next turn begins with
-    int32_t wanted                  # looks that found a retry topic missing, since control knows
+    int32_t wanted                  # looks that found no retry topic, since control was asked
     Readahead readahead             # of the revive log and of what comes again
     # Settings.
     int32_t retry_share             # popFromRetryProbability, percent

@@ -21,24 +21,24 @@ from cext.net.tls cimport OfferedTls, TlsServer
 
 cdef enum:
     SLAVES_MAX = 16
-    UNKNOWN = -1                # an offset that was not said yet
+    UNKNOWN = -1                # an offset that nobody has told yet
 
 cdef struct HASlave:
     Connection* connection      # borrowed; NULL: this place is free
     int64_t next_offset         # of the log, the first byte that was not sent; or UNKNOWN
     int64_t acked               # its log ends there, as it said last; or UNKNOWN
     int64_t broker_id           # as it said in its greeting; 0: it gave none
-    int64_t confirmed           # it was told that this is confirmed
-    int64_t heard_ms            # monotonic; when it said something last
-    int64_t sent_ms             # and was sent something
-    int64_t caught_up_ms        # and had all that was written
+    int64_t confirmed           # the offset up to which it was told that all is confirmed
+    int64_t heard_ms            # monotonic, as the next two: when it said something last
+    int64_t sent_ms             # and when it was sent something
+    int64_t caught_up_ms        # and when it had all that was written
     DiskFetch* fetch            # owned: history on its way from the disk; or NULL
 
 cdef struct HAMaster:           # the stream that this core's log comes by
     Connection* connection      # borrowed; NULL: there is none
     int64_t stream_offset       # where the next byte of the stream belongs; or UNKNOWN
     int32_t body_left           # bytes of the present frame that are to come
-    int64_t least_report        # what it is told while this log is shorter: 1 or 0
+    int64_t least_report        # 0 or 1: an end of this log below it is reported as it
     int64_t reported            # the end of this log as it was told last
     int64_t reported_ms
     int64_t heard_ms

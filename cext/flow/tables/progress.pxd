@@ -1,7 +1,7 @@
-"""Progress: a group's, as it is told apart from pulls: 15 UPDATE_CONSUMER_OFFSET.
+"""Progress: how far a group has consumed, told by a request of its own (15 UPDATE_CONSUMER_OFFSET).
 
 Every consumer of RocketMQ sends one every 5 s for each of its queues, mostly one-way. It counts at
-once (offset_table.pxd); the file has it some seconds later, as pulls' commits.
+once (offset_table.pxd); the file has it some seconds later, as it has what pulls commit.
 
 A group or topic that the reactor does not know, a queue that the topic does not have, a field that
 is missing: control decides, and says what is wrong. So it does for logical queues of static topics,
