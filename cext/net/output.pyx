@@ -151,6 +151,8 @@ cdef class Output(ConnectionTable):
                 if sent == WANT_READ:
                     c.transport_wants |= SEND_READS
                 sent = 0
+            if c.transport != NULL:
+                self.look_for_pending(c)    # a send may have received
             check(<uint64_t> sent <= c.unsent_bytes, b"the network: no more is sent than waits",
                   sent, c.unsent_bytes)
             self.counters.sent_bytes += sent

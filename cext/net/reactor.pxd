@@ -55,8 +55,9 @@ cdef class Reactor(Input):
     cdef int add_listener(self, int fd, const Protocol* protocol,
                           const Transport* transport) noexcept nogil
     cdef void poll(self, int32_t timeout_ms) noexcept nogil         # waits; reads the clock
-    # How many sockets are ready, or -1: a signal came. Counts what was found without a sleep.
+    # As long, or 0: something waits that no socket tells of.
     cdef int32_t sleeps_ms(self, int32_t timeout_ms) noexcept nogil
+    # How many sockets are ready, or -1: a signal came. Counts what was found without a sleep.
     cdef int wait_ready(self, int32_t timeout_ms) noexcept nogil
     cdef void receive_ready(self) noexcept nogil                    # handles what poll found
     cdef void resume_accepting(self) noexcept nogil                 # about once a second

@@ -379,11 +379,9 @@ cdef void change_keys(TlsState* s) noexcept nogil:
         s.server.key_updates += SSL_key_update(s.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1
 
 
-cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept nogil:
-    cdef TlsState* s = state_of(c)
+cdef ssize_t send_records(TlsState* s, const iovec* pieces, int count) noexcept nogil:
     cdef size_t taken = 0
     cdef int length, result
-    ERR_clear_error()
     while True:
         length = gather(s.server, pieces, count, taken)
         if length == 0:
@@ -398,6 +396,17 @@ cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept no
         s.records += 1
         if s.records >= s.server.key_records:
             change_keys(s)
+
+
+cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept nogil:
+    """Where a change of keys has come in half, OpenSSL reads the rest of it before it writes."""
+    cdef TlsState* s = state_of(c)
+    cdef ssize_t result
+    ERR_clear_error()
+    socket_bio_look(&s.socket)
+    result = send_records(s, pieces, count)
+    socket_bio_rest(&s.socket)
+    return result
 
 
 cdef int common_name(X509* certificate, uint8_t** out) noexcept nogil:
