@@ -23,6 +23,7 @@ from rmq.cli.errors import describe_error
 from rmq.cli.export import whole_file
 from rmq.cli.secrets_mask import SecretsMask
 from rmq.errors import RmqError
+from rmq.progress import Progress, no_progress
 
 FILE_BYTES = 2 << 20
 INDEX = "index.json"
@@ -38,13 +39,16 @@ class Entry(msgspec.Struct):
 
 
 class Bundle:
-    def __init__(self, mask: SecretsMask, limit_bytes: int) -> None:
-        self._mask, self._left = mask, limit_bytes
+    def __init__(
+        self, mask: SecretsMask, limit_bytes: int, progress: Progress = no_progress
+    ) -> None:
+        self._mask, self._left, self.progress = mask, limit_bytes, progress
         self._files: dict[str, bytes] = {}
         self.entries: list[Entry] = []
 
     def add(self, file: str, what: str, make: Callable[[], Any], *, is_end: bool = False) -> None:
         """Text as it is, and all else as JSON. is_end: of what is too long the end is kept."""
+        self.progress(file, len(self.entries), 0)
         try:
             made = make()
         except RmqError as error:

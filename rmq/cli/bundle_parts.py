@@ -32,6 +32,7 @@ from rmq.errors import RmqError
 from rmq.operations.broker_samples import BrokerSamples
 from rmq.operations.server_settings import name_server_settings
 from rmq.operations.times import utc_text
+from rmq.progress import Progress
 
 TOPICS_MAX, GROUPS_MAX = 2000, 300
 PROBLEMS_MAX = 100
@@ -192,7 +193,7 @@ def add_store(bundle: Bundle, settings: Settings, root: Path, *, with_check: boo
                lambda: _parts(settings, root))  # fmt: skip
     if with_check:
         bundle.add("store/check.json", "whether it is sound, as rmq store check",
-                   lambda: _check(settings, root))  # fmt: skip
+                   lambda: _check(settings, root, bundle.progress))  # fmt: skip
 
 
 def _parts(settings: Settings, root: Path) -> Any:
@@ -203,7 +204,7 @@ def _parts(settings: Settings, root: Path) -> Any:
             for each in stores_under(root)}  # fmt: skip
 
 
-def _check(settings: Settings, root: Path) -> Any:
+def _check(settings: Settings, root: Path, progress: Progress) -> Any:
     from rmq.cli.store import check_one
     from rmq.cli.store_places import log_of, stores_under
     from rmq.offline.index_check import Shape
@@ -211,7 +212,7 @@ def _check(settings: Settings, root: Path) -> Any:
     shape = Shape(settings.maxHashSlotNum, settings.maxIndexNum)
     found = {}
     for each in stores_under(root):
-        report = check_one(each, log_of(settings, root, each), None, True, shape)
+        report = check_one(each, log_of(settings, root, each), None, True, shape, progress)
         shown = msgspec.structs.replace(report, problems=report.problems[:PROBLEMS_MAX])
         found[str(each)] = {"problem_count": len(report.problems), "report": shown}
     return found

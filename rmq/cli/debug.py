@@ -13,6 +13,7 @@ import msgspec
 from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.secrets_mask import SecretsMask, secrets_in
+from rmq.cli.store_places import progress_bar
 from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
 from rmq.config import Settings
@@ -70,17 +71,18 @@ def make_bundle(
     from rmq.config import load_properties
 
     settings = load_properties(config, parse_pairs(pairs, "--set"))
-    bundle = Bundle(SecretsMask(list(_known(settings, store))), max_mib * MIB)
-    parts.add_machine(bundle, settings, store)
-    if config is not None or pairs:
-        parts.add_settings_file(bundle, settings)
-    with Cluster(namesrv) as cluster:
-        found = parts.add_cluster(bundle, cluster)
-    if store is not None:
-        parts.add_store(bundle, settings, store, with_check=not no_store_check)
-    parts.add_logs(bundle, logs, found)
     target = path or Path(f"rmq-debug-{time.strftime('%Y%m%d-%H%M%S')}.tar.gz")
-    bundle.write(target)
+    with progress_bar("bundle") as progress:
+        bundle = Bundle(SecretsMask(list(_known(settings, store))), max_mib * MIB, progress)
+        parts.add_machine(bundle, settings, store)
+        if config is not None or pairs:
+            parts.add_settings_file(bundle, settings)
+        with Cluster(namesrv) as cluster:
+            found = parts.add_cluster(bundle, cluster)
+        if store is not None:
+            parts.add_store(bundle, settings, store, with_check=not no_store_check)
+        parts.add_logs(bundle, logs, found)
+        bundle.write(target)
     if output.is_data:
         output.value({"file": str(target), "files": bundle.entries})
         return

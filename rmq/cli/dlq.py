@@ -11,6 +11,7 @@ from rmq.cli.export import export as export_topic
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.starts import start_option
+from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns, moment
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
@@ -157,9 +158,13 @@ def resend(
             click.confirm(f"Send {said} at {namesrv}?", abort=True)
         keywords = client_keywords()
         keywords["namesrv_addr"] = namesrv
-        sending = Sending(cluster, keywords, group, target, notes=is_rest)
         try:
-            sending.run(places, Chosen(key, ids, count))
+            with progress_bar(f"resend {group}") as progress:
+                sending = Sending(
+                    cluster, keywords, group, target, notes=is_rest,
+                    told=lambda sent: progress("dead letters", sent, total),
+                )  # fmt: skip
+                sending.run(places, Chosen(key, ids, count))
         except RmqError:
             if sending.count:
                 click.echo(f"{_counted(sending.count)} of {total} were sent before", err=True)

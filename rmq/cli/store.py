@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from rmq.config import Settings
     from rmq.offline.index_check import Shape
     from rmq.offline.report import Report
+    from rmq.progress import Progress
 
 
 @click.group()
@@ -173,8 +175,10 @@ def _dump_columns(
 
 
 def check_one(
-    root: Path, log: Path | None, strict: bool | None, live: bool, shape: Shape
-) -> Report:
+    root: Path, log: Path | None, strict: bool | None, live: bool, shape: Shape,
+    shown: Progress | None = None,
+) -> Report:  # fmt: skip
+    """shown: a bar that is there already."""
     from rmq.offline.checker import check_store
 
     look = None
@@ -187,7 +191,7 @@ def check_one(
             ) from None
         strict = False
     try:
-        with progress_bar(str(root)) as progress:
+        with nullcontext(shown) if shown else progress_bar(str(root)) as progress:
             return check_store(root, log, strict, shape, progress)
     except NotADirectoryError as error:
         raise ConfigError(str(error)) from None

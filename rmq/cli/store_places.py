@@ -54,7 +54,7 @@ def log_of(settings: Settings, root: Path, each: Path) -> Path | None:
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Progress]:
-    """A bar on a terminal, else nothing."""
+    """A bar on a terminal, else nothing. Of 0: nobody knows of how much."""
     from rmq.progress import no_progress
 
     if not sys.stderr.isatty():  # without the cost of importing rich
@@ -78,6 +78,7 @@ def progress_bar(name: str) -> Iterator[Progress]:
             nonlocal shown_at
             if time.monotonic() - shown_at >= 0.1:
                 shown_at = time.monotonic()
-                bars.update(bar, description=f"{name}: {stage}", completed=done, total=total)
+                bars.update(bar, description=f"{name}: {stage}", completed=done,
+                            total=total or None)  # fmt: skip
 
         yield progress

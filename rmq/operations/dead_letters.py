@@ -14,7 +14,7 @@ than one answer of each broker brings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -276,11 +276,11 @@ class Sending:
 
     def __init__(
         self, cluster: Cluster, keywords: ClientKeywords, group: str, target: str | None, *,
-        notes: bool,
+        notes: bool, told: Callable[[int], None] = lambda count: None,
     ) -> None:  # fmt: skip
-        """keywords: of the producer."""
+        """keywords: of the producer; told: called with `count` after each."""
         self._cluster, self._group, self._target, self._notes = cluster, group, target, notes
-        self._keywords = keywords
+        self._keywords, self._told = keywords, told
         self.count = 0
 
     def run(self, places: Sequence[Place], chosen: Chosen) -> None:
@@ -304,6 +304,7 @@ class Sending:
             self.count += 1
             if self._notes:
                 self._note(letter)
+            self._told(self.count)
 
     def _note(self, letter: ReceivedMessage) -> None:
         stored = letter.stored
