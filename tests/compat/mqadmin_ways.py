@@ -9,6 +9,7 @@ sign as the Super user. Users and their rights: test_accounts.py.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from unittest.mock import patch
 
@@ -53,14 +54,10 @@ def target_by_way(
 
 @pytest.fixture(scope="module", name="admin")
 def admin_by_way(
-    authority: Authority | None, target: Target, request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Admin]:  # fmt: skip
-    if authority is None:
-        yield request.getfixturevalue("admin")
-        return
-    told = believing(authority.certificate)
-    with admin_of(target, tmp_path_factory.mktemp("mqadmin"), told, ADMIN) as run:
+    authority: Authority | None, target: Target, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Admin]:
+    told, account = (believing(authority.certificate), ADMIN) if authority else ({}, {})
+    with admin_of(target, tmp_path_factory.mktemp("mqadmin"), told, account) as run:
         yield run
 
 
@@ -92,11 +89,9 @@ def go_by_way(
 
 @pytest.fixture(scope="module", name="live")
 def live_by_way(
-    authority: Authority | None, target: Target, java: Callable[[str], ScenarioRunner],
-    session_id: str, admin: Admin, request: pytest.FixtureRequest,
-) -> Iterator[Live]:  # fmt: skip
-    if authority is None:
-        yield request.getfixturevalue("live")
-        return
-    with live_clients(target, java("java-5.5.0-json"), session_id, admin) as found:
+    target: Target, java: Callable[[str], ScenarioRunner], session_id: str, admin: Admin
+) -> Iterator[Live]:
+    """Of names of its own: other files have theirs on the shared servers."""
+    run = session_id + secrets.token_hex(2)
+    with live_clients(target, java("java-5.5.0-json"), run, admin) as found:
         yield found
