@@ -28,6 +28,9 @@ from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 3.0
+# Apache's gathers its runtime info (28) with much work: on a starved machine 3 s were too few at
+# every try, each of which asked anew.
+INFO_S = 15.0
 SOON_S = 0.1  # until the next try, where the controller says that the master is there
 SOON_TRIES = 20
 # What a copy of the log has to have in common with it.
@@ -136,7 +139,7 @@ class MasterSearch:
 
     async def _log_start(self, link: RemotingClient) -> str:
         """As RocketMQ's brokers say it among other things (28); -1 is a log without files."""
-        reply = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER_S)
+        reply = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), INFO_S)
         if reply.code != ResponseCode.SUCCESS:
             raise CallError(
                 f"{link.address} does not say where its log begins: code {reply.code}, "

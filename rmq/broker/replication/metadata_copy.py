@@ -28,7 +28,7 @@ from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls, StatCalls
 from rmq.broker.replication.account_asks import new_ask
-from rmq.broker.replication.master_search import ANSWER_S, SOON_S, MasterSearch
+from rmq.broker.replication.master_search import ANSWER_S, INFO_S, SOON_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.deleted_topics import read_marks
 from rmq.broker.tables.groups import GroupConfig, GroupTable
@@ -298,7 +298,7 @@ class MetadataCopy:
         fired_ms, taken = read_timer_check(check.body, clock.wall())
         if fired_ms == 0:
             return
-        told = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER_S)
+        told = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), INFO_S)
         end = log_end(told)
         await self._reach(end)
         self._core.set_timers_delivered((fired_ms + 1, 0, fired_ms + 1, 0, taken, end))
