@@ -3,14 +3,16 @@
 Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read
 stands directly before a page that may not be touched, and so does what is written, so that one byte
 too far ends the process even in a release build. Every borrowed text must lie inside the header it
-came from.
+came from. A header read by the shape of an earlier one must be what the parser makes of it, and a
+signature must be judged as by a check that remembers no earlier request.
 
 Timing: nanoseconds per call of each step over one frame, in a plain loop.
 
-Example: fuzz([frame], 1, 100000) -> {"parsed": 48210, "malformed": 51790, ..., "violations": 0}.
+Example: fuzz([frame], 1, 100000, b"secret", []) -> {"parsed": 48210, "malformed": 51790, ...,
+"violations": 0}.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 from posix.mman cimport (
     MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE, mmap, mprotect,
     munmap,
@@ -18,22 +20,38 @@ from posix.mman cimport (
 from posix.time cimport clock_gettime, clockid_t, timespec
 
 from cext.base.byteorder cimport load_u32, store_u32
-from cext.base.status cimport Status
+from cext.base.status cimport Status, raise_status
+from cext.memory.arena cimport SharedArena
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.codes cimport SEND_MESSAGE, SEND_MESSAGE_V2
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
 from cext.wire.header cimport EXT_FIELDS_MAX, Header, header_find, parse_header
+from cext.wire.header_shapes cimport (
+    HeaderShapes,
+    header_shapes_open,
+    header_shapes_room,
+    parse_header_like,
+)
 from cext.wire.limits cimport FRAME_BYTES_MAX, PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport SendProperties, find_property, scan_properties, tags_code
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.replies cimport SEND_REPLY_FIXED_BYTES, SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
+from cext.wire.signature cimport (
+    SignatureCheck,
+    SigningKey,
+    signature_check,
+    signature_check_close,
+    signature_check_open,
+    signing_key_set,
+)
 from cext.wire.subscription cimport parse_tag_subscription
 from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
     PAGE = 4096
     ROOM = 65536                # the longest frame of the fuzzer
+    KEPT_EACH = 8               # one of so many changed requests whose signature is right is kept
 
 
 cdef struct Guarded:
@@ -47,13 +65,21 @@ cdef struct Fuzzer:
     Guarded output
     uint64_t random             # xorshift state, never 0
     uint32_t length             # of the frame being mutated
+    bint is_whole               # find_frame took it
+    bint is_signed              # and its signature is right
     uint8_t work[ROOM]
+    HeaderShapes shapes         # of all frames, as a reactor has them
+    SigningKey key
+    SignatureCheck remembering  # the same
+    SignatureCheck forgetting   # made to begin anew for each frame
     int64_t parsed              # headers by what parse_header says
     int64_t malformed
     int64_t too_large
     int64_t sends               # send requests read to the end
     int64_t pulls
     int64_t batches
+    int64_t signed              # signatures that are right
+    int64_t unsigned            # and those that are not, or are missing
     int64_t violations
 
 
@@ -67,6 +93,11 @@ cdef int guarded_open(Guarded* guarded) except -1:
     if mprotect(guarded.end, PAGE, PROT_NONE) != 0:
         raise MemoryError("no guard page for the fuzzer")
     return 0
+
+
+cdef void guarded_close(Guarded* guarded) noexcept nogil:
+    if guarded.base != NULL:
+        munmap(guarded.base, ROOM + PAGE)
 
 
 cdef inline uint8_t* guarded_copy(Guarded* guarded, const uint8_t* bytes,
@@ -194,6 +225,63 @@ cdef void check_body(Fuzzer* fuzzer, const uint8_t* body, uint32_t length) noexc
         fuzzer.batches += 1
 
 
+cdef bint is_same_text(const Text* a, const Text* b) noexcept nogil:
+    return a.bytes == b.bytes and a.length == b.length and a.escaped == b.escaped
+
+
+cdef bint is_same_header(const Header* a, const Header* b) noexcept nogil:
+    """But for `shape`, and for where the names lie."""
+    cdef int i
+    if (a.code != b.code or a.flag != b.flag or a.opaque != b.opaque or a.version != b.version
+            or a.language != b.language or a.serialize_type != b.serialize_type
+            or a.too_many != b.too_many or a.ext_count != b.ext_count
+            or memcmp(a.letters, b.letters, sizeof(a.letters)) != 0
+            or not is_same_text(&a.remark, &b.remark)
+            or not is_same_text(&a.opaque_text, &b.opaque_text)):
+        return False
+    for i in range(a.ext_count):
+        if (not is_same_text(&a.ext[i].value, &b.ext[i].value)
+                or a.ext[i].key.length != b.ext[i].key.length
+                or a.ext[i].key.escaped != b.ext[i].key.escaped
+                or memcmp(a.ext[i].key.bytes, b.ext[i].key.bytes, a.ext[i].key.length) != 0):
+            return False
+    return True
+
+
+cdef void forget(SignatureCheck* check) noexcept nogil:
+    """As signature_check_open leaves it."""
+    check.order_count = 0
+    check.shape = 0
+    check.signature_at = -1
+
+
+cdef void check_signature(Fuzzer* fuzzer, const Header* parsed, int status, const uint8_t* bytes,
+                          uint32_t header_bytes, const Frame* frame) noexcept nogil:
+    """`parsed`, `status`: what parse_header has made of the header."""
+    cdef Header header
+    cdef const uint8_t* body = guarded_copy(&fuzzer.output, frame.body, frame.body_bytes)
+    cdef int found
+    if parse_header_like(&fuzzer.shapes, bytes, header_bytes, frame.serialize_type,
+                         &header) != status:
+        fuzzer.violations += 1
+        return
+    if status == Status.MALFORMED:
+        return
+    if not is_same_header(&header, parsed):
+        fuzzer.violations += 1
+    forget(&fuzzer.forgetting)
+    found = signature_check(&fuzzer.remembering, &fuzzer.key, &header, body, frame.body_bytes)
+    if found != signature_check(&fuzzer.forgetting, &fuzzer.key, parsed, body, frame.body_bytes):
+        fuzzer.violations += 1
+    if found == Status.OK:
+        fuzzer.signed += 1
+        fuzzer.is_signed = True
+    elif found == Status.MALFORMED:
+        fuzzer.unsigned += 1
+    elif found != Status.TOO_LARGE:
+        fuzzer.violations += 1
+
+
 cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
     cdef Frame frame
     cdef Header header
@@ -202,7 +290,9 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
     cdef uint8_t serialize_type = <uint8_t>draw(fuzzer, 2)
     cdef int status = find_frame(bytes, fuzzer.length, FRAME_BYTES_MAX, &frame)
     cdef int i
-    if status == Status.OK:
+    fuzzer.is_whole = status == Status.OK
+    fuzzer.is_signed = False
+    if fuzzer.is_whole:
         check_body(fuzzer, frame.body, frame.body_bytes)
         bytes = frame.header
         header_bytes = frame.header_bytes
@@ -217,6 +307,8 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
         fuzzer.too_large += 1
     else:
         fuzzer.violations += 1
+    if fuzzer.is_whole:
+        check_signature(fuzzer, &header, status, bytes, header_bytes, &frame)
     if status != Status.OK:
         return
     if not 0 <= header.ext_count <= EXT_FIELDS_MAX:
@@ -230,27 +322,50 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
     check_requests(fuzzer, &header)
 
 
-def fuzz(list seeds not None, uint64_t seed, int64_t rounds) -> dict[str, int]:
-    """Runs so many mutated frames; how they ended, and `violations`, which must be 0."""
+cdef class Fuzzing:
+    """What a fuzzer has of memory, for as long as it runs."""
+
     cdef Fuzzer* fuzzer
-    cdef Guarded memory
+    cdef bytearray state
+    cdef SharedArena memory
+
+    def __cinit__(self, uint64_t seed, bytes password not None):
+        self.state = bytearray(sizeof(Fuzzer))
+        self.fuzzer = <Fuzzer*><char*>self.state
+        self.fuzzer.random = seed
+        guarded_open(&self.fuzzer.frame)
+        guarded_open(&self.fuzzer.header)
+        guarded_open(&self.fuzzer.output)
+        self.memory = SharedArena(header_shapes_room())
+        raise_status(header_shapes_open(&self.fuzzer.shapes, &self.memory.arena), "shapes")
+        raise_status(signature_check_open(&self.fuzzer.remembering), "remembering")
+        raise_status(signature_check_open(&self.fuzzer.forgetting), "forgetting")
+        signing_key_set(&self.fuzzer.key, password, <uint32_t> len(password))
+
+    def __dealloc__(self):
+        signature_check_close(&self.fuzzer.remembering)
+        signature_check_close(&self.fuzzer.forgetting)
+        guarded_close(&self.fuzzer.frame)
+        guarded_close(&self.fuzzer.header)
+        guarded_close(&self.fuzzer.output)
+
+
+def fuzz(list seeds not None, uint64_t seed, int64_t rounds, bytes password not None,
+         list kept not None) -> dict[str, int]:
+    """Runs so many mutated frames; how they ended, and `violations`, which must be 0.
+
+    `password`: whom signatures are to be of. `kept` gets some of the frames that are not as they
+    were made, and whose signature is right all the same: for its twin in Python to judge."""
+    cdef Fuzzing fuzzing
+    cdef Fuzzer* fuzzer
     cdef bytes frame
     cdef const uint8_t* frame_bytes
     cdef uint32_t frame_length
     cdef int64_t i
     if not seeds or seed == 0:
         raise ValueError("fuzz needs frames and a seed that is not 0")
-    state = bytearray(sizeof(Fuzzer))
-    fuzzer = <Fuzzer*><char*>state
-    fuzzer.random = seed
-    for place in range(3):
-        guarded_open(&memory)
-        if place == 0:
-            fuzzer.frame = memory
-        elif place == 1:
-            fuzzer.header = memory
-        else:
-            fuzzer.output = memory
+    fuzzing = Fuzzing(seed, password)
+    fuzzer = fuzzing.fuzzer
     for i in range(rounds):
         frame = seeds[i % len(seeds)]
         frame_bytes = frame
@@ -260,9 +375,10 @@ def fuzz(list seeds not None, uint64_t seed, int64_t rounds) -> dict[str, int]:
         with nogil:
             mutate(fuzzer, frame_bytes, frame_length)
             exercise(fuzzer)
-    munmap(fuzzer.frame.base, ROOM + PAGE)
-    munmap(fuzzer.header.base, ROOM + PAGE)
-    munmap(fuzzer.output.base, ROOM + PAGE)
+        if fuzzer.is_signed and fuzzer.signed % KEPT_EACH == 0:
+            changed = fuzzer.work[:fuzzer.length]
+            if changed != frame:
+                kept.append(changed)
     return {
         "parsed": fuzzer.parsed,
         "malformed": fuzzer.malformed,
@@ -270,6 +386,9 @@ def fuzz(list seeds not None, uint64_t seed, int64_t rounds) -> dict[str, int]:
         "sends": fuzzer.sends,
         "pulls": fuzzer.pulls,
         "batches": fuzzer.batches,
+        "signed": fuzzer.signed,
+        "unsigned": fuzzer.unsigned,
+        "by_shape": <int64_t> fuzzer.shapes.hits,
         "violations": fuzzer.violations,
     }
 
