@@ -4,6 +4,8 @@
     made = maker.frame()
     made.bytes, made.opaque, made.answer, made.closes
 
+    FrameMaker(7, [Credentials("alice", "secret")])     most are signed by one of these
+
 What must come of a frame is computed from the codec's own verdict on the bytes as they were sent
 (cext/wire, which tests/contract compares with its twins in pure Python): a frame that
 cannot be read closes its connection, a request gets one answer with its opaque, a one-way request
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,7 +25,8 @@ from support.wire_frames import BINARY, JSON, OK, TOO_LARGE
 
 from cext.testing.frame_probe import frame_found, header_parsed
 from rmq.errors import ProtocolError
-from rmq.format.remoting import decode
+from rmq.format.remoting import Command, decode
+from rmq.format.signature import ACCESS_KEY, SIGNATURE, Credentials
 
 FRAME_MAX = 16 << 20
 HOSTILE_TEXTS = [
@@ -51,11 +55,13 @@ class Made:
     opaque: int
     answer: Due
     closes: Due
+    command: Command | None = None  # of one whose answer is sure, as it was sent
 
 
 class FrameMaker:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, signers: Sequence[Credentials] = ()) -> None:
         self.random = random.Random(seed)
+        self.signers = signers
         self.opaque = 0
 
     def good(self) -> bytes:
@@ -103,6 +109,8 @@ class FrameMaker:
                 fields[choose.choice(list(fields))] = choose.choice(HOSTILE_TEXTS)
         if choose.random() < 0.01:
             fields.update({f"more{n}": n for n in range(70)})
+        if self.signers and choose.random() < 0.95:
+            fields = self.signed(fields, body)
         flag = choose.choice([0] * 8 + [1, 2])
         if kind == JSON:
             header = wire_frames.json_header(code, fields, opaque=self.opaque, flag=flag)
@@ -110,6 +118,21 @@ class FrameMaker:
             texts = {name: str(value) for name, value in fields.items()}
             header = wire_frames.binary_header(code, texts, opaque=self.opaque, flag=flag)
         return wire_frames.frame(header, body, kind)
+
+    def signed(self, fields: dict[str, object], body: bytes) -> dict[str, object]:
+        """Rightly, but for one in twenty; what says who has signed is anywhere among the rest."""
+        choose = self.random
+        texts = {name: str(value) for name, value in fields.items()}
+        signed = choose.choice(self.signers).sign(texts, body)
+        if choose.random() < 0.05:
+            signed[choose.choice((ACCESS_KEY, SIGNATURE))] = choose.choice(HOSTILE_TEXTS)
+        proofs = [(name, signed.pop(name)) for name in (ACCESS_KEY, SIGNATURE)]
+        members: list[tuple[str, object]] = [(name, fields.get(name, signed[name]))
+                                             for name in signed]  # fmt: skip
+        for proof in proofs:
+            at = choose.choice((len(members), choose.randrange(len(members) + 1)))
+            members.insert(at, proof)
+        return dict(members)
 
     def batch(self) -> bytes:
         choose = self.random
@@ -169,7 +192,9 @@ class FrameMaker:
             return Made(data, 0, Due.NEVER, Due.ALWAYS)
         silent = header["flag"] & 3
         try:
-            decode(data[4:])
+            command = decode(data[4:])
         except ProtocolError:  # control closes on it, if it gets there
             return Made(data, header["opaque"], Due.MAYBE, Due.MAYBE)
-        return Made(data, header["opaque"], Due.NEVER if silent else Due.ALWAYS, Due.NEVER)
+        if silent:
+            return Made(data, header["opaque"], Due.NEVER, Due.NEVER)
+        return Made(data, header["opaque"], Due.ALWAYS, Due.NEVER, command)

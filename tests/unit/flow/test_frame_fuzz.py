@@ -4,7 +4,8 @@ Method: seeded frames from right to hostile (support/frame_maker.py) go through 
 over many connections, cut anywhere. For each connection it is known beforehand which answers have
 to come; a connection that must be closed may lose answers, never gain or repeat one. Beside them a
 well-behaved client checks that it is served right all the time. At the end every buffer is back,
-the log lines add up, and the offline checker finds the store sound.
+the log lines add up, and the offline checker finds the store sound. So too where accounts are in
+use and most frames are signed: then the gate of the control side says which are refused.
 
 20,000 frames, 100,000 in `make test-slow`; RMQ_FUZZ_FRAMES asks for more. What it cannot see:
 memory errors that do not crash; `make debug` runs such frames under AddressSanitizer.
@@ -22,11 +23,16 @@ from pathlib import Path
 
 import pytest
 from support.frame_maker import Due, FrameMaker, Made
-from support.shard import EVENT, REQUEST, Client, Shard, bodies, pull, send
+from support.shard import EVENT, REQUEST, Client, Shard, bodies, pull, request, send
 from support.volume import seeds, volume
 
+from rmq.auth.accounts import Accounts
+from rmq.auth.gate import Gate
+from rmq.auth.packed import packed
+from rmq.broker.core_seam import REFUSED
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
+from rmq.format.signature import Credentials
 from rmq.offline.checker import check_store
 
 FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", volume(20_000, 100_000)))
@@ -34,15 +40,25 @@ SEEDS = volume(2, 4)
 CONNECTIONS = 24
 FRAMES_EACH = 50
 SENDS, PULL = (10, 310, 320), 11
+CONTROLS, NO_PERMISSION = 3, 16  # what control answers here, and who may not
+ANYWHERE = "127.0.0.1:1"
+ALICE = Credentials("alice", "secret")
+# Of those who sign; Bob may do one thing.
+SIGNERS = [ALICE, ALICE, ALICE, ALICE, Credentials("alice", "secret", "token"),
+           Credentials("bob", "word"), Credentials("carol", "off"),
+           Credentials("alice", "wrong")]  # fmt: skip
+# There are other reasons for its code, as messages that are no transaction's.
+REFUSAL = re.compile("User:|username cannot be|check signature failed|parse authorization")
 MORE_LINES = re.compile(rb"(\d+) more lines of this second were not logged")
 
 
 class Control(threading.Thread):
     """The control thread's part: every request that is handed over is answered once."""
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, gate: Gate | None = None) -> None:
         super().__init__()
         self.shard = shard
+        self.gate = gate
         self.ended = threading.Event()
         self.lines = 0
         self.failure: BaseException | None = None
@@ -56,7 +72,7 @@ class Control(threading.Thread):
 
     def take(self) -> None:
         for kind, number, payload in self.shard.core.poll():
-            if kind == EVENT:
+            if kind in (EVENT, REFUSED):
                 more = MORE_LINES.search(payload)
                 self.lines += int(more[1]) if more else 1
             elif kind == REQUEST:
@@ -72,12 +88,16 @@ class Control(threading.Thread):
         topic = command.fields.get("b") or command.fields.get("topic") or ""
         if command.is_response:
             return
-        if command.code in (*SENDS, PULL) and topic in ("auto0", "auto1", "auto2"):
+        refusal = self.gate.verdict(command, ANYWHERE).refusal if self.gate is not None else ""
+        if refusal:
+            if not command.is_oneway:
+                core.send(number, encode(command.reply(NO_PERMISSION, f"User: {refusal}")))
+        elif command.code in (*SENDS, PULL) and topic in ("auto0", "auto1", "auto2"):
             self.shard.topic(topic, 4, 4)
             core.put_subscription(b"g", topic.encode(), 1, None, 0)
             core.resubmit(number, frame)
         elif not command.is_oneway:
-            core.send(number, encode(command.reply(3)))
+            core.send(number, encode(command.reply(CONTROLS)))
         if command.code in SENDS:
             core.send_done(number)
 
@@ -85,8 +105,12 @@ class Control(threading.Thread):
 class Stream:
     """One fuzzing connection: what it sends and what has to come back."""
 
-    def __init__(self, client: Client, maker: FrameMaker, hostile: float) -> None:
+    def __init__(
+        self, client: Client, maker: FrameMaker, hostile: float, gate: Gate | None = None
+    ) -> None:
         self.client = client
+        self.gate = gate
+        self.refused: dict[int, set[bool]] = collections.defaultdict(set)  # by opaque
         self.sure: collections.Counter[int] = collections.Counter()  # answers that must come
         self.possible: collections.Counter[int] = collections.Counter()
         self.closes = Due.NEVER
@@ -108,6 +132,9 @@ class Stream:
             self.possible[made.opaque] += 1
             if made.answer is Due.ALWAYS:
                 self.sure[made.opaque] += 1
+            if made.command is not None and self.gate is not None:
+                refusal = self.gate.verdict(made.command, ANYWHERE).refusal
+                self.refused[made.opaque].add(bool(refusal))
 
     def write(self, size: int) -> bool:
         """Sends the next piece; False when there is none."""
@@ -126,8 +153,12 @@ class Stream:
                     self.client.socket.shutdown(1)
             self.read_to_the_end()
             return
-        found = collections.Counter(self.client.reply().opaque for _ in range(self.sure.total()))
-        assert found == self.sure
+        replies = [self.client.reply() for _ in range(self.sure.total())]
+        assert collections.Counter(reply.opaque for reply in replies) == self.sure
+        if self.gate is not None:
+            for reply in replies:
+                told = reply.code == NO_PERMISSION and REFUSAL.match(reply.remark or "")
+                assert bool(told) in self.refused[reply.opaque], reply
         self.client.put(send("t", b"probe", -7))
         assert self.client.reply().opaque == -7, "one answer too many"
 
@@ -142,6 +173,30 @@ class Stream:
             assert found <= self.possible
 
 
+def signed(frame: bytes) -> bytes:
+    """The request, by Alice; who has no accounts does not look at that."""
+    given = decode(frame[4:])
+    return request(given.code, given.opaque, given.body, **ALICE.sign(given.fields, given.body))
+
+
+def use_accounts(shard: Shard) -> Gate:
+    """Those of SIGNERS, on both sides."""
+    accounts = Accounts()
+    for name, password in (("alice", "secret"), ("bob", "word"), ("carol", "off")):
+        kind = "Super" if name == "alice" else "Normal"
+        status = "disable" if name == "carol" else "enable"
+        accounts.create_user(
+            name, {"password": password, "userType": kind, "userStatus": status}, by_super=True
+        )
+    accounts.put_acl("User:bob", [{"policyType": "Custom", "entries": [
+        {"resource": "Topic:t", "actions": ["Pub"], "decision": "Allow"}]}])  # fmt: skip
+    for user in accounts.users():
+        shard.core.put_user(user.name.encode(), user.password.encode(), user.is_super,
+                            user.is_enabled, packed(accounts.acl(user.name)), b"")  # fmt: skip
+    shard.core.set_auth(True, True, [], [])
+    return Gate(accounts, "DefaultCluster", authenticates=True, authorizes=True)
+
+
 class Witness:
     """A client that does everything right and expects the same."""
 
@@ -151,19 +206,20 @@ class Witness:
 
     def look(self) -> None:
         body = b"witness %d" % self.count
-        reply = self.client.ask(send("quiet", body, self.count))
+        reply = self.client.ask(signed(send("quiet", body, self.count)))
         assert (reply.code, reply.opaque) == (0, self.count)
         assert reply.fields["queueOffset"] == str(self.count)
-        found = self.client.ask(pull("g", "quiet", self.count, 5))
+        found = self.client.ask(signed(pull("g", "quiet", self.count, 5)))
         assert (found.opaque, bodies(found)) == (5, [body])
         self.count += 1
 
 
+@pytest.mark.parametrize("by", ["nobody", "accounts"])
 @pytest.mark.parametrize("seed", seeds(SEEDS))
 def test_any_frame_is_answered_once_or_closes_its_connection_alone(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, by: str
 ) -> None:
-    maker = FrameMaker(seed)
+    maker = FrameMaker(seed, SIGNERS if by == "accounts" else ())
     frames = closed = answered = 0
     # In turn: of few rounds chance might have only mild ones.
     shares = itertools.cycle([0.0, 0.02, 0.3])
@@ -175,12 +231,15 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
         shard.topic("SCHEDULE_TOPIC_XXXX", 2, 2)
         shard.topic("RMQ_SYS_TRANS_HALF_TOPIC")
         shard.core.set_delay_levels([10, 300], [0, 0])
-        witness, control = Witness(shard), Control(shard)
+        gate = use_accounts(shard) if by == "accounts" else None
+        witness, control = Witness(shard), Control(shard, gate)
         control.start()
         try:
             while frames < FRAMES // SEEDS:
                 hostile = next(shares)
-                streams = [Stream(shard.connect(), maker, hostile) for _ in range(CONNECTIONS)]
+                streams = [
+                    Stream(shard.connect(), maker, hostile, gate) for _ in range(CONNECTIONS)
+                ]
                 open_streams = list(streams)
                 while open_streams:
                     size = maker.random.choice([1, 7, 300, 5000, 1 << 20, 1 << 20])
@@ -195,7 +254,8 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
                 witness.look()
                 assert control.failure is None
             counters = shard.until(lambda counters: counters["connections"] == 1)
-            shard.until(lambda _: control.lines >= counters["malformed_frames"])
+            lines = counters["malformed_frames"] + counters["auth_refused"]
+            shard.until(lambda _: control.lines >= lines)
         finally:
             control.ended.set()
             control.join()
@@ -208,7 +268,10 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
             min(counters[name] for name in ("pulls_found", "pulls_held", "messages_in"))
             > frames // 500
         )
-        assert control.lines == counters["malformed_frames"] + counters["corrupt_records"]
+        told = ("malformed_frames", "corrupt_records", "auth_refused")  # a line for each
+        assert control.lines == sum(counters[name] for name in told)
+        if gate is not None:
+            assert min(counters["auth_allowed"], counters["auth_refused"]) > frames // 10
     report = check_store(tmp_path / "store")
     assert not report.problems, report.problems[:5]
 
