@@ -19,6 +19,8 @@ from typing import Any, cast
 import pytest
 from support.certificates import Authority
 from support.name_server import in_loop
+from support.tampered_handshakes import Tampering
+from support.volume import seeds, volume
 from support.waiting import HANG_S, until
 
 from cext.net.tls_stream import TlsClientContext, TlsStream
@@ -26,7 +28,12 @@ from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import HACalls
 from rmq.broker.replication import ha_port
 from rmq.broker.replication.epochs import Epochs
-from rmq.broker.replication.greeting import greet_master, greet_slave
+from rmq.broker.replication.greeting import (
+    SlaveGreeting,
+    encode_slave,
+    greet_master,
+    greet_slave,
+)
 from rmq.broker.replication.ha_port import GREETINGS, HAPort
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.config import load_properties
@@ -239,6 +246,41 @@ async def test_damaged_handshakes_harm_nobody_else(authority: Authority) -> None
         await slave.secure(context(authority), serves=False)
         await until(lambda: core.given == [(0, True)])
         slave.close()
+
+
+@pytest.mark.parametrize("asks", ["require", "none"])
+@pytest.mark.parametrize("seed", seeds(1))
+@in_loop
+async def test_handshakes_that_are_tampered_with_harm_nobody(
+    seed: int, asks: str, authority: Authority
+) -> None:
+    """Hellos, what ends a handshake, and the greeting behind it; of either version."""
+    own = authority.pair("slave")
+    given = {"tls.server.need.client.auth": asks,
+             "tls.server.trustCertPath": str(authority.certificate)}  # fmt: skip
+    hello, troubles = encode_slave(SlaveGreeting(7)), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    async with serving("permissive", authority, **given) as (core, port, number):
+
+        async def greet(master: HASocket) -> int:
+            return (await greet_slave(master, 8192, EPOCHS)).broker_id
+
+        port.greet = greet
+        tampering = Tampering(seed, authority, own)
+        opened = len(os.listdir("/proc/self/fd"))
+        for _ in range(volume(100, 1000)):
+            await asyncio.to_thread(tampering.connect, number, hello)
+        await until(lambda: not port._greetings)
+        await until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
+        assert set(core.given) <= {(7, True)}  # where what came first was whole
+        slave = await connected(number)
+        await slave.secure(
+            context(authority, certificate=str(own.certificate), key=str(own.key)), serves=False
+        )
+        assert (await greet_master(slave, 2)).log_end == 8192
+        await until(lambda: core.given[-1:] == [(2, True)])
+        slave.close()
+    assert troubles == []
 
 
 @in_loop

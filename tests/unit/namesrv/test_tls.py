@@ -1,5 +1,6 @@
 """What a server without a store says to clients whose TLS handshake it refuses: the name server,
-whose listener is the controller's, too (rmq/serving/listener.py), and the port of metrics.
+whose listener is the controller's, too (rmq/serving/listener.py), and the port of metrics. And what
+is left of handshakes that were changed on their way: nothing.
 
 Method: real sockets, Python's ssl. What a broker's reactor says: tests/process/test_tls.py.
 """
@@ -8,17 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 from support.certificates import Authority, Pair
 from support.command_line import rmq
+from support.controllers import controller
 from support.driven_clock import DrivenClock
 from support.name_server import Client, in_loop, name_server
+from support.tampered_handshakes import Tampering
+from support.volume import seeds, volume
 from support.waiting import HANG_S, until
 
 from bench.half_open import hello
@@ -209,3 +214,34 @@ async def test_so_does_the_port_of_metrics(authority: Authority, asking: dict[st
             await asyncio.to_thread(ask, server.port, client(authority), said)
         shown = client(authority, authority.pair("known"))
         assert await asyncio.to_thread(ask, server.port, shown, said) == b"HTTP"
+
+
+@pytest.mark.parametrize("asks", ["require", "none"])
+@pytest.mark.parametrize("where", ["name server", "controller", "metrics"])
+@pytest.mark.parametrize("seed", seeds(1))
+@in_loop
+async def test_handshakes_that_are_tampered_with_harm_nobody(
+    seed: int, where: str, asks: str, authority: Authority, asking: dict[str, object],
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    settings = {**asking, "tls.server.need.client.auth": asks}
+    known, troubles = authority.pair("known"), list[object]()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, trouble: troubles.append(trouble))
+    async with AsyncExitStack() as stack:
+        said = b"GET /healthz HTTP/1.0\r\n\r\n" if where == "metrics" else TOPICS
+        if where == "metrics":
+            port = (await stack.enter_async_context(metrics(settings))).port
+        elif where == "controller":
+            port = (await stack.enter_async_context(controller(tmp_path, **settings))).port
+        else:
+            port = (await stack.enter_async_context(name_server(**settings))).port
+        shown = client(authority, known)
+        assert await asyncio.to_thread(ask, port, shown, said)
+        opened = len(os.listdir("/proc/self/fd"))
+        tampering = Tampering(seed, authority, known)
+        for _ in range(volume(40, 400)):
+            await asyncio.to_thread(tampering.connect, port, said)
+        await until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
+        assert await asyncio.to_thread(ask, port, shown, said)
+    assert troubles == []

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import gc
-import os
-import random
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +15,9 @@ from cext.testing.driven_core import DrivenCore
 from support.certificates import Authority
 from support.driven_clock import DrivenClock
 from support.shard import Shard, pull, send
+from support.tampered_handshakes import Tampering
 from support.threads import thread_named
+from support.volume import seeds, volume
 from support.waiting import HANG_S
 
 from bench.half_open import hello
@@ -320,53 +318,14 @@ def test_a_core_may_go_with_its_connections_open(tmp_path: Path, authority: Auth
         client.close()
 
 
-def tampered(chance: random.Random, flight: bytes) -> bytes:
-    at, more = chance.randrange(len(flight)), chance.randbytes(chance.randrange(1, 300))
-    kind = chance.randrange(6)
-    if kind == 0:
-        return flight[:at] + bytes([flight[at] ^ 1 << chance.randrange(8)]) + flight[at + 1 :]
-    if kind == 1:
-        return flight[:at]
-    if kind == 2:
-        return flight[:at] + more + flight[at:]
-    if kind == 3:
-        return flight[:at] + b"\xff" * chance.randrange(1, 9) + flight[at:]
-    if kind == 4:
-        return flight + flight
-    return b"\x16\x03" + more
-
-
-def test_handshakes_that_are_tampered_with_harm_nobody(shard: Shard, authority: Authority) -> None:
+@pytest.mark.parametrize("seed", seeds(2))
+def test_handshakes_that_are_tampered_with_harm_nobody(
+    shard: Shard, authority: Authority, seed: int
+) -> None:
     """Hellos, what ends a handshake, and requests behind it; of either version."""
-    chance = random.Random(number := int(os.environ.get("RMQ_FUZZ_SEED") or time.time_ns()))
-    print(f"RMQ_FUZZ_SEED={number}")
-    request = send("t", b"x" * 50, 1)
-    for _ in range(int(os.environ.get("RMQ_FUZZ_HANDSHAKES") or 200)):
-        context = ssl.create_default_context(cafile=str(authority.certificate))
-        version = chance.choice([ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-        context.minimum_version = context.maximum_version = version
-        inward, outward = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = context.wrap_bio(inward, outward, server_hostname="localhost")
-        flights_left = chance.randrange(3)
-        with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as client:
-            while True:
-                try:
-                    tls.do_handshake()
-                    tls.write(request)
-                    flights_left = 0
-                except ssl.SSLWantReadError:
-                    pass
-                flight = outward.read()
-                if flights_left == 0:
-                    break
-                flights_left -= 1
-                client.sendall(flight)
-                inward.write(client.recv(65536))
-            with contextlib.suppress(OSError):  # it has been closed
-                client.sendall(tampered(chance, flight))
-                client.shutdown(socket.SHUT_WR)
-                while client.recv(65536):
-                    pass
+    tampering = Tampering(seed, authority)
+    for _ in range(volume(100, 1000)):
+        tampering.connect(shard.core.port, send("t", b"x" * 50, 1))
     shard.until(lambda stats: stats["connections"] == 0)
     assert Hidden(shard, authority).socket.fileno() > 0
     assert shard.connect().ask(send("t", b"y", 1)).code == 0
