@@ -43,6 +43,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
         SSL_MODE_AUTO_RETRY
         SSL_MODE_ENABLE_PARTIAL_WRITE, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, SSL_MODE_RELEASE_BUFFERS
         SSL_OP_NO_RENEGOTIATION, SSL_OP_IGNORE_UNEXPECTED_EOF, SSL_OP_CIPHER_SERVER_PREFERENCE
+        SSL_OP_ENABLE_KTLS
         X509_V_OK, NID_commonName
     const SSL_METHOD* TLS_server_method()
     const SSL_METHOD* TLS_client_method()
@@ -52,6 +53,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_CTX_set_min_proto_version(SSL_CTX* context, int version)
     int SSL_CTX_set_ciphersuites(SSL_CTX* context, const char* names)
     unsigned long long SSL_CTX_set_options(SSL_CTX* context, unsigned long long options)
+    unsigned long long SSL_CTX_clear_options(SSL_CTX* context, unsigned long long options)
     long SSL_CTX_set_mode(SSL_CTX* context, long mode)
     long SSL_CTX_clear_mode(SSL_CTX* context, long mode)
     int SSL_CTX_use_certificate_chain_file(SSL_CTX* context, const char* path)

@@ -9,6 +9,8 @@ call, not three.
 It does so in the place of OpenSSL's read-ahead, with which a read of OpenSSL does not end with its
 record: who sends nothing but changes of keys would keep the reactor for as long as it likes.
 
+The kernel's own encryption (kTLS) is for OpenSSL's BIO of sockets alone: this one takes no keys.
+
 Whoever waits for the socket must be told of bytes that are there by then, and not of their coming
 alone: epoll, level-triggered, or armed anew.
 

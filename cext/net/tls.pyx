@@ -27,6 +27,7 @@ from cext.net.openssl cimport (
     SSL_CTX,
     SSL_CTX_check_private_key,
     SSL_CTX_clear_mode,
+    SSL_CTX_clear_options,
     SSL_CTX_free,
     SSL_CTX_load_verify_locations,
     SSL_CTX_new,
@@ -54,6 +55,7 @@ from cext.net.openssl cimport (
     SSL_MODE_ENABLE_PARTIAL_WRITE,
     SSL_MODE_RELEASE_BUFFERS,
     SSL_OP_CIPHER_SERVER_PREFERENCE,
+    SSL_OP_ENABLE_KTLS,
     SSL_OP_IGNORE_UNEXPECTED_EOF,
     SSL_OP_NO_RENEGOTIATION,
     SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
@@ -139,6 +141,8 @@ cdef SSL_CTX* new_context(const SSL_METHOD* method) except NULL:
         raise MemoryError("no memory for TLS")
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION)
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF)
+    # The machine's openssl.cnf may have set it for everybody; what it breaks: docs/design/tls.md.
+    SSL_CTX_clear_options(context, SSL_OP_ENABLE_KTLS)
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
                      | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
     # A read ends with its record: one that brings no data must not take the turn of others.

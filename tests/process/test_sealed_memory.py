@@ -9,14 +9,13 @@ that nobody ever allocates on a path that this load does not take.
 
 import asyncio
 import os
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
+from support.faults import compile_shim
 from support.sanitized import SANITIZED
 
 SOURCE = Path(__file__).parent.parent / "support" / "mallocs" / "mallocs.c"
@@ -27,13 +26,7 @@ ROUNDS = 60
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler")
-    library = tmp_path_factory.mktemp("mallocs") / "mallocs.so"
-    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
-    return library
+    return compile_shim(tmp_path_factory.mktemp("mallocs"), SOURCE)
 
 
 async def load(broker: BrokerProcess, rounds: int) -> None:

@@ -35,14 +35,14 @@ OPERATIONS["step"] = sum(OPERATIONS[each] for each in (  # of what is to survive
 ACTIONS = {"fail": 1, "short": 2, "kill": 3, "kill_after_part": 4, "sleep": 5, "hold": 6}
 
 
-def compile_shim(directory: Path) -> Path:
+def compile_shim(directory: Path, source: Path = SOURCE) -> Path:
     """The shared library, built in `directory`."""
-    library = directory / "faultio.so"
+    library = directory / f"{source.stem}.so"
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler for the fault shim")
     flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
+    subprocess.run([compiler, *flags, "-o", str(library), str(source), "-ldl"], check=True)
     return library
 
 
