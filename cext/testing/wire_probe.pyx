@@ -11,6 +11,7 @@ Timing: nanoseconds per call of each step over one frame, in a plain loop.
 Example: fuzz([frame], 1, 100000, b"secret", []) -> {"parsed": 48210, "malformed": 51790, ...,
 "violations": 0}.
 """
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
 from posix.mman cimport (
@@ -322,6 +323,7 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
     check_requests(fuzzer, &header)
 
 
+@cython.no_gc_clear                 # its end needs all of it
 cdef class Fuzzing:
     """What a fuzzer has of memory, for as long as it runs."""
 
