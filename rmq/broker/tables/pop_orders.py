@@ -56,14 +56,18 @@ class PopOrders:
     def __init__(self, core: CoreCalls, config_directory: Path) -> None:
         self._core = core
         self._file = order_file(config_directory)
-        self._written = 0  # version of the reactor's blocks that the file holds
+        self._written = 0  # version of the reactor's blocks that the file holds; -1: others
 
     def load(self) -> None:
-        """After topics: a block of a topic that is gone is dropped."""
+        """After topics: a block of a topic that is gone is dropped, from the file with the next
+        save(). Were it there still when a topic is made anew under the name, the next start would
+        give it to that one, and late acks would pass over its messages."""
         table = (self._file.load() or {}).get("table") or {}
-        for place, block in _blocks(table, self._file.path):
+        put = [
             self._put(place, block, self._file.path)
-        self._written = self._core.pop_orders_version
+            for place, block in _blocks(table, self._file.path)
+        ]
+        self._written = self._core.pop_orders_version if all(put) else -1
 
     def copy(self, table: Mapping[Any, Any], origin: str) -> None:
         """Makes the batches here, a slave's, those that are out at the master. The file follows
@@ -75,11 +79,13 @@ class PopOrders:
         for place in gone:
             self._put(place, b"", origin)
 
-    def _put(self, place: Place, block: bytes, origin: object) -> None:
+    def _put(self, place: Place, block: bytes, origin: object) -> bool:
         try:
             self._core.put_pop_order(*place, block)
         except RmqError as error:
             _skip(origin, *place, error)
+            return False
+        return True
 
     async def stop(self) -> None:
         await self.save()

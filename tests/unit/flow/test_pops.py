@@ -411,6 +411,12 @@ async def test_a_batch_of_a_topic_that_is_gone_is_forgotten_by_the_next_start(
     async with served(tmp_path) as (broker, client):
         assert [key[:2] for key in broker.core.pop_orders()] == [(b"t", b"g")]
         assert await pop(client, "g", "t", **fields) == []
+        await broker.pop_orders.save()
+        kept = file.load()
+        assert kept is not None and kept["table"].keys() == {"t@g"}, "nothing else has changed it"
+        await broker.topics.create(TopicConfig("gone", 1, 1))
+    async with served(tmp_path) as (broker, client):
+        assert [key[:2] for key in broker.core.pop_orders()] == [(b"t", b"g")]
 
 
 @in_loop
