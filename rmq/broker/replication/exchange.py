@@ -12,6 +12,9 @@ answered when there is something else, and nobody takes it for one that has them
 With rmqOrders it asks for the batches that are out of pops in order, which no request of RocketMQ's
 gives (metadata_copy.py).
 
+A slave of an older rmq copies none of the LATER tables: of these rmqKnown names each that is
+copied, with "" before it is here, and one that it does not name is neither waited for nor news.
+
 With rmqLogTail, before it asks for the log, a slave says how its log ends (log_tail.py).
 
 A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table has changed calls
@@ -35,6 +38,7 @@ from rmq.base.deadline import within
 LOOK_S = 1.0
 # The others change with each message that is consumed.
 PROMPT = ("topics", "groups", "modes", "accounts")
+LATER = ("orders",)  # that not each rmq copies
 WAIT_MS_MAX = 30_000
 SLAVES_MAX = 16
 GONE_S = 15.0  # a slave that has not asked for so long is not waited for
@@ -77,9 +81,16 @@ class Exchange:
         return {name: self._tables[name]() for name in tables}
 
     def has(self, slave: int, least: Mapping[str, int]) -> bool:
-        """Whether the slave has said that it has these tables, with at least so many changes."""
-        _, known = self._known.get(slave, (0.0, {}))
-        return all(self._count(known.get(name, "")) >= count for name, count in least.items())
+        """Whether the slave has said that it has these tables, with at least so many changes; of
+        those that it copies."""
+        if slave not in self._known:
+            return False
+        _, known = self._known[slave]
+        return all(
+            self._count(known.get(name, "")) >= count
+            for name, count in least.items()
+            if _copies(known, name)
+        )
 
     def slaves(self) -> int:
         """How many have asked within GONE_S."""
@@ -107,7 +118,9 @@ class Exchange:
             present, now = self.versions(), clock.monotonic()
             looked_at = PROMPT if now - began < LOOK_S else present.keys()
             left_s = until - now
-            differs = any(present.get(name) != heard.get(name) for name in looked_at)
+            differs = any(
+                present.get(name) != heard.get(name) for name in looked_at if _copies(heard, name)
+            )
             if differs or left_s <= 0 or self._is_closed:
                 return present
             with contextlib.suppress(asyncio.TimeoutError):
@@ -147,3 +160,8 @@ class Exchange:
         """-1 for one of another start."""
         start, _, count = version.rpartition(" ")
         return int(count) if start == self._start and count.isdecimal() else -1
+
+
+def _copies(known: Versions, name: str) -> bool:
+    """Whether a slave that says this has the table, or is to have it."""
+    return name not in LATER or name in known

@@ -28,6 +28,7 @@ from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls, StatCalls
 from rmq.broker.replication.account_asks import new_ask
+from rmq.broker.replication.exchange import LATER
 from rmq.broker.replication.master_search import ANSWER_S, INFO_S, SOON_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.deleted_topics import read_marks
@@ -166,7 +167,7 @@ class MetadataCopy:
         no master any more, or does not say what it has."""
         fields = {
             "rmqSlave": str(self._context.settings.brokerId),
-            "rmqKnown": msgspec.json.encode(self._known).decode(),
+            "rmqKnown": msgspec.json.encode(dict.fromkeys(LATER, "") | self._known).decode(),
             "rmqWaitMillis": str(WAIT_MS),
         }
         if self._kept:

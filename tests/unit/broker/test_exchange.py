@@ -26,9 +26,13 @@ def counts() -> dict[str, int]:
     return {"topics": 5, "offsets": 70}
 
 
+def exchange_of(counts: dict[str, int]) -> Exchange:
+    return Exchange("1763726400.5", {name: lambda name=name: counts[name] for name in counts})
+
+
 @pytest.fixture
 def exchange(counts: dict[str, int]) -> Exchange:
-    return Exchange("1763726400.5", {name: lambda name=name: counts[name] for name in counts})
+    return exchange_of(counts)
 
 
 def is_up_to_date(exchange: Exchange, slave: int, tables: tuple[str, ...] = BOTH) -> bool:
@@ -77,6 +81,36 @@ async def test_what_is_kept_from_a_slave_it_does_not_have_and_is_not_told_of_aga
     assert not asking.done(), "it was woken, and there is nothing new"
     counts["topics"] += 1
     exchange.wake()
+    assert await within(asking, HANG_S) == exchange.versions()
+
+
+@in_loop
+async def test_a_table_that_a_slave_of_an_older_rmq_does_not_copy_is_not_waited_for(
+    clock: DrivenClock, counts: dict[str, int]
+) -> None:
+    """It never says "orders", and is in sync, and is left in peace, without."""
+    exchange = exchange_of(counts | {"orders": 3})
+    three = (*BOTH, "orders")
+    assert not is_up_to_date(exchange, 2, ("orders",)), "it has said nothing"
+    await exchange.changed(2, {}, 0)
+    assert not is_up_to_date(exchange, 2, three)
+    known = exchange.versions()
+    orders = known.pop("orders")
+    asking = asyncio.ensure_future(exchange.changed(2, known, 3600))
+    await asyncio.sleep(0)
+    assert is_up_to_date(exchange, 2, three)
+    assert await exchange.settled(three, lambda: {2}, 0)
+    clock.advance(LOOK_S)
+    for _ in range(3):
+        await asyncio.sleep(0)
+        exchange.wake()
+    assert not asking.done(), "all are looked at by now"
+    await exchange.changed(2, known | {"orders": ""}, 0)
+    assert not is_up_to_date(exchange, 2, three), "one that copies them is waited for"
+    assert await exchange.changed(2, known | {"orders": ""}, 3600) == exchange.versions()
+    await exchange.changed(2, known | {"orders": orders}, 0)
+    assert is_up_to_date(exchange, 2, three)
+    exchange.close()
     assert await within(asking, HANG_S) == exchange.versions()
 
 

@@ -390,9 +390,9 @@ async def test_accounts_that_are_kept_from_a_slave_are_not_said_to_be_here(
         for _ in range(3):
             await copy._round(Link(), True)  # type: ignore[arg-type]
         assert Link.said == [
-            ("{}", None),
-            ("{}", '{"accounts":"1763726400.5 1"}'),
-            ('{"accounts":"1763726400.5 2"}', None),
+            ('{"orders":""}', None),
+            ('{"orders":""}', '{"accounts":"1763726400.5 1"}'),
+            ('{"orders":"","accounts":"1763726400.5 2"}', None),
         ]
 
 
