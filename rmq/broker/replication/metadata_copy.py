@@ -332,7 +332,7 @@ class MetadataCopy:
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 kind = Unknown
             raise kind(f"{link.address}: request {table.code}: code {reply.code}: {reply.remark}")
-        return fastjson.loads_object(reply.body) if reply.body else {}
+        return await asyncio.to_thread(fastjson.loads_object, reply.body) if reply.body else {}
 
     # ---- tables
 
@@ -379,7 +379,7 @@ class MetadataCopy:
         self._context.offsets.take(content, origin)
 
     async def _orders(self, content: dict[Any, Any], origin: str) -> None:
-        self._context.pop_orders.copy(mapping(content, "table", origin), origin)
+        await self._context.pop_orders.copy(mapping(content, "table", origin), origin)
 
     async def _delays(self, content: dict[Any, Any], origin: str) -> None:
         self._context.delays.copy(mapping(content, "offsetTable", origin))

@@ -17,9 +17,9 @@ Apache's. A slave has the batches that are out as its master has them (copy()), 
 import asyncio
 import logging
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, PopCalls
@@ -32,6 +32,7 @@ log = logging.getLogger("rmq.broker.pop_orders")
 
 MESSAGES_MAX = 32
 ATTEMPT_BYTES_MAX = 64
+PUT_BLOCKS = 64  # go to the reactor in one turn of the control thread
 _BLOCK = struct.Struct("=qqqiI32q32q32iI64s4x")
 
 Place = tuple[bytes, bytes, int]  # topic, group, queue id
@@ -56,36 +57,46 @@ class PopOrders:
     def __init__(self, core: CoreCalls, config_directory: Path) -> None:
         self._core = core
         self._file = order_file(config_directory)
+        self._making = asyncio.Lock()
+        self._made = -1, b""  # version, and the body of it that slaves are given
+        self._said: list[str] = []  # what was skipped last
         self._written = 0  # version of the reactor's blocks that the file holds; -1: others
 
     def load(self) -> None:
         """After topics: a block of a topic that is gone is dropped, from the file with the next
         save(). Were it there still when a topic is made anew under the name, the next start would
         give it to that one, and late acks would pass over its messages."""
-        table = (self._file.load() or {}).get("table") or {}
-        put = [
-            self._put(place, block, self._file.path)
-            for place, block in _blocks(table, self._file.path)
-        ]
-        self._written = self._core.pop_orders_version if all(put) else -1
+        rows = _rows((self._file.load() or {}).get("table") or {})
+        refused = [fault for each in rows.blocks.items() if (fault := self._put(*each))]
+        self._say(self._file.path, rows.faults + refused)
+        self._written = -1 if refused else self._core.pop_orders_version
 
-    def copy(self, table: Mapping[Any, Any], origin: str) -> None:
+    async def copy(self, table: Mapping[Any, Any], origin: str) -> None:
         """Makes the batches here, a slave's, those that are out at the master. The file follows
-        with the next save()."""
-        gone = {(topic, group, at): block for topic, group, at, block in self._core.pop_orders()}
-        for place, block in _blocks(table, origin):
-            if gone.pop(place, None) != block:
-                self._put(place, block, origin)
-        for place in gone:
-            self._put(place, b"", origin)
+        with the next save(). What cannot be read of the table stays as it is here."""
+        here = self._core.pop_orders()  # that nobody else changes: a slave gives out none
+        changes, faults = await asyncio.to_thread(_changes, table, here)
+        for number, each in enumerate(changes):
+            if fault := self._put(*each):
+                faults.append(fault)
+            if number % PUT_BLOCKS == PUT_BLOCKS - 1:
+                await asyncio.sleep(0)  # others have their turn
+        self._say(origin, faults)
 
-    def _put(self, place: Place, block: bytes, origin: object) -> bool:
+    def _put(self, place: Place, block: bytes) -> str:
+        """Why it is not there; empty: it is."""
         try:
             self._core.put_pop_order(*place, block)
         except RmqError as error:
-            _skip(origin, *place, error)
-            return False
-        return True
+            topic, group, queue_id = place
+            return _fault(topic.decode(), group.decode(), queue_id, error)
+        return ""
+
+    def _say(self, origin: object, faults: list[str]) -> None:
+        """In one line, and the same only once: a slave copies them each second."""
+        if faults and faults != self._said:
+            log.warning("%s: batches skipped: %d, as %s", origin, len(faults), faults[0])
+        self._said = faults
 
     async def stop(self) -> None:
         await self.save()
@@ -108,8 +119,13 @@ class PopOrders:
     async def body(self) -> bytes:
         """The batches that are out now, in the form of the file, for a slave. Others say nothing
         that the offset of their group does not: what is acknowledged blocks nobody."""
-        blocks = self._core.pop_orders(open_only=True)
-        return await asyncio.to_thread(lambda: fastjson.dumps(members(blocks)))
+        async with self._making:  # slaves ask at the same time
+            version = self._core.pop_orders_version
+            if self._made[0] != version:
+                blocks = self._core.pop_orders(open_only=True)
+                body = await asyncio.to_thread(lambda: fastjson.dumps(members(blocks)))
+                self._made = version, body
+            return self._made[1]
 
 
 def members(blocks: Blocks) -> dict[str, Any]:
@@ -121,30 +137,56 @@ def members(blocks: Blocks) -> dict[str, Any]:
     return {"table": table}
 
 
-def _blocks(table: Mapping[Any, Any], origin: object) -> Iterator[tuple[Place, bytes]]:
-    """What the table of a file or of a master holds; what is none is said, and left out."""
+class _Rows(NamedTuple):
+    """Of the table of a file or of a master."""
+
+    blocks: dict[Place, bytes]
+    unread: set[Place | tuple[bytes, bytes]]  # queues, and pairs as a whole
+    faults: list[str]
+
+
+def _rows(table: Mapping[Any, Any]) -> _Rows:
+    found = _Rows({}, set(), [])
     for key, queues in table.items():
         topic, separator, group = str(key).partition("@")
         if not separator or topic_fault(topic) or group_fault(group):
-            log.error("%s: entry %.300r is skipped", origin, key)
+            found.faults.append(f"{key!r:.300}: not topic@group")
             continue
-        for queue, row in queues.items() if isinstance(queues, dict) else ():
+        pair = topic.encode(), group.encode()
+        if not isinstance(queues, dict):
+            found.faults.append(f"{key!r:.300}: no queues")
+            found.unread.add(pair)
+            continue
+        for queue, row in queues.items():
+            place = None
             try:
                 queue_id = int(queue)
                 if not 0 <= queue_id < TOPIC_QUEUES_MAX:
                     raise ValueError(queue_id)
-                block = packed(row)
+                place = (*pair, queue_id)
+                found.blocks[place] = packed(row)
             except (TypeError, ValueError, AttributeError, KeyError, struct.error) as error:
-                _skip(origin, topic.encode(), group.encode(), queue, error)
-                continue
-            yield (topic.encode(), group.encode(), queue_id), block
+                found.faults.append(_fault(topic, group, queue, error))
+                if place is not None:
+                    found.unread.add(place)
+    return found
 
 
-def _skip(origin: object, topic: bytes, group: bytes, queue: Any, error: Exception) -> None:
-    log.warning(
-        "%s: %s of %s queue %.20r is skipped: %r",
-        origin, group.decode(), topic.decode(), queue, error,
-    )  # fmt: skip
+def _changes(table: Mapping[Any, Any], here: Blocks) -> tuple[list[tuple[Place, bytes]], list[str]]:
+    """What makes those that are here the master's, and what of these cannot be read."""
+    rows = _rows(table)
+    present = {(topic, group, queue_id): block for topic, group, queue_id, block in here}
+    changes = [
+        (place, block) for place, block in rows.blocks.items() if present.get(place) != block
+    ]
+    for place in present.keys() - rows.blocks.keys() - rows.unread:
+        if place[:2] not in rows.unread:
+            changes.append((place, b""))
+    return changes, rows.faults
+
+
+def _fault(topic: str, group: str, queue: Any, error: Exception) -> str:
+    return f"{group} of {topic} queue {queue!r:.20}: {error!r:.200}"
 
 
 def packed(row: dict[str, Any]) -> bytes:

@@ -7,12 +7,14 @@ started as a master. An election: tests/ha/test_failover.py.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient
+from support.fake_core import control
 from support.live_broker import live_broker
 from support.live_replicas import MASTER, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop
@@ -137,18 +139,75 @@ async def test_what_is_no_batch_is_left_out_and_the_others_are_taken(
     ):
         await fill(client, 1)
         await until_copied(master, slave)
-        slave.pop_orders.copy(
-            {
-                "t@a": {"0": {**good, "o": []}, "1": {**good, "o": [2**70]}, "x": good, "-1": good},
-                "t": {"0": good}, "t@../b": {"0": good}, "gone@g": {"0": good}, "t@b": [good],
-                "t@g": {"0": good},
-            },
-            "h:1",
-        )  # fmt: skip
+        table = {
+            "t@a": {"0": {**good, "o": []}, "1": {**good, "o": [2**70]}, "x": good, "-1": good},
+            "t": {"0": good}, "t@../b": {"0": good}, "gone@g": {"0": good}, "t@b": [good],
+            "t@g": {"0": good},
+        }  # fmt: skip
+        for _ in range(3):
+            await slave.pop_orders.copy(table, "h:1")
         assert out(slave).keys() == {"t@g"}
         assert offsets(out(slave)["t@g"]["0"]) == [0, 1]
-        said = [each.message for each in caplog.records if each.message.startswith("h:1: ")]
-        assert len(said) == 7
+
+        def said() -> list[str]:
+            return [each.message for each in caplog.records if each.message.startswith("h:1: ")]
+
+        (line,) = said()
+        assert line.startswith("h:1: batches skipped: 8, as a of t queue '0': ValueError("), line
+        del table["t"]
+        await slave.pop_orders.copy(table, "h:1")
+        assert [each[:23] for each in said()[1:]] == ["h:1: batches skipped: 7"]
+
+
+@in_loop
+async def test_what_a_slave_cannot_read_of_the_batches_stays_as_it_is_there(tmp_path: Path) -> None:
+    """The master has it: who holds it would lose his acks."""
+    good = {"o": [0, 1], "popTime": 5, "i": 60_000}
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client, 1)
+        await until_copied(master, slave)
+        whole = {f"t@{group}": {"0": good, "1": good} for group in ("g", "h", "i")}
+        await slave.pop_orders.copy(whole, "h:1")
+        assert out(slave).keys() == whole.keys()
+        table = {"t@g": {"0": {**good, "o": 5}, "2": good}, "t@h": "later"}
+        await slave.pop_orders.copy(table, "h:1")
+        assert {pair: rows.keys() for pair, rows in out(slave).items()} == {
+            "t@g": {"0", "2"}, "t@h": {"0", "1"},
+        }  # fmt: skip
+
+
+@in_loop
+async def test_others_have_their_turn_while_a_slave_takes_many_batches(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        good = {"o": [0, 1], "popTime": 5, "i": 60_000}
+        rows = {str(queue): good for queue in range(5 * pop_orders.PUT_BLOCKS)}
+        copying = asyncio.ensure_future(broker.pop_orders.copy({"t@g": rows}, "h:1"))
+        seen = set()
+        while not copying.done():
+            seen.add(len(broker.core.pop_orders()))
+            await asyncio.sleep(0)
+        assert {each // pop_orders.PUT_BLOCKS for each in seen} >= {0, 1, 2, 3, 4}
+        assert len(broker.core.pop_orders()) == len(rows)
+
+
+@in_loop
+async def test_slaves_share_what_a_master_makes_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    members = pop_orders.members
+    monkeypatch.setattr(pop_orders, "members", lambda blocks: made.append(0) or members(blocks))
+    async with control(tmp_path) as broker:
+        block = pop_orders.packed({"o": [0], "popTime": 5})
+        for count in (1, 2):
+            broker.core.put_pop_order(b"t", b"g%d" % count, 0, block)
+            bodies = await asyncio.gather(*(broker.pop_orders.body() for _ in range(3)))
+            assert len(set(bodies)) == 1 and len(json.loads(bodies[0])["table"]) == count
+            assert len(made) == count
 
 
 class Link:
