@@ -202,7 +202,7 @@ class PopCalls(Protocol):
 
     def put_pop_order(self, topic: bytes, group: bytes, queue_id: int, block: bytes) -> None:
         """A block of pop_orders(), of another run or another broker; b"": there is none any more.
-        StoreError: the topic is not there, or it is no block."""
+        RmqError: the topic is not there, or there is no room; ProtocolError: it is no block."""
 
 
 class QueueCalls(Protocol):
