@@ -376,7 +376,8 @@ class MetadataCopy:
 
     async def _offsets(self, content: dict[Any, Any], origin: str) -> None:
         mapping(content, "offsetTable", origin)
-        self._context.offsets.take(content, origin)
+        if self._context.offsets.take(content, origin):
+            self._known.pop("orders", None)  # which of those it has ended the master still has
 
     async def _orders(self, content: dict[Any, Any], origin: str) -> None:
         await self._context.pop_orders.copy(mapping(content, "table", origin), origin)

@@ -26,6 +26,7 @@ Example: the file holds {"offsetTable":{"t@g":{0:7}}} (Apache's spelling). load(
 commit_offset(b"g", b"t", 0, 7).
 """
 
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
@@ -33,11 +34,11 @@ from typing import Any, Protocol
 
 from rmq.base.journal_file import OFFSETS_NAME
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import DelayCalls, LogCalls, OffsetCalls
+from rmq.broker.core_seam import DelayCalls, LogCalls, OffsetCalls, PopCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.offset_entries import Offsets, decoded, encoded
-from rmq.errors import StoreError
+from rmq.errors import RmqError, StoreError
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import group_fault, topic_fault
 
@@ -48,7 +49,7 @@ MARK_BYTES_MAX = 256 << 20  # of the log behind the mark, in which pops are look
 PUT_BYTES = 1 << 20  # about so many go to the reactor at a time
 
 
-class CoreCalls(DelayCalls, LogCalls, OffsetCalls, Protocol):
+class CoreCalls(DelayCalls, LogCalls, OffsetCalls, PopCalls, Protocol):
     """What is used here of the core."""
 
 
@@ -308,16 +309,21 @@ class OffsetTable:
         await self._groups_saved()  # or the mark stays before it, and a start goes on with pops
         await self.save()
 
-    def take(self, content: Mapping[Any, Any], origin: str) -> None:
+    def take(self, content: Mapping[Any, Any], origin: str) -> bool:
         """Makes the offsets, a slave's, those of the master, whose consumerOffset.json this is:
-        also where it has less, since it may have been reset."""
+        also where it has less, since it may have been reset. A batch popped in order from before
+        the reset is over, until the master says which it has. Whether there may be one."""
         table, resets = content.get("offsetTable") or {}, content.get("resetOffsetTable") or {}
         present = self._core.offsets()
+        before, ended = dict(present), False
         for name, ours in self._core.offsets(2).items():
             # A reset of a queue that a consumer of the master has taken: commits count again.
             key = name.decode()
-            if ours and ours.keys() - self._checked(key, resets.get(key), origin).keys():
+            if not ours:
+                continue
+            if over := ours.keys() - self._checked(key, resets.get(key), origin).keys():
                 topic, _, group = key.partition("@")
+                ended |= self._end_batches(topic, group, over)
                 self._core.remove_offsets(group.encode(), topic.encode())
                 present.pop(name, None)
         block = bytearray()
@@ -328,6 +334,10 @@ class OffsetTable:
                 continue
             offsets = self._checked(key, table.get(key), origin)
             reset = self._checked(key, resets.get(key), origin)
+            ours = before.get(key.encode(), {})
+            if offsets != ours:
+                fell = {queue for queue, at in offsets.items() if at < ours.get(queue, 0)}
+                ended |= self._end_batches(topic, group, fell)
             if reset or offsets != present.get(key.encode()):
                 block += encoded(key.encode(), Offsets(offsets, reset))
         self._core.put_offsets(bytes(block))
@@ -335,6 +345,13 @@ class OffsetTable:
             if name.decode() not in table:
                 topic, _, group = name.decode().partition("@")
                 self._core.remove_offsets(group.encode(), topic.encode())
+        return ended
+
+    def _end_batches(self, topic: str, group: str, queues: set[int]) -> bool:
+        with contextlib.suppress(RmqError):  # the topic is not here, and no batch of it
+            for queue_id in queues:
+                self._core.put_pop_order(topic.encode(), group.encode(), queue_id, b"")
+        return bool(queues)
 
     def follow(self) -> None:
         """From now on groups and offsets come from a master."""

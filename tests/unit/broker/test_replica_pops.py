@@ -181,6 +181,54 @@ async def test_what_a_slave_cannot_read_of_the_batches_stays_as_it_is_there(tmp_
 
 
 @in_loop
+async def test_a_reset_that_a_slave_takes_ends_the_batches_of_its_queues(tmp_path: Path) -> None:
+    """Also when the master is gone before its batches are asked for: who holds one from before
+    would move the offset on again."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client)
+        await until_copied(master, slave)
+
+        def take(offsets: dict[str, int], resets: dict[str, int]) -> bool:
+            pairs = {"offsetTable": {"t@g": offsets}, "resetOffsetTable": {"t@g": resets}}
+            return slave.offsets.take(pairs, "h:1")
+
+        assert not take({"0": 5, "1": 5, "2": 5, "3": 5}, {"2": 5, "3": 5})
+        batch = {"o": [5, 1], "popTime": 5, "i": 60_000}
+        await slave.pop_orders.copy({"t@g": dict.fromkeys("0123", batch)}, "h:1")
+        assert take({"0": 2, "1": 6, "2": 5, "3": 5}, {"3": 5})
+        assert out(slave)["t@g"].keys() == {"1", "3"}, "0 fell, 2 was taken by a pop"
+        slave.offsets.take({"offsetTable": {"gone@g": {"0": 5}}}, "h:1")
+        slave.offsets.take({"offsetTable": {"gone@g": {"0": 4}}}, "h:1")
+        assert slave.offsets.query("g", "gone", 0) == 4, "whatever is known of the topic"
+
+
+@in_loop
+async def test_a_batch_that_a_master_has_still_comes_again_behind_an_offset_that_fell(
+    tmp_path: Path,
+) -> None:
+    """A commit of less (15) ends none at the master, whose batches have not changed by it."""
+    async with (
+        live_broker(tmp_path / "m", **MASTER) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await fill(client)
+        await ack(client, "g", *await in_order(client))
+        await in_order(client)
+        await until_copied(master, slave)
+        batches, version = out(master), master.core.pop_orders_version
+        assert out(slave) == batches != {}
+        master.offsets.commit("g", "t", 0, 1)
+        await until(lambda: slave.offsets.query("g", "t", 0) == 1)
+        await until(lambda: out(slave) == batches)
+        assert (out(master), master.core.pop_orders_version) == (batches, version)
+
+
+@in_loop
 async def test_others_have_their_turn_while_a_slave_takes_many_batches(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         good = {"o": [0, 1], "popTime": 5, "i": 60_000}
@@ -198,9 +246,14 @@ async def test_others_have_their_turn_while_a_slave_takes_many_batches(tmp_path:
 async def test_slaves_share_what_a_master_makes_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[object] = []
+    made: list[pop_orders.Blocks] = []
     members = pop_orders.members
-    monkeypatch.setattr(pop_orders, "members", lambda blocks: made.append(0) or members(blocks))
+
+    def noted(blocks: pop_orders.Blocks) -> dict[str, Any]:
+        made.append(blocks)
+        return members(blocks)
+
+    monkeypatch.setattr(pop_orders, "members", noted)
     async with control(tmp_path) as broker:
         block = pop_orders.packed({"o": [0], "popTime": 5})
         for count in (1, 2):
