@@ -7,7 +7,7 @@ fallocate ...), so the fault shim of tests/support/faultio can stand between us 
 a punched hole that is allocated again (tmpfs), zeros written (everything else).
 """
 
-from libc.errno cimport EAGAIN, EINTR, EIO, ENOSPC, ENOSYS, EOPNOTSUPP, errno
+from libc.errno cimport EINTR, EIO, ENOSPC, ENOSYS, EOPNOTSUPP, errno
 
 from cext.base.status cimport Status
 

@@ -103,7 +103,7 @@ def bound(host, port, backlog):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)      # whom it accepts has it, too
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # whom it accepts has it
     try:
         listener.bind((host, port))
     except OSError as error:

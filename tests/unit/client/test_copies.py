@@ -255,6 +255,8 @@ class Internal:
         from cext.testing.driven_reactor import DrivenReactor
         from cext.testing.line_echo import LineEcho
 
+        from cext.testing.wire_probe import Fuzzing
+
         return {
             "cext.net.connection_table.ConnectionTable": ConnectionTable,
             "cext.net.input.Input": Input,
@@ -262,6 +264,7 @@ class Internal:
             "cext.net.reactor.Reactor": Reactor,
             "cext.testing.driven_reactor.DrivenReactor": DrivenReactor,
             "cext.testing.line_echo.LineEcho": lambda: LineEcho(Reactor()),
+            "cext.testing.wire_probe.Fuzzing": lambda: Fuzzing(1, b"secret"),
         }
 
     def services(self) -> dict[str, Callable[[], Any]]:
