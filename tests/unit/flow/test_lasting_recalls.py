@@ -48,7 +48,7 @@ async def pass_until(broker: Broker, time_ms: int) -> None:
 
 def copy_as_killed(live: Path, killed: Path) -> None:
     """Files that are made beside others, and may be gone in a moment, are left out."""
-    shutil.copytree(live, killed, ignore=shutil.ignore_patterns("*.tmp", "*.new"))
+    shutil.copytree(live, killed, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
 
 
 async def goes_on_without(directory: Path, due_ms: int, *came: bytes) -> None:

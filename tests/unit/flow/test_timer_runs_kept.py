@@ -46,7 +46,7 @@ def runs(broker: Broker) -> int:
 
 def copy_as_cut(live: Path, cut: Path, log_end: int) -> None:
     """As after a power cut: the log ends where it was synced."""
-    shutil.copytree(live, cut, ignore=shutil.ignore_patterns("*.tmp", "*.new"))
+    shutil.copytree(live, cut, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
     (segment,) = (path for path in (cut / "commitlog").iterdir() if int(path.name) == 0)
     with segment.open("r+b") as file:
         file.seek(log_end)
