@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
-from support.screen import rmq_on_terminal
+from support.terminal import rmq_on_terminal
 from support.topics import make_topic
 
 from rmq import Message, Producer

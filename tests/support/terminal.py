@@ -6,6 +6,9 @@
         assert terminal.code() == 0
     terminal.shown          # all of it; what is typed only where the command lets it be echoed
 
+    shown = rmq_on_terminal("bench", "pingpong", "-d", "0.3")
+    shown.code, shown.text  # of a command that asks nothing, without control sequences
+
 A process of its own with a pseudo-terminal, which is its input, output and error.
 """
 
@@ -14,15 +17,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
+import struct
 import subprocess
 import sys
 import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from support.shard import readable
 from support.source_tree import ROOT
 from support.waiting import HANG_S
+
+ROWS, COLUMNS = 50, 120
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
@@ -62,6 +71,7 @@ def _control() -> None:
 @contextmanager
 def at_terminal(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
     ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "rmq", *words], stdin=theirs, stdout=theirs, stderr=theirs,
@@ -79,3 +89,17 @@ def at_terminal(*words: str, environment: Mapping[str, str] | None = None) -> It
             process.kill()
             process.wait()
         os.close(ours)
+
+
+@dataclass(frozen=True)
+class Shown:
+    code: int
+    text: str
+
+
+def rmq_on_terminal(*words: object) -> Shown:
+    """It asks nothing, and ends by itself."""
+    environment = {**os.environ, "TERM": "xterm"}
+    with at_terminal(*map(str, words), environment=environment) as terminal:
+        code = terminal.code()
+    return Shown(code, CONTROL.sub("", terminal.shown))

@@ -8,7 +8,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from support.screen import rmq_on_terminal
+from support.terminal import rmq_on_terminal
 from support.tree_process import run_python
 
 from cext.load.histogram import Histogram
