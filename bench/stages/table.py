@@ -54,7 +54,6 @@ class Case:
     title: str
     open: Callable[[Path], Run]
     operations: int = 400  # of one measurement
-    tolerance: float = 1.03  # growth of instructions that is an error
 
 
 def binary_header() -> bytes:

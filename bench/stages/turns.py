@@ -33,7 +33,6 @@ TOPIC, GROUP = "orders", "readers"
 AT_ONCE = 50  # requests in one write
 MESSAGES = 32  # of a pull
 SENDER = Credentials("sender", "its secret")
-TURN_TOLERANCE = 1.05
 
 Run = Callable[[int], None]
 
@@ -168,11 +167,11 @@ def turn_timer(directory: Path) -> Run:
     return Rig(directory).run(send(TIMER_DELAY_MS="3600000"))
 
 
-TURNS: dict[str, tuple[str, Callable[[Path], Run], int, float]] = {
-    "gather": ("what a pull of 32 finds in its queue and the log", gather, 200, 1.03),
-    "turn_send": ("send of 128 B, 50 at once, to its answer", turn_send, 1000, TURN_TOLERANCE),
-    "turn_signed": ("the same with accounts: signed, permitted", turn_signed, 1000, TURN_TOLERANCE),
-    "turn_pull": ("pull of 32, 10 at once, to its answer", turn_pull, 200, TURN_TOLERANCE),
-    "turn_pop": ("pop of 1, 10 at once, to its answer", turn_pop, 500, TURN_TOLERANCE),
-    "turn_timer": ("timed send of 128 B, 50 at once", turn_timer, 1000, TURN_TOLERANCE),
+TURNS: dict[str, tuple[str, Callable[[Path], Run], int]] = {
+    "gather": ("what a pull of 32 finds in its queue and the log", gather, 200),
+    "turn_send": ("send of 128 B, 50 at once, to its answer", turn_send, 1000),
+    "turn_signed": ("the same with accounts: signed, permitted", turn_signed, 1000),
+    "turn_pull": ("pull of 32, 10 at once, to its answer", turn_pull, 200),
+    "turn_pop": ("pop of 1, 10 at once, to its answer", turn_pop, 500),
+    "turn_timer": ("timed send of 128 B, 50 at once", turn_timer, 1000),
 }
