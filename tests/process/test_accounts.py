@@ -38,7 +38,7 @@ from rmq.base.clock import now_ms
 from rmq.broker.tables.groups import GroupConfig
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format import fastjson
 from rmq.format.frame_reader import FrameReader
@@ -397,6 +397,46 @@ def test_what_needs_no_entry_needs_a_user(tmp_path: Path) -> None:
                     assert (asked(address, code, fields)[0] == NO_PERMISSION) is not is_let_in
         with account(NEMO):
             assert asked(broker.namesrv, 106, {})[0] == NO_PERMISSION
+
+
+def test_what_a_request_is_about_needs_no_entry_where_that_is_looked_up(tmp_path: Path) -> None:
+    """authorizationWhitelist with 314 and 323: of which topics the group has offsets, and whose the
+    half message is. Who is no user has neither done."""
+    free = ("--set", "authorizationWhitelist=314,323")
+    with broker_process(tmp_path, (*ARMED, *free)) as broker, account(ADMIN):
+        command(broker, "topic", "create", "orders")
+        make_what_is_asked_for(broker)
+        with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": NEMO.secret_key}):
+            command(broker, "user", "create", NEMO.access_key)
+        with Connection(broker.address) as admin:
+            halves = [admin.call(310, {**SEND, "i": HALF, "f": 4}, b"half").fields["msgId"]
+                      for _ in range(2)]  # fmt: skip
+            clone = {"srcGroup": "billing", "offline": True}
+            asks = [
+                (314, {**clone, "destGroup": "copy0"}),
+                (314, {**clone, "destGroup": "copy1", "topic": "orders"}),
+                (323, {"msgId": halves[0]}),
+                (323, {"msgId": halves[1], "topic": "bills"}),
+            ]
+
+            def cloned() -> list[int]:
+                place = {"topic": "orders", "queueId": 0, "setZeroIfNotFound": "false"}
+                return [
+                    admin.ask(14, {**place, "consumerGroup": f"copy{number}"}).code
+                    for number in range(2)
+                ]
+
+            for who in (None, Credentials(NEMO.access_key, "wrong")):
+                with account(who):
+                    for ask in asks:
+                        assert asked(broker.address, *ask)[0] == NO_PERMISSION, ask
+            assert cloned() == [ResponseCode.QUERY_NOT_FOUND] * 2
+            with account(NEMO):
+                for ask in asks:
+                    assert asked(broker.address, *ask)[0] == 0, ask
+                other = (353, {"group": "billing", "topic": "orders", "readable": "false"})
+                assert asked(broker.address, *other)[0] == NO_PERMISSION
+            assert cloned() == [0, 0]
 
 
 class Member:
