@@ -1,24 +1,31 @@
-"""A slave of a master of RocketMQ 4, which knows neither 906 nor request modes.
+"""A slave of a master of RocketMQ 4, which knows neither 906 nor request modes; and how long any
+of RocketMQ's masters may take for an answer.
 
 With the real one: tests/compat/test_replicas.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.live_broker import SMALL, live_broker
 from support.name_server import in_loop
 from support.scripted_peer import ScriptedPeer
-from support.waiting import until
+from support.waiting import HANG_S, until
 
 from rmq.broker.replication.master_search import Master, MasterSearch
+from rmq.broker.replication.metadata_copy import MetadataCopy
 from rmq.config import load_properties
 from rmq.format import fastjson
 from rmq.format.remoting import Command
-from rmq.serving.remoting_client import CallError
+from rmq.format.timer_position import timer_check
+from rmq.serving.remoting_client import CallError, RemotingClient
 
 COPIES = "rmq.broker.metadata_copy"  # who logs what is not copied
 PLACE = "brokerIP2=127.0.0.1\nhaListenPort=1\n"
@@ -83,3 +90,86 @@ async def test_its_tables_are_all_there_are(
             assert [each for each in caplog.records if each.name == COPIES] == []
             assert "t" in slave.topics and "g" in slave.groups
             assert slave.offsets.query("g", "t", 0) == 7
+
+
+@contextmanager
+def held(peer: ScriptedPeer, code: int) -> Iterator[threading.Event]:
+    """It answers that request when the event is set, and the others at once."""
+    given, answer = threading.Event(), peer.answers[code]
+
+    def late(command: Command) -> Command | bytes | None:
+        assert given.wait(HANG_S)
+        return answer(command)
+
+    peer.answers[code] = late
+    try:
+        yield given
+    finally:
+        given.set()
+
+
+async def is_waiting(task: asyncio.Task[object], clock: DrivenClock, seconds: float) -> bool:
+    """When so much time has passed. The loop has done then what that made due."""
+    clock.advance(seconds)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return not task.done()
+
+
+PATIENCE = pytest.mark.parametrize(("code", "seconds"), [(26, 3), (906, 3), (28, 15)])
+
+
+@pytest.mark.still_clock
+@PATIENCE
+@in_loop
+async def test_a_slow_answer_is_waited_for(clock: DrivenClock, code: int, seconds: int) -> None:
+    """What it says of itself (28) longer than all else: it gathers that with much work."""
+    with master(PLACE) as peer, held(peer, code) as given:
+        finding = asyncio.create_task(search(peer.address).find())
+        await until(lambda: [each.code for each in peer.requests][-1:] == [code], still=True)
+        assert await is_waiting(finding, clock, seconds - 1)
+        given.set()
+        assert (await finding).log_start == 1 << 20
+
+
+@pytest.mark.still_clock
+@PATIENCE
+@in_loop
+async def test_it_is_waited_for_no_longer(clock: DrivenClock, code: int, seconds: int) -> None:
+    with master(PLACE) as peer, held(peer, code):
+        finding = asyncio.create_task(search(peer.address).find())
+        await until(lambda: [each.code for each in peer.requests][-1:] == [code], still=True)
+        assert await is_waiting(finding, clock, seconds - 1)
+        assert not await is_waiting(finding, clock, 1)
+        with pytest.raises(CallError, match="no answer in time"):
+            await finding
+
+
+@pytest.mark.still_clock
+@pytest.mark.parametrize("comes", [True, False])
+@in_loop
+async def test_the_copy_of_its_tables_waits_as_long_for_it(
+    clock: DrivenClock, tmp_path: Path, comes: bool
+) -> None:
+    """For the end of its log, which a slave has to have before it goes on with timed messages."""
+    fired_ms = clock.now_ms() // 1000 * 1000
+    check = timer_check((fired_ms + 1, 0, fired_ms + 1, 0, 7, 0), fired_ms / 1000)
+    with master(PLACE) as peer:
+        peer.answers[60] = lambda command: command.reply(body=check)
+        peer.answers[28] = table({"table": {"commitLogMaxOffset": "0"}})
+        with held(peer, 28) as given:
+            async with live_broker(tmp_path, follower=True) as slave:
+                copy = MetadataCopy(slave, slave.core, search(peer.address))
+                link = RemotingClient(peer.address)
+                asking = asyncio.create_task(copy._fired(link))
+                await until(lambda: [each.code for each in peer.requests] == [60, 28], still=True)
+                assert await is_waiting(asking, clock, 14)
+                if comes:
+                    given.set()
+                    await asking
+                    assert slave.core.timers_delivered()[0] == fired_ms + 1
+                else:
+                    assert not await is_waiting(asking, clock, 1)
+                    with pytest.raises(CallError, match="no answer in time"):
+                        await asking
+                link.close()
