@@ -127,4 +127,7 @@ ELSEWHERE = {
     "trace_send_and_consume",
     "admin_call",
     "mqadmin",
+    "renewal_load",
+    "renewal_came",
+    "renewal_stop",
 }

@@ -3,31 +3,39 @@ release (v2.1.2) knows none.
 
 Method: a broker and name server that serve nobody without TLS, and some that nobody told anything
 about TLS (as RocketMQ's TlsIT and TlsMixIT have them); the clients' own scenarios. They trust every
-certificate (tls.test.mode.enable; Go's can do nothing else). That Java's refuse a wrong one, and
-accounts by TLS: test_setup_security.py, test_accounts.py, test_mqadmin.py.
+certificate (tls.test.mode.enable; Go's can do nothing else), but for those at a name server whose
+certificate is renewed. That Java's refuse a wrong one, and accounts by TLS: test_setup_security.py,
+test_accounts.py, test_mqadmin.py.
 """
 
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from compat.armed_broker import believing
 from compat.conftest import JAVA_CLIENTS, java_clients
 from compat.runner import (
     GO_MASTER,
     NEW_CLIENT,
+    Answer,
     ScenarioFailed,
     ScenarioRunner,
     go_runner,
     java_runner,
 )
 from compat.targets import RmqTarget
-from support.broker_process import broker_process
-from support.certificates import Authority
+from support.broker_process import PATIENT, broker_process
+from support.certificates import Authority, Pair, lay
+from support.replica_set import Server
+from support.tls_client import Client, trusting
+from support.waiting import HANG_S, wait_until
 
 pytestmark = pytest.mark.compat
 
@@ -144,3 +152,63 @@ def test_a_client_without_it_is_served_by_nobody(
             runner.run(
                 "send_sync", nameServer=hidden.name_server, broker=hidden.broker, run="plain"
             )
+
+
+@pytest.mark.parametrize("client", ["java-5.5.0-json", "java-4.9.8-json"])
+def test_no_send_of_java_fails_while_the_name_servers_certificate_is_renewed(
+    client: str, tmp_path: Path
+) -> None:
+    """The broker keeps its own. A client stays, others come all the time and go, and they believe
+    this authority alone: at the end a certificate of another one is refused."""
+    authority = Authority(tmp_path)
+    pairs = [authority.pair(f"round-{number}") for number in range(3)]
+    used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
+    lay(pairs[0], used)
+    believed = believing(authority.certificate)
+    asks = [word for key, value in believed.items() for word in ("--set", f"{key}={value}")]
+    names = Server(tmp_path / "n.txt", "namesrv", *used.settings("enforcing"))
+    serves = authority.pair("broker").settings("enforcing")
+    broker = Server(
+        tmp_path / "b.txt", "broker", "-n", names.address, "--store", str(tmp_path / "store"),
+        *PATIENT, *serves, *asks,
+    )  # fmt: skip
+
+    def shown() -> str:
+        with Client(names.address, trusting(authority)) as comer:
+            assert isinstance(comer.socket, ssl.SSLSocket)
+            return str(comer.socket.getpeercert())
+
+    patient = {"com.rocketmq.remoting.client.connect.timeout": str(int(HANG_S * 1000))}
+    given = {"nameServer": names.address, "run": "renewed"}
+    try:
+        with java_clients(tmp_path / "java", {**believed, **patient}, given) as started:
+            java = started(client)
+            load = java.submit("renewal_load", **{"as": "goes_on"})
+            renewed = authority.renewed(pairs[-1], "same-key")
+            for name, pair in [*((f"round-{at}", each) for at, each in enumerate(pairs)),
+                               ("same-key", renewed)]:  # fmt: skip
+                lay(pair, used)
+                wait_until(lambda name=name: f"'{name}'" in shown())
+                until_more_have_come(java, load, "goes_on")
+            java.run("renewal_stop", **{"as": "goes_on"})
+            assert int(java.result(load, HANG_S)["sent"]) >= 3 * 4
+            load = java.submit("renewal_load", **{"as": "refused"})
+            until_more_have_come(java, load, "refused")
+            (tmp_path / "stranger").mkdir()
+            lay(Authority(tmp_path / "stranger").pair("stranger"), used)
+            with pytest.raises(ScenarioFailed, match=r"RenewalScenarios\.comes"):
+                java.result(load, HANG_S)
+    finally:
+        for server in (broker, names):
+            server.kill()
+
+
+def until_more_have_come(java: ScenarioRunner, load: Future[Answer], name: str) -> None:
+    """Since the certificate is the one that it is."""
+
+    def came() -> int:
+        return int(java.run("renewal_came", **{"as": name})["came"])
+
+    before = came()
+    wait_until(lambda: load.done() or came() >= before + 3)
+    assert not load.done(), load.result()

@@ -64,6 +64,7 @@ public final class Main {
         ReplicaScenarios.register(SCENARIOS);
         StaticTopicScenarios.register(SCENARIOS);
         AdminScenarios.register(SCENARIOS);
+        RenewalScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
         Json.write(Map.of()); // what answers are written with is loaded before there are any
         ExecutorService pool = Executors.newFixedThreadPool(Integer.getInteger("rmqcompat.threads", 4));
