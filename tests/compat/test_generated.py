@@ -2,14 +2,14 @@
 
 Goal: Prometheus loads the settings and rules and evaluates every expression of dashboard and alerts
 against a live broker; Helm lints the chart, which renders to the manifests of `rmq generate k8s`;
-Docker Compose takes the containers. Method: the programs themselves. Cannot prove: Grafana, which
-is in no Debian, and that containers run, which wants images.
+Docker Compose takes the containers. Method: the programs themselves, of Compose at least the
+library by which it reads files. Cannot prove: Grafana, which is in no Debian, and that containers
+run, which wants images.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import urllib.parse
 import urllib.request
@@ -27,6 +27,7 @@ from rmq.generate.alerts import RULES, Rule
 from rmq.generate.dashboard import chosen
 from rmq.generate.panels import ROWS
 from tools.peers.cache import ToolMissing
+from tools.peers.compose import compose_config
 from tools.peers.helm import helm_program
 from tools.peers.prometheus import prometheus_program
 
@@ -222,18 +223,20 @@ def test_the_chart_renders_to_the_manifests(
         assert by_name(done.stdout) == manifests
 
 
-def compose_program() -> list[str]:
-    for words in (["docker", "compose"], ["docker-compose"]):
-        if shutil.which(words[0]) and run(*words, "version").returncode == 0:
-            return words
-    pytest.skip("neither docker compose nor docker-compose is installed")
+@pytest.fixture(scope="module")
+def compose() -> list[str]:
+    try:
+        return compose_config()
+    except ToolMissing as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("options", [(), ("--address", "10.0.0.5"), ("--insecure",)])
-def test_docker_compose_takes_the_containers(options: tuple[str, ...], tmp_path: Path) -> None:
-    words = compose_program()
+def test_docker_compose_takes_the_containers(
+    compose: list[str], options: tuple[str, ...], tmp_path: Path
+) -> None:
     generated(tmp_path, "compose", *options)
-    done = run(*words, "config", "--format", "json", at=tmp_path)
+    done = run(*compose, at=tmp_path)
     assert done.returncode == 0, done.stderr
     services = json.loads(done.stdout)["services"]
     assert services.keys() == {"namesrv", "broker", "console", "prometheus", "grafana"}
@@ -255,3 +258,7 @@ def test_docker_compose_takes_the_containers(options: tuple[str, ...], tmp_path:
         assert json.loads(given["RMQ_ADMIN"]) == admin
     else:
         assert not services["broker"].get("environment")
+    spoilt = tmp_path / "compose.yaml"
+    spoilt.write_text(spoilt.read_text().replace("stop_grace_period:", "grace_period:"))
+    refused = run(*compose, at=tmp_path)
+    assert refused.returncode != 0 and "grace_period" in refused.stderr

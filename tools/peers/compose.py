@@ -1,0 +1,33 @@
+"""How Docker Compose reads a file: by its own command, or by its library, built by `go`.
+
+    subprocess.run(compose_config(), cwd=folder)    the project in folder/compose.yaml, as JSON
+
+The library (compose_config/) is built once into the cache. It checks a file against the schema of
+the Compose specification, and resolves what it refers to. No daemon is asked in either case.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tools.peers.cache import ToolMissing
+from tools.peers.go_program import compiled
+
+PROGRAM = Path(__file__).resolve().parent / "compose_config"
+
+
+def compose_config() -> list[str]:
+    """ToolMissing where the machine has no Docker Compose, and the program cannot be built."""
+    for words in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(words[0]) and _succeeds([*words, "version"]):
+            return [*words, "config", "--format", "json"]
+    try:
+        return [str(compiled(PROGRAM)), "compose.yaml"]
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        raise ToolMissing(f"docker compose is not installed, and no substitute: {error}") from None
+
+
+def _succeeds(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
