@@ -37,7 +37,7 @@ from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.turn_room cimport room_open
 from cext.flow.connection_events cimport serve
 from cext.flow.context.options cimport Options
-from cext.flow.context.role cimport set_role
+from cext.flow.context.role cimport role_follow, slaves_missing
 from cext.flow.context.rpc_times cimport rpc_rows
 from cext.flow.context.turn_context cimport SIZE_BUCKETS
 from cext.flow.delay.timer_open cimport timers_open, timers_start, timers_stop
@@ -390,7 +390,7 @@ cdef class ShardCore(ShardCalls):
         self._take_shard(ShardState())
         take_memory(self.s.services, self.s.turn, self.given)
         self.s.turn.options = options
-        set_role(self.s.turn, True)
+        role_follow(&self.s.turn.role)
 
     def queue_ends(self):
         cdef QueueStore queues = self.s.append.queues
@@ -454,7 +454,7 @@ cdef class ShardCore(ShardCalls):
         return (load_acquire_i64(&self.s.append.log.marks.appended),
                 load_acquire_i64(&self.s.append.log.marks.replicated)
                 if self.s.turn.options.sync_replicas else INT64_MAX,
-                int(self.s.turn.slaves_missing))
+                int(slaves_missing(&self.s.turn.role)))
 
     def sync_log(self, int64_t end=0):
         deadline = time.monotonic() + SYNC_S

@@ -18,9 +18,10 @@
     message_probe       properties, ids and filters of a message; check points of pops
     record_probe        a record written, parsed, checked; its keys and tags code
     timer_probe         a heap of timers and its keeper, driven as by the reactor
+    role_probe          the role of a core after what has happened to it
     broken_invariant    each kind of broken invariant, for the test that sees the process end
     broken_store        the same of the store's marks and hand-overs
-    broken_flow         the same of the flow's answers and dispatch
+    broken_flow         the same of the flow's answers, dispatch, marks and role
 
 Each is compiled beside the product and imports it; the product imports none of it.
 """

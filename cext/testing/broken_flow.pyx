@@ -1,4 +1,4 @@
-"""Broken invariants of what is above the store, planted: network, answers, dispatch, the client.
+"""Broken invariants above the store, planted: network, answers, dispatch, role, the client.
 
     PLANTS["ack_order"]()       does not return (broken_invariant.pyx)
 """
@@ -19,8 +19,14 @@ from cext.flow.append.ack_queue cimport (
     AckQueue, ack_queue_open, ack_queue_pop, ack_queue_push, ack_queue_reserve, ack_queue_room)
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.context.role cimport (
+    FACT_FOLLOWER, FACT_MASTER, FACT_SENDS_WAIT, FACT_SLAVES_MISSING, Role, refuse_remark,
+    role_doubt, role_follow, role_lead, role_open, role_set)
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_HELD, JOB_READY, PullJob, job_move
+from cext.flow.replication.ha_master cimport report_step
+from cext.flow.replication.ha_service cimport HAService
 from cext.memory.arena cimport SharedArena
 from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuffer
 from cext.net.connection_table cimport ConnectionTable
@@ -147,6 +153,58 @@ def _dispatched():
     write_and_dispatch(s)
 
 
+# ------------------------------------------------------------------- the role
+
+def _role():
+    """Nothing of a leader's log is unconfirmed."""
+    cdef Role r
+    role_open(&r)
+    role_doubt(&r)
+
+
+def _role_facts():
+    """A leader is known as a follower."""
+    cdef Role r
+    role_open(&r)
+    r.facts |= FACT_FOLLOWER
+    role_set(&r, FACT_SENDS_WAIT, True)
+
+
+def _role_moved():
+    """A follower is known as a leader, and becomes one."""
+    cdef Role r
+    role_open(&r)
+    role_follow(&r)
+    r.facts = 0
+    role_lead(&r)
+
+
+def _role_set():
+    """That a master's log comes is said beside the state."""
+    cdef Role r
+    role_open(&r)
+    role_set(&r, FACT_MASTER, True)
+
+
+def _role_refuses():
+    """A leader that takes records says why it takes none."""
+    cdef Role r
+    role_open(&r)
+    role_set(&r, FACT_SLAVES_MISSING | FACT_SENDS_WAIT, True)
+    refuse_remark(&r)
+
+
+def _stream():
+    """A leader goes on taking another one's log."""
+    cdef HAService s = HAService()
+    cdef Connection c
+    cdef Step step = report_step(s)
+    memset(&c, 0, sizeof(c))
+    s.turn = TurnContext()
+    s.master.connection = &c
+    step.run(step.service)
+
+
 def _pull():
     """A pull that waits already is to wait for its client."""
     cdef PullJob job
@@ -179,6 +237,9 @@ PLANTS = {
     "connections": _connections, "unread": _unread, "slots": _slots,
     "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
     "list_ends": _list_ends, "ack_order": _ack_order, "ack_ring": _ack_ring,
-    "dispatch_list": _dispatch_list, "dispatched": _dispatched, "pull": _pull,
+    "dispatch_list": _dispatch_list, "dispatched": _dispatched,
+    "pull": _pull, "role": _role,
+    "role_facts": _role_facts, "role_moved": _role_moved, "role_set": _role_set,
+    "role_refuses": _role_refuses, "stream": _stream,
     "slot": _slot, "link": _link,
 }

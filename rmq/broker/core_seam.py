@@ -530,7 +530,7 @@ class RoleCalls(Protocol):
 
     def set_unconfirmed(self) -> None:
         """Of a follower: what is in its queues may be cut, so pulls are refused until the master
-        has confirmed all of it, or this core is promoted."""
+        has confirmed all of it, or this core is promoted. StoreError: this core leads."""
 
     def check_truncation(self, offset: int) -> None:
         """Whether the log can be cut there now. StoreError, with the reason: this is not a

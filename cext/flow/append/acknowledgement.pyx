@@ -19,6 +19,7 @@ from cext.flow.append.ack_queue cimport (
 )
 from cext.flow.append.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.flow.context.reply_space cimport reply_space_commit
+from cext.flow.context.role cimport slaves_missing
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
@@ -165,7 +166,7 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil:
     if ack == NULL or ack.end > end:
         return
     now_ms = monotonic_us() // 1000
-    if now_ms >= s.turn.lease_end_ms:
+    if now_ms >= s.turn.role.lease_end_ms:
         return                              # by now, not by the turn's clock: a stop of the process
     while ack != NULL and ack.end <= end:
         if ack.to.request_code != code or ack.arrived_ms != arrived:
@@ -204,7 +205,7 @@ cdef void refuse(Appender s, PendingAck* ack, const char* remark) noexcept nogil
 
 cdef int32_t overdue(Appender s, int32_t mark, const PendingAck* ack) noexcept nogil:
     """The code it is answered by because it has waited too long, or SUCCESS: it has not."""
-    if (mark & MARK_REPLICATED and s.turn.slaves_missing
+    if (mark & MARK_REPLICATED and slaves_missing(&s.turn.role)
             and ack.end > s.log.marks.replicated):
         return SLAVE_NOT_AVAILABLE
     if (mark & MARK_REPLICATED and ack.end > s.log.marks.replicated

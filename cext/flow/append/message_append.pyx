@@ -8,6 +8,7 @@ from cext.base.prefetch cimport prefetch
 from cext.base.status cimport MALFORMED, NOT_READY, OK, RING_FULL, TOO_LARGE
 from cext.flow.append.append_status cimport NOT_LEADER, SPECIAL
 from cext.flow.append.appender cimport Dispatch
+from cext.flow.context.role cimport is_follower
 from cext.flow.context.turn_context cimport SIZE_BUCKETS, Counters
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
 from cext.store.log.record cimport RecordFields, record_finish, record_start
@@ -153,7 +154,7 @@ cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Mess
     cdef int status = OK
     cdef int32_t length = 0, kind
     cdef bint checksum
-    if s.turn.follower:
+    if is_follower(&s.turn.role):
         return NOT_LEADER
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:

@@ -1,5 +1,19 @@
 """Role: whether this core makes its log (leader) or keeps a copy of another core's (follower).
 
+It is a state of the core. Only role.pyx changes it, by what happens; a change that does not follow
+ends the process:
+
+    LEADER                   from the start; and a follower that is promoted, whose stream has ended
+    FOLLOWER                 a leader that is demoted; its master's log does not come
+    FOLLOWING                it comes
+    UNCONFIRMED              a follower whose queues hold what may be cut, as control says: nobody
+                             is given anything
+    FOLLOWING_UNCONFIRMED    likewise, and its master's log comes: which alone confirms what it has
+
+What steps ask is a bit of `facts`. Some are those of the state and change with it alone. The others
+hold in any state, each beside the others: the stop of writes (full disk, a shard that is taken
+off), and what a controller grants.
+
 What a follower does not do, and what clients are told, which is what RocketMQ's slaves say:
 
     sends, messages sent back, pops, acks, changes    14 SERVICE_NOT_AVAILABLE
@@ -18,28 +32,103 @@ What a follower does not do, and what clients are told, which is what RocketMQ's
 Nothing but append_raw() adds to a follower's log: message_append.pyx refuses the rest, whoever
 asks.
 
-The role, the stop of writes (full disk, a shard that is taken off), and what a controller grants
-are different things: `writable` is true for a leader whose writes are not stopped, whose lease
-runs, and which has enough brokers in sync; all of these change it through here.
+Example: a follower's disk fills up and has room again: FACT_STOPPED comes and goes, and it is a
+follower all the time.
 
-Example: a follower's disk fills up and has room again: writes are stopped, then taken again, and it
-is a follower all the time.
+Reactor only; others may look.
 """
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.context.options cimport TEXT_MAX
 from cext.wire.text cimport Text
 
-cdef void set_role(TurnContext t, bint follower) noexcept nogil
-# `reason`: what is told to who is refused, cut at TEXT_MAX.
-cdef void set_write_stop(TurnContext t, bint stop, const Text* reason) noexcept nogil
-# Fewer brokers are in sync than must have what is stored (minInSyncReplicas).
-cdef void set_in_sync_short(TurnContext t, bint short) noexcept nogil
-cdef void set_lease_over(TurnContext t, bint over) noexcept nogil
-# Why nothing is written, zero-terminated, and the code of it for a send; only while not t.writable.
-cdef const char* refuse_remark(TurnContext t) noexcept nogil
-cdef int32_t refuse_code(TurnContext t) noexcept nogil
-# Why nobody is shown messages (SYSTEM_BUSY), zero-terminated; NULL: they are shown.
-cdef const char* read_refusal(TurnContext t) noexcept nogil
+cdef enum RoleState:
+    LEADER = 0
+    FOLLOWER = 1
+    FOLLOWING = 2
+    UNCONFIRMED = 3
+    FOLLOWING_UNCONFIRMED = 4
+
+cdef enum RoleFact:
+    # Of the state.
+    FACT_FOLLOWER = 1               # the log is a copy
+    FACT_MASTER = 2                 # it comes just now
+    FACT_UNCONFIRMED = 4
+    # In any state.
+    FACT_STOPPED = 8                # control has stopped writes
+    FACT_SET_SHORT = 16             # fewer are in sync than must have what is stored
+    FACT_LEASE_OVER = 32            # another broker may be master by now
+    FACT_SLAVES_MISSING = 64        # fewer follow than answers wait for
+    FACT_SENDS_WAIT = 128           # with the control thread: this is a new master
+    # Several.
+    FACTS_OF_STATE = FACT_FOLLOWER | FACT_MASTER | FACT_UNCONFIRMED
+    FACTS_UNWRITABLE = FACT_FOLLOWER | FACT_STOPPED | FACT_SET_SHORT | FACT_LEASE_OVER
+
+cdef struct Role:
+    int32_t state                   # RoleState
+    uint32_t facts                  # of RoleFact
+    int64_t lease_end_ms            # monotonic; INT64_MAX: no lease is needed
+    uint8_t stop_reason[TEXT_MAX]   # of FACT_STOPPED; zero-terminated
+
+# ------------------------------------------------------------------- what happens
+
+# A leader to whom nothing else applies.
+cdef void role_open(Role* r) noexcept nogil
+# Promoted and demoted; who is one already stays as it is.
+cdef void role_lead(Role* r) noexcept nogil
+cdef void role_follow(Role* r) noexcept nogil
+# A follower's master's log begins to come, and has ended.
+cdef void role_stream_began(Role* r) noexcept nogil
+cdef void role_stream_ended(Role* r) noexcept nogil
+# A follower's queues hold what may be cut; its master, whose log comes, has confirmed all of it.
+cdef void role_doubt(Role* r) noexcept nogil
+cdef void role_confirm(Role* r) noexcept nogil
+
+# These facts, none of them the state's, hold or do not.
+cdef void role_set(Role* r, uint32_t facts, bint hold) noexcept nogil
+# FACT_STOPPED. `reason`: what is told to who is refused, cut at TEXT_MAX.
+cdef void role_stop_writes(Role* r, bint stop, const Text* reason) noexcept nogil
+
+# The lease ends then, once lease_look() has seen it.
+cdef inline void role_grant(Role* r, int64_t end_ms) noexcept nogil:
+    r.lease_end_ms = end_ms
+
+# FACT_LEASE_OVER, as it is by now.
+cdef inline bint lease_look(Role* r, int64_t now_ms) noexcept nogil:
+    cdef bint over = now_ms >= r.lease_end_ms
+    if over != (r.facts & FACT_LEASE_OVER != 0):
+        role_set(r, FACT_LEASE_OVER, over)
+    return over
+
+# ------------------------------------------------------------------- what steps ask
+
+cdef inline bint is_follower(const Role* r) noexcept nogil:
+    return r.facts & FACT_FOLLOWER != 0
+
+# Whether records are taken: by a leader whose writes are not stopped, whose lease runs, and which
+# has enough brokers in sync.
+cdef inline bint is_writable(const Role* r) noexcept nogil:
+    return r.facts & FACTS_UNWRITABLE == 0
+
+# A follower whose master's log comes.
+cdef inline bint has_master(const Role* r) noexcept nogil:
+    return r.facts & FACT_MASTER != 0
+
+cdef inline bint is_unconfirmed(const Role* r) noexcept nogil:
+    return r.facts & FACT_UNCONFIRMED != 0
+
+cdef inline bint slaves_missing(const Role* r) noexcept nogil:
+    return r.facts & FACT_SLAVES_MISSING != 0
+
+cdef inline bint sends_wait(const Role* r) noexcept nogil:
+    return r.facts & FACT_SENDS_WAIT != 0
+
+# Why nothing is written, zero-terminated, and the code of it for a send; only while it is not
+# writable.
+cdef const char* refuse_remark(const Role* r) noexcept nogil
+cdef int32_t refuse_code(const Role* r) noexcept nogil
+# Why nobody is shown messages (SYSTEM_BUSY), zero-terminated; NULL: they are shown. `slave_read`:
+# of the options.
+cdef const char* read_refusal(const Role* r, int32_t slave_read) noexcept nogil
 
 cdef const char* LEASE_IS_OVER

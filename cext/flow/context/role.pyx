@@ -1,10 +1,13 @@
 """Role of a core. See role.pxd."""
-from libc.string cimport memcpy
+from libc.stdint cimport INT64_MAX
+from libc.string cimport memcpy, memset
 
-from cext.flow.context.options cimport SLAVE_READ_OFF, TEXT_MAX
+from cext.base.check cimport check
+from cext.base.state cimport state_move
+from cext.flow.context.options cimport SLAVE_READ_OFF
 from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_ERROR
 
-cdef const char* FOLLOWS = b"service not available now: this broker is a slave and takes no " \
+cdef const char* A_FOLLOWER = b"service not available now: this broker is a slave and takes no " \
     b"writes; send to the master of its name"
 
 
@@ -12,55 +15,113 @@ cdef const char* LEASE_IS_OVER = b"service not available now: this master has no
     b"controller for too long, and another broker may be master by now; send to the master of " \
     b"its name"
 # RocketMQ's text of PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH.
-cdef const char* IN_SYNC_SHORT = b"in-sync replicas not enough"
-cdef const char* UNCONFIRMED = b"[REJECTREQUEST]system busy, start flow control for a while: " \
+cdef const char* SET_SHORT = b"in-sync replicas not enough"
+cdef const char* MAY_BE_CUT = b"[REJECTREQUEST]system busy, start flow control for a while: " \
     b"this broker does not know yet what of its messages the master has, and gives none of them"
 cdef const char* NO_READS = b"[REJECTREQUEST]system busy, start flow control for a while: this " \
     b"broker is a slave and gives no messages (slaveReadEnable=false); ask the master of its name"
 
 
-cdef void look(TurnContext t) noexcept nogil:
-    t.writable = not (t.follower or t.write_stop or t.in_sync_short or t.lease_over)
+# ------------------------------------------------------------------- the state
+
+cdef uint32_t facts_of(int32_t state) noexcept nogil:
+    if state == LEADER:
+        return 0
+    if state == FOLLOWER:
+        return FACT_FOLLOWER
+    if state == FOLLOWING:
+        return FACT_FOLLOWER | FACT_MASTER
+    if state == UNCONFIRMED:
+        return FACT_FOLLOWER | FACT_UNCONFIRMED
+    return FACT_FOLLOWER | FACT_MASTER | FACT_UNCONFIRMED
 
 
-cdef void set_role(TurnContext t, bint follower) noexcept nogil:
-    t.follower = follower
-    look(t)
+cdef void look(const Role* r) noexcept nogil:
+    check(r.facts & FACTS_OF_STATE == facts_of(r.state),
+          b"a role: what is known of it is what its state says", r.facts, r.state)
 
 
-cdef void set_write_stop(TurnContext t, bint stop, const Text* reason) noexcept nogil:
+cdef void move(Role* r, RoleState to, uint32_t allowed_from) noexcept nogil:
+    """`allowed_from`: a bit for each RoleState."""
+    look(r)
+    state_move(&r.state, to, allowed_from,
+               b"a role: a leader, or a follower: without its master or with, confirmed or not")
+    r.facts = (r.facts & ~<uint32_t> FACTS_OF_STATE) | facts_of(to)
+
+
+cdef void role_open(Role* r) noexcept nogil:
+    memset(r, 0, sizeof(Role))
+    r.lease_end_ms = INT64_MAX
+
+
+cdef void role_lead(Role* r) noexcept nogil:
+    if r.state != LEADER:
+        move(r, LEADER, 1 << FOLLOWER | 1 << UNCONFIRMED)
+
+
+cdef void role_follow(Role* r) noexcept nogil:
+    if r.state == LEADER:
+        move(r, FOLLOWER, 1 << LEADER)
+
+
+cdef void role_stream_began(Role* r) noexcept nogil:
+    if r.state == UNCONFIRMED:
+        move(r, FOLLOWING_UNCONFIRMED, 1 << UNCONFIRMED)
+    else:
+        move(r, FOLLOWING, 1 << FOLLOWER)
+
+
+cdef void role_stream_ended(Role* r) noexcept nogil:
+    if r.state == FOLLOWING_UNCONFIRMED:
+        move(r, UNCONFIRMED, 1 << FOLLOWING_UNCONFIRMED)
+    else:
+        move(r, FOLLOWER, 1 << FOLLOWING)
+
+
+cdef void role_doubt(Role* r) noexcept nogil:
+    if r.state == FOLLOWING:
+        move(r, FOLLOWING_UNCONFIRMED, 1 << FOLLOWING)
+    elif not is_unconfirmed(r):
+        move(r, UNCONFIRMED, 1 << FOLLOWER)
+
+
+cdef void role_confirm(Role* r) noexcept nogil:
+    move(r, FOLLOWING, 1 << FOLLOWING_UNCONFIRMED)
+
+
+# ------------------------------------------------------------------- beside it
+
+cdef void role_set(Role* r, uint32_t facts, bint hold) noexcept nogil:
+    look(r)
+    check(facts & FACTS_OF_STATE == 0, b"a role: its state alone says what it is", facts, r.state)
+    r.facts = r.facts | facts if hold else r.facts & ~facts
+
+
+cdef void role_stop_writes(Role* r, bint stop, const Text* reason) noexcept nogil:
     cdef size_t length = min(reason.length, <size_t> TEXT_MAX - 1)
-    memcpy(t.stop_reason, reason.bytes, length)
-    t.stop_reason[length] = 0
-    t.write_stop = stop
-    look(t)
+    memcpy(r.stop_reason, reason.bytes, length)
+    r.stop_reason[length] = 0
+    role_set(r, FACT_STOPPED, stop)
 
 
-cdef void set_in_sync_short(TurnContext t, bint short) noexcept nogil:
-    t.in_sync_short = short
-    look(t)
+# ------------------------------------------------------------------- what clients are told
 
-
-cdef void set_lease_over(TurnContext t, bint over) noexcept nogil:
-    t.lease_over = over
-    look(t)
-
-
-cdef const char* refuse_remark(TurnContext t) noexcept nogil:
-    if t.follower:
-        return FOLLOWS
-    if t.lease_over:
+cdef const char* refuse_remark(const Role* r) noexcept nogil:
+    check(not is_writable(r), b"a role: it says why it refuses while it does", r.facts, r.state)
+    if is_follower(r):
+        return A_FOLLOWER
+    if r.facts & FACT_LEASE_OVER:
         return LEASE_IS_OVER
-    return <const char*> t.stop_reason if t.write_stop else IN_SYNC_SHORT
+    return <const char*> r.stop_reason if r.facts & FACT_STOPPED else SET_SHORT
 
 
-cdef int32_t refuse_code(TurnContext t) noexcept nogil:
-    if t.follower or t.lease_over or t.write_stop:
+cdef int32_t refuse_code(const Role* r) noexcept nogil:
+    if r.facts & (FACT_FOLLOWER | FACT_LEASE_OVER | FACT_STOPPED):
         return SERVICE_NOT_AVAILABLE
     return SYSTEM_ERROR
 
 
-cdef const char* read_refusal(TurnContext t) noexcept nogil:
-    if t.unconfirmed:
-        return UNCONFIRMED
-    return NO_READS if t.follower and t.options.slave_read == SLAVE_READ_OFF else NULL
+cdef const char* read_refusal(const Role* r, int32_t slave_read) noexcept nogil:
+    if is_unconfirmed(r):
+        return MAY_BE_CUT
+    return NO_READS if is_follower(r) and slave_read == SLAVE_READ_OFF else NULL

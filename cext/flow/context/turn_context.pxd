@@ -10,10 +10,11 @@ order, each uses some of those before it (tools/layers.toml says which):
 
 The reactor's, but for what is said to be written by others.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from cext.flow.context.control_link cimport ControlLink
-from cext.flow.context.options cimport TEXT_MAX, Options
+from cext.flow.context.options cimport Options
+from cext.flow.context.role cimport Role
 from cext.flow.context.rpc_times cimport RpcTimes
 from cext.flow.context.service cimport Service
 from cext.memory.arena cimport SharedArena
@@ -66,16 +67,6 @@ cdef class TurnContext(Service):
     # Answers of this turn speak of records that its next write brings: nothing is sent before it.
     cdef bint holds_output
     cdef int64_t accounts_version       # another one after each change of who may do what
-    cdef bint follower                  # the log is a copy of another core's (role.pxd)
-    cdef bint master_lives              # of a follower: its master's log comes
-    cdef bint slaves_missing            # fewer follow than answers wait for
-    cdef bint write_stop                # control has stopped writes (disk full)
-    cdef bint in_sync_short             # fewer brokers are in sync than must have what is stored
-    cdef bint lease_over                # another broker may be master by now
-    cdef int64_t lease_end_ms           # monotonic; INT64_MAX: no lease is needed
-    cdef bint writable                  # neither follower nor write_stop, in_sync_short, lease_over
-    cdef bint sends_wait                # with the control thread: this is a new master
-    cdef bint unconfirmed               # queues hold what may be cut: nobody is given anything
-    cdef uint8_t stop_reason[TEXT_MAX]  # zero-terminated
+    cdef Role role                      # leader or follower, and whether it takes records
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

@@ -1,6 +1,5 @@
 """Turn context. See turn_context.pxd."""
 cimport cython
-from libc.stdint cimport INT64_MAX
 from posix.unistd cimport getpid
 
 from cext.base.clock cimport wall_ms
@@ -14,6 +13,13 @@ from cext.flow.context.client_state cimport (
 )
 from cext.flow.context.control_link cimport link_close, link_open, link_room
 from cext.flow.context.options cimport options_read
+from cext.flow.context.role cimport (
+    FACT_LEASE_OVER,
+    FACT_SET_SHORT,
+    is_follower,
+    is_writable,
+    role_open,
+)
 from cext.flow.context.service cimport no_memory, pool_numbers
 from cext.memory.arena cimport Arena
 from cext.net.connection cimport UNREAD_UNSENT
@@ -36,8 +42,7 @@ cdef class TurnContext:
         if link_open(&self.link, arena, LINK_MESSAGES, LINK_BYTES,
                      given["connections_max"]) != OK:
             no_memory("the control link")
-        self.writable = True
-        self.lease_end_ms = INT64_MAX
+        role_open(&self.role)
         self.random = <uint32_t> (wall_ms() ^ getpid()) | 1
         return options_read(&self.options, given)
 
@@ -70,10 +75,10 @@ cdef class TurnContext:
             "sent_back": x.sent_back,
             "dead_letters": x.dead_letters,
             "ring_full": x.tail_full,
-            "writable": int(self.writable),
-            "follower": int(self.follower),
-            "in_sync_short": int(self.in_sync_short),
-            "lease_over": int(self.lease_over),
+            "writable": int(is_writable(&self.role)),
+            "follower": int(is_follower(&self.role)),
+            "in_sync_short": int(self.role.facts & FACT_SET_SHORT != 0),
+            "lease_over": int(self.role.facts & FACT_LEASE_OVER != 0),
             **net_stats(self),
             "memory_bytes": arena.size,
             "memory_used": arena.used,

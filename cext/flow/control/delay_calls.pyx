@@ -5,6 +5,7 @@ from libc.string cimport memcpy
 from cext.base.status cimport CLOSED, NOT_READY, OK, raise_status
 from cext.flow.context.call_block cimport Block, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
+from cext.flow.context.role cimport is_follower
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.delay.schedule cimport schedule_open
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL
@@ -83,7 +84,7 @@ cdef void set_timers_delivered(DelayService s, TimersDelivered* x) noexcept nogi
     """A follower's position is its leader's: the log is the same, and so are places in it."""
     cdef TimerPosition now = s.timers.position
     x.status = CLOSED
-    if not s.turn.follower:
+    if not is_follower(&s.turn.role):
         return
     x.status = OK if s.timers.enabled else NOT_READY
     if x.status != OK:

@@ -4,7 +4,7 @@ from libc.string cimport memcpy
 
 from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport set_in_sync_short
+from cext.flow.context.role cimport FACT_SENDS_WAIT, FACT_SET_SHORT, role_set
 from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
 from cext.flow.replication.ha_lease cimport grant_lease
 from cext.flow.replication.ha_master cimport follow_master, leave_master
@@ -140,12 +140,12 @@ cdef struct SyncState:
 cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
     if x.by_number:
         forget_members(s)
-        set_in_sync_short(s.turn, x.short)
+        role_set(&s.turn.role, FACT_SET_SHORT, x.short)
         move_replicated(s)
         x.needed = 0
     else:
         x.needed = set_members(s, x.ids, x.count, x.short)
-    s.turn.sends_wait = x.sends_wait
+    role_set(&s.turn.role, FACT_SENDS_WAIT, x.sends_wait)
 
 
 cdef void set_lease(HAService s, const int64_t* end_ms) noexcept nogil:

@@ -7,7 +7,7 @@ from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.message_append cimport Appended, Message, append_message, record_bytes_max
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport refuse_remark
+from cext.flow.context.role cimport is_writable, refuse_remark
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.tables.topic_table cimport Topic
@@ -47,7 +47,7 @@ cdef void append(Appender s, Append* x) noexcept nogil:
     cdef Queue* queue = queue_of(s, &x.topic, x.queue_id)
     cdef Message m
     cdef Appended appended
-    x.refusal = refuse_remark(s.turn) if not s.turn.writable else NULL
+    x.refusal = refuse_remark(&s.turn.role) if not is_writable(&s.turn.role) else NULL
     if x.refusal != NULL:
         return
     x.status = NOT_FOUND

@@ -19,8 +19,10 @@ from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.log_copy cimport copy_log
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport set_role
+from cext.flow.context.role cimport is_follower, role_doubt, role_follow, role_lead
 from cext.flow.control.control_side cimport borrowed
+from cext.flow.replication.ha_master cimport leave_master
+from cext.flow.replication.ha_service cimport HAService
 from cext.flow.transaction.transaction_end cimport write_ops
 from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.wire.text cimport Text
@@ -43,7 +45,7 @@ cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
     cdef uint32_t taken = 0
     x.problem = 0
     x.status = CLOSED
-    if s.turn.follower:
+    if is_follower(&s.turn.role):
         x.status = copy_log(s, x.offset, x.data.bytes, x.data.length, &taken, &x.problem)
     x.log_end = s.log.marks.appended
 
@@ -70,19 +72,20 @@ cdef void set_visible(Appender s, const int64_t* offset) noexcept nogil:
 
 # ---------------------------------------------------------------- role
 
-cdef void promote(Appender s, int* status) noexcept nogil:
-    """NOT_READY while not all of the log is dispatched, then OK: all is visible, the role changed.
+cdef void promote(HAService s, int* status) noexcept nogil:
+    """NOT_READY while not all of the log is dispatched, then OK: all is visible, the role changed,
+    and the old master's log comes no more.
 
     What waits for its time (delays, timers, pops, half messages) goes on by itself: dispatch has
     given it its queue entries, and those who deliver read the queues.
     """
-    s.log.marks.visible = INT64_MAX
-    status[0] = write_and_dispatch(s)
-    if status[0] == OK and s.log.marks.dispatched != s.log.marks.appended:
+    s.append.log.marks.visible = INT64_MAX
+    status[0] = write_and_dispatch(s.append)
+    if status[0] == OK and s.append.log.marks.dispatched != s.append.log.marks.appended:
         status[0] = NOT_READY
     if status[0] == OK:
-        s.turn.unconfirmed = False
-        set_role(s.turn, False)
+        leave_master(s)
+        role_lead(&s.turn.role)
 
 
 cdef void demote(TransactionService s, int* status) noexcept nogil:
@@ -90,7 +93,7 @@ cdef void demote(TransactionService s, int* status) noexcept nogil:
     for a disk or a follower still, each of which is in the log; or the log has no room for what
     ends transactions, and the core is a leader still."""
     cdef int ended = OK
-    if not s.turn.follower:
+    if not is_follower(&s.turn.role):
         ended = write_ops(s)    # what has been answered as ended says so in the log
         if ended == RING_FULL:
             write_and_dispatch(s.append)
@@ -98,7 +101,7 @@ cdef void demote(TransactionService s, int* status) noexcept nogil:
     if ended != OK and not s.append.log.poisoned():
         status[0] = NOT_READY
         return
-    set_role(s.turn, True)
+    role_follow(&s.turn.role)
     write_and_dispatch(s.append)
     status[0] = OK if is_settled(s.append) else NOT_READY
 
@@ -118,8 +121,10 @@ cdef void refuse_answers(Appender s, const char* reason) noexcept nogil:
     refuse_all(s, reason)
 
 
-cdef void set_unconfirmed(Appender s, void* ignored) noexcept nogil:
-    s.turn.unconfirmed = True
+cdef void set_unconfirmed(Appender s, int* status) noexcept nogil:
+    status[0] = OK if is_follower(&s.turn.role) else CLOSED
+    if status[0] == OK:
+        role_doubt(&s.turn.role)
 
 
 # ---------------------------------------------------------------- truncation
@@ -131,7 +136,7 @@ cdef struct LogFloor:
 
 
 cdef void log_floor(Appender s, LogFloor* x) noexcept nogil:
-    if not s.turn.follower:
+    if not is_follower(&s.turn.role):
         x.status = CLOSED
     elif s.log.poisoned():
         x.status = POISONED
@@ -169,7 +174,7 @@ cdef class ReplicaCalls(TransactionCalls):
 
     def promote(self):
         cdef int status = OK
-        self._call(<CallFn> promote, <void*> self.appender, &status)
+        self._call(<CallFn> promote, <void*> self.ha, &status)
         if status != NOT_READY:
             raise_status(status, "the log")
         return status == OK
@@ -179,7 +184,10 @@ cdef class ReplicaCalls(TransactionCalls):
         self._call(<CallFn> refuse_answers, <void*> self.appender, <void*> text)
 
     def set_unconfirmed(self):
-        self._call(<CallFn> set_unconfirmed, <void*> self.appender, NULL)
+        cdef int status = OK
+        self._call(<CallFn> set_unconfirmed, <void*> self.appender, &status)
+        if status == CLOSED:
+            raise StoreError("what a leader has is not cut: nothing of it is unconfirmed")
 
     def _log_floor(self):
         cdef LogFloor x

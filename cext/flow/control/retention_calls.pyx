@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport set_write_stop
+from cext.flow.context.role cimport role_stop_writes
 from cext.flow.control.control_side cimport borrowed
 from cext.wire.text cimport Text
 
@@ -15,7 +15,7 @@ cdef struct SetWritable:
 
 
 cdef void set_writable(Appender s, SetWritable* x) noexcept nogil:
-    set_write_stop(s.turn, x.stop, &x.reason)
+    role_stop_writes(&s.turn.role, x.stop, &x.reason)
 
 
 cdef struct DropSegment:

@@ -24,6 +24,7 @@ from cext.flow.append.message_append cimport (
 )
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
+from cext.flow.context.role cimport is_writable
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.delay_level cimport (
@@ -463,7 +464,7 @@ cdef void deliver_due(DelayService s) noexcept nogil:
         level = &s.schedule.levels[i]
         if has_news(s, topic, i) if level.look_ms == LOOK_AT_NEWS \
                 else level.look_ms <= s.turn.now_ms:
-            if not s.turn.writable or s.append.log.poisoned():
+            if not is_writable(&s.turn.role) or s.append.log.poisoned():
                 level.look_ms = s.turn.now_ms + RETRY_MS
             else:
                 deliver_level(s, level_queue(s, topic, i), i, &messages, &bytes)

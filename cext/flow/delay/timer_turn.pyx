@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport NOT_READY, OK, RING_FULL
+from cext.flow.context.role cimport is_writable
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX, timer_queue
@@ -134,7 +135,7 @@ cdef void timer_deliver(DelayService s) noexcept nogil:
         return
     if x.look_ms <= s.turn.now_ms:
         x.look_ms = 0
-        if not s.turn.writable or s.append.log.poisoned():
+        if not is_writable(&s.turn.role) or s.append.log.poisoned():
             x.look_ms = s.turn.now_ms + RETRY_MS
         else:
             deliver_all(s)

@@ -9,6 +9,7 @@ from cext.flow.append.append_status cimport TIMER_ILLEGAL
 from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TURN_FULL
+from cext.flow.context.role cimport is_follower, is_writable
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
@@ -71,7 +72,7 @@ cdef Outcome look_up(PopService s, Connection* c, const Header* h, PopRequest* r
     if read_pop_request(h, pop_code(h), r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
-    if s.turn.follower:
+    if is_follower(&s.turn.role):
         return refuse(s, c, h, NOT_READY)
     topic[0] = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if topic[0] == NULL or r.topic.escaped or r.consumer_group.escaped:
@@ -290,7 +291,7 @@ cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, cons
     cdef bint any_ack = False, illegal = False
     cdef int status
     reply_to(&to, c, h)
-    status = batch_room(s, f, &to) if s.turn.writable else NOT_READY
+    status = batch_room(s, f, &to) if is_writable(&s.turn.role) else NOT_READY
     if status == TOO_LARGE:
         return reply_error(s.turn, c, h, SYSTEM_ERROR, b"more acks than one request may bring: "
                            b"send them in several")
@@ -349,7 +350,9 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
         return change_in_order(s, c, h, topic, &r, &info)
     reply_to(&to, c, h)
     # Both records, or none.
-    status = turn_room(s.append, 2 * REVIVE_RECORD_BYTES, 2) if s.turn.writable else NOT_READY
+    status = NOT_READY
+    if is_writable(&s.turn.role):
+        status = turn_room(s.append, 2 * REVIVE_RECORD_BYTES, 2)
     if status == OK:
         status = promise_room_to(s.append, &to)
     if status != OK:

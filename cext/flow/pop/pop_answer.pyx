@@ -7,7 +7,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, CORRUPT, OK, RING_FULL
 from cext.flow.append.turn_room cimport turn_room
-from cext.flow.context.role cimport read_refusal, refuse_remark
+from cext.flow.context.role cimport is_follower, is_writable, read_refusal, refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport (
@@ -677,10 +677,10 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
     if job.pop.pair.use.removed:
         refuse_pop(s, job, SUBSCRIPTION_GROUP_NOT_EXIST, b"the group was deleted")
         return
-    if s.turn.follower and job.pop.kind == POP:
-        refuse_pop(s, job, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
+    if is_follower(&s.turn.role) and job.pop.kind == POP:
+        refuse_pop(s, job, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
         return
-    refusal = read_refusal(s.turn)
+    refusal = read_refusal(&s.turn.role, s.turn.options.slave_read)
     if refusal != NULL:
         refuse_pop(s, job, SYSTEM_BUSY, refusal)
         return
@@ -698,7 +698,7 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
         job.may_hold = False
         nothing_there(s, job, &p)
         return
-    p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not s.turn.writable
+    p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not is_writable(&s.turn.role)
                                       and not job.pop.order)
     pop_all(s, job, &p)
     if job.pop.kind == NOTIFY and p.rest > 0:

@@ -10,7 +10,7 @@ from cext.flow.append.disk_alerts cimport poison_remark
 from cext.flow.append.promise cimport promise, promise_room_for, promise_room_to
 from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport refuse_remark
+from cext.flow.context.role cimport is_writable, refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.context.step cimport RunStep
@@ -42,9 +42,9 @@ cdef void refuse_record(PopService s, const AckReply* r, int status) noexcept no
     cdef const Refusal* refusal = refusal_of(refusals, status)
     cdef int32_t code = refusal.code
     cdef const char* remark = refusal.text
-    if not s.turn.writable:
+    if not is_writable(&s.turn.role):
         code = SERVICE_NOT_AVAILABLE
-        remark = refuse_remark(s.turn)
+        remark = refuse_remark(&s.turn.role)
     elif status == POISONED:
         code = SERVICE_NOT_AVAILABLE
         remark = poison_remark(s.append)
@@ -108,7 +108,7 @@ cdef int into_log(PopService s, MergedAck* place) noexcept nogil:
         e.listed = place.count
         memcpy(e.list, place.offsets, place.count * sizeof(int64_t))
     status = append_ack(s, &e, place.revive_queue, place.pop_ms + place.invisible_ms) \
-        if s.turn.writable else NOT_READY
+        if is_writable(&s.turn.role) else NOT_READY
     if status == OK:
         s.pops.acks += place.count
         if s.pops.flight_max >= 0:

@@ -23,6 +23,7 @@ from cext.flow.append.message_append cimport (
 )
 from cext.flow.append.turn_room cimport append_room, turn_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
+from cext.flow.context.role cimport is_writable
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.timer_turn cimport timer_delivered_ms
@@ -515,7 +516,7 @@ cdef bint is_at_rest(PopService s) noexcept nogil:
     """Nothing is read or revived, and an event ends that."""
     # Control tells the delay levels last: topics, groups and offsets are there.
     return (not s.delay.timers.started or s.delay.schedule.count == 0
-            or readahead_is_busy(&s.pops.readahead) or not s.turn.writable
+            or readahead_is_busy(&s.pops.readahead) or not is_writable(&s.turn.role)
             or s.append.log.poisoned() or load_acquire_i32(&s.turn.stopping))
 
 

@@ -233,7 +233,7 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
         return DONE
-    refusal = read_refusal(s.turn)
+    refusal = read_refusal(&s.turn.role, s.turn.options.slave_read)
     if refusal != NULL:
         s.turn.counters.busy_replies += 1
         return reply_error(s.turn, c, h, SYSTEM_BUSY, refusal)

@@ -5,6 +5,7 @@ from libc.string cimport strlen
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
 from cext.flow.context.options cimport SLAVE_READ_OFF, SLAVE_READ_UNSET
+from cext.flow.context.role cimport has_master, is_follower
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport DiskFetch
@@ -51,11 +52,12 @@ cdef int64_t suggested_broker(PullService s, const PullJob* job) noexcept nogil:
     cdef int32_t slave_read = s.turn.options.slave_read
     cdef bint slow = job.last_physical >= 0 and (
         s.append.log.marks.appended - job.last_physical > s.turn.options.slow_bytes)
-    if slave_read == SLAVE_READ_OFF or (slave_read == SLAVE_READ_UNSET and not s.turn.follower):
+    if slave_read == SLAVE_READ_OFF or (slave_read == SLAVE_READ_UNSET
+                                        and not is_follower(&s.turn.role)):
         return MASTER_ID
     if slow:
         return job.slow_broker_id
-    if s.turn.follower and s.turn.master_lives:
+    if has_master(&s.turn.role):
         return MASTER_ID
     return job.broker_id
 
@@ -236,7 +238,7 @@ cdef void answer_too_large(PullService s, PullJob* job, const QueueEntry* entry)
 cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """The queue has no message beyond job.offset: hold the pull, or say so."""
     if job.may_hold and not s.turn.stopping:
-        if s.turn.follower and s.turn.master_lives and job.hold_ms > AWAY_HOLD_MS:
+        if has_master(&s.turn.role) and job.hold_ms > AWAY_HOLD_MS:
             job.hold_ms = AWAY_HOLD_MS
         job.deadline_ms = s.turn.now_ms + job.hold_ms
         hold(s, job, queue)

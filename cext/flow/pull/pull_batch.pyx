@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from cext.base.status cimport ABSENT, OK
+from cext.flow.context.role cimport is_follower
 from cext.flow.fetch.disk_fetch cimport (
     DiskFetch,
     FetchDone,
@@ -279,9 +280,9 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", queue.min_offset)
     elif job.offset == queue.max_offset:
         nothing_new(s, job, queue)
-    elif s.turn.follower and job.offset > queue.max_offset:
+    elif is_follower(&s.turn.role) and job.offset > queue.max_offset:
         nothing_new(s, job, queue)          # it may be behind: it resets no offset
-    elif s.turn.follower and job.offset < queue.min_offset:
+    elif is_follower(&s.turn.role) and job.offset < queue.min_offset:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", job.offset)
     elif queue.max_offset == 0:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"NO_MESSAGE_IN_QUEUE", 0)

@@ -1,4 +1,4 @@
-"""HA lease: until when this master may acknowledge (turn.lease_end_ms), as its controller granted.
+"""HA lease: until when this master may acknowledge (turn.role), as its controller granted.
 
 The control thread renews it. Once it is over another broker may be master: nothing is taken any
 more, and what waits is refused, until the control thread grants a new one. That is looked at before

@@ -2,20 +2,17 @@
 from libc.stdint cimport int64_t
 
 from cext.flow.append.acknowledgement cimport refuse_all
-from cext.flow.context.role cimport LEASE_IS_OVER, set_lease_over
+from cext.flow.context.role cimport LEASE_IS_OVER, lease_look, role_grant
 from cext.flow.context.step cimport RunStep
 
 
 cdef void look_at_lease(HAService s) noexcept nogil:
-    cdef bint over = s.turn.now_ms >= s.turn.lease_end_ms
-    if over != s.turn.lease_over:
-        set_lease_over(s.turn, over)
-    if over:
+    if lease_look(&s.turn.role, s.turn.now_ms):
         refuse_all(s.append, LEASE_IS_OVER)
 
 
 cdef void grant_lease(HAService s, int64_t end_ms) noexcept nogil:
-    s.turn.lease_end_ms = end_ms
+    role_grant(&s.turn.role, end_ms)
     look_at_lease(s)
 
 

@@ -17,6 +17,14 @@ from cext.base.status cimport (
 from cext.flow.append.log_copy cimport copy_log
 from cext.flow.context.client_state cimport UNREAD_LOG
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, link_push
+from cext.flow.context.role cimport (
+    has_master,
+    is_follower,
+    is_unconfirmed,
+    role_confirm,
+    role_stream_began,
+    role_stream_ended,
+)
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.replication.ha_epochs cimport last_epoch
 from cext.flow.replication.ha_service cimport (
@@ -188,12 +196,27 @@ cdef int64_t take_frames(HAService s, const uint8_t* bytes, uint64_t available,
     return <int64_t> used
 
 
+cdef void check_role(HAService s) noexcept nogil:
+    """The stream ends before a core leads, which takes nothing of its old master's log, and
+    acknowledges none of it."""
+    check(has_master(&s.turn.role), b"the master's stream: its core follows", s.turn.role.state,
+          s.turn.role.facts)
+
+
+cdef bint may_go_on(HAService s) noexcept nogil:
+    if s.master.connection == NULL:
+        return False
+    check_role(s)
+    return not s.master.connection.closing
+
+
 cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                       uint64_t* needed) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef int64_t used
-    if c != m.connection or not s.turn.follower:
+    if c != m.connection:
         return -1
+    check_role(s)
     if m.stash_bytes > 0:                   # the socket broke: what comes now belongs behind that
         return fail(s, HA_CLOSED)
     m.heard_ms = s.turn.now_ms
@@ -209,19 +232,11 @@ cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t
     return <int64_t> available
 
 
-cdef bint may_go_on(HAService s) noexcept nogil:
-    """A core that leads takes nothing of its old master's log, and acknowledges none of it."""
-    if not s.turn.follower:
-        s.turn.net.close_connection(s.master.connection)
-        return False
-    return not s.master.connection.closing
-
-
 cdef void take_stash(HAService s) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef uint64_t needed = 0
     cdef int64_t used
-    if m.connection == NULL or m.stash_bytes == 0 or not may_go_on(s):
+    if m.stash_bytes == 0 or not may_go_on(s):
         return
     m.heard_ms = s.turn.now_ms              # it is we who do not listen
     used = take_frames(s, m.stash + m.stash_first, m.stash_bytes, &needed)
@@ -258,14 +273,14 @@ cdef Connection* follow_master(HAService s, int fd, SSL* ssl, bint whole) noexce
     cdef sockaddr_storage nobody
     leave_master(s)
     memset(&nobody, 0, sizeof(nobody))
-    if not s.turn.follower or not take_memory(s) or s.turn.net.is_full():
+    if not is_follower(&s.turn.role) or not take_memory(s) or s.turn.net.is_full():
         close_replica(fd, ssl)
         return NULL
     m.connection = add_replica(s, fd, ssl, &nobody, &s.master_protocol)
     if m.connection == NULL:
         return NULL
     m.connection.frames_in = 1
-    s.turn.master_lives = True
+    role_stream_began(&s.turn.role)
     m.stream_offset = UNKNOWN
     m.reported = UNKNOWN                    # it is told at once
     m.body_left = 0
@@ -289,7 +304,7 @@ cdef void master_closed(HAService s, Connection* c) noexcept nogil:
     if s.master.connection != c:
         return
     s.master.connection = NULL
-    s.turn.master_lives = False
+    role_stream_ended(&s.turn.role)
     if s.master.failure == HA_NO_FAILURE:
         fail(s, HA_CLOSED)
     link_push(&s.turn.link, CLOSED_CONNECTION, c.id, NULL, 0)
@@ -302,14 +317,15 @@ cdef void move_visible(HAService s) noexcept nogil:
     of the log into queues, which confirms none of it."""
     cdef int64_t confirmed = min(s.master.confirmed, s.append.log.marks.appended)
     if s.append.log.marks.visible == INT64_MAX:
-        s.append.log.marks.visible = 0 if s.turn.unconfirmed else s.append.log.marks.dispatched
+        s.append.log.marks.visible = (0 if is_unconfirmed(&s.turn.role)
+                                      else s.append.log.marks.dispatched)
     s.append.log.marks.visible = max(s.append.log.marks.visible, confirmed)
-    if s.turn.unconfirmed and confirmed >= s.append.log.marks.dispatched:
-        s.turn.unconfirmed = False
+    if is_unconfirmed(&s.turn.role) and confirmed >= s.append.log.marks.dispatched:
+        role_confirm(&s.turn.role)
 
 
 cdef void take_turn(HAService s) noexcept nogil:
-    if s.switching and s.turn.follower and s.master.connection != NULL:
+    if s.switching and has_master(&s.turn.role):
         move_visible(s)
     take_stash(s)
 
@@ -318,7 +334,7 @@ cdef void report_turn(HAService s) noexcept nogil:
     cdef HAMaster* m = &s.master
     cdef int64_t end
     cdef uint8_t* at
-    if m.connection == NULL or not may_go_on(s):
+    if not may_go_on(s):
         return
     if s.turn.now_ms - m.heard_ms > s.silence_ms:
         s.turn.net.close_connection(m.connection)

@@ -1,7 +1,12 @@
 """HA members. See ha_members.pxd."""
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
-from cext.flow.context.role cimport set_in_sync_short
+from cext.flow.context.role cimport (
+    FACT_SET_SHORT,
+    FACT_SLAVES_MISSING,
+    is_follower,
+    role_set,
+)
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
 
 
@@ -21,8 +26,8 @@ cdef void move_by_number(HAService s) noexcept nogil:
             at -= 1
         most[at] = acked
         count += 1
-    s.turn.slaves_missing = count < s.slaves_needed
-    if s.slaves_needed > 0 and not s.turn.slaves_missing:
+    role_set(&s.turn.role, FACT_SLAVES_MISSING, count < s.slaves_needed)
+    if 0 < s.slaves_needed <= count:
         s.append.log.marks.replicated = max(s.append.log.marks.replicated,
                                             most[s.slaves_needed - 1])
 
@@ -45,9 +50,9 @@ cdef void move_by_members(HAService s) noexcept nogil:
         if acked == UNKNOWN:
             return
         low = min(low, acked)
-    if not s.turn.in_sync_short:
+    if not s.turn.role.facts & FACT_SET_SHORT:
         s.append.log.marks.replicated = max(s.append.log.marks.replicated, low)
-    if s.member_count > 0 and not s.turn.follower:
+    if s.member_count > 0 and not is_follower(&s.turn.role):
         s.append.log.marks.visible = max(s.append.log.marks.visible, low)
 
 
@@ -61,7 +66,7 @@ cdef void move_replicated(HAService s) noexcept nogil:
 cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count,
                          bint short) noexcept nogil:
     cdef int32_t i
-    if not s.turn.follower:
+    if not is_follower(&s.turn.role):
         if count == 0:
             s.append.log.marks.visible = INT64_MAX
         elif s.append.log.marks.visible == INT64_MAX:
@@ -70,8 +75,7 @@ cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count,
         s.members[i] = ids[i]
     s.member_count = count
     s.by_members = True
-    set_in_sync_short(s.turn, short)
-    s.turn.slaves_missing = short
+    role_set(&s.turn.role, FACT_SET_SHORT | FACT_SLAVES_MISSING, short)
     s.turn.options.sync_replicas = count > 0
     move_by_members(s)
     return s.append.log.marks.appended
@@ -81,5 +85,5 @@ cdef void forget_members(HAService s) noexcept nogil:
     if s.by_members:
         s.by_members = False
         s.member_count = 0
-        if not s.turn.follower:             # which sees what its master confirms
+        if not is_follower(&s.turn.role):   # which sees what its master confirms
             s.append.log.marks.visible = INT64_MAX

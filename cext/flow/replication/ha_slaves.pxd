@@ -2,8 +2,8 @@
 
 A slave's report is its ack: it has the log up to there. Whose acks move `marks.replicated` is
 said in ha_members.pxd; what waits for that is answered at the end of the same turn
-(append/acknowledgement.pxd). While fewer are connected than are needed, `turn.slaves_missing` is
-set, and who waits is answered SLAVE_NOT_AVAILABLE at once: stored, and not replicated.
+(append/acknowledgement.pxd). While fewer are connected than are needed, slaves_missing() says
+so of the role, and who waits is answered SLAVE_NOT_AVAILABLE at once: stored, and not replicated.
 
 A report beyond this log's end, below the one before or below its start closes the connection: who
 says so has another log than ours, and none of its acks may count. (RocketMQ does not look; any

@@ -11,6 +11,7 @@ from cext.flow.append.promise cimport promise, promise_room
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
 from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
+from cext.flow.context.role cimport is_writable
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport address_text, host_text, reply_error
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
@@ -230,7 +231,7 @@ cdef bint is_ordinary(ReplyService s, const Header* h, const Frame* f, const Sen
     """Nothing about the request needs a look of control, which also knows what to refuse."""
     return not (
         topic == NULL or is_closed(topic.kind) or is_inner(topic.kind)
-        or h.flag & FLAG_ONE_WAY or r.batch or not s.turn.writable
+        or h.flag & FLAG_ONE_WAY or r.batch or not is_writable(&s.turn.role)
         or not s.turn.options.broker_permission & PERM_WRITE
         or s.turn.wall_ms < s.turn.options.sends_from_ms
         or r.queue_id >= max(topic.read_queues, topic.write_queues)

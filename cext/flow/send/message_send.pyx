@@ -43,7 +43,7 @@ from cext.flow.append.turn_room cimport send_room
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport refuse_code, refuse_remark
+from cext.flow.context.role cimport is_follower, is_writable, refuse_code, refuse_remark, sends_wait
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.send_service cimport BATCH_IDS_BYTES
@@ -428,8 +428,8 @@ cdef Outcome check_send(SendService s, Connection* c, const Header* h, const Fra
                  b"readQueueNums:[%d] writeQueueNums:[%d]", r.queue_id, topic.name,
                  topic.read_queues, topic.write_queues)
         return refuse(s, c, h, INVALID_PARAMETER, remark)
-    if not s.turn.writable:
-        return refuse(s, c, h, refuse_code(s.turn), refuse_remark(s.turn))
+    if not is_writable(&s.turn.role):
+        return refuse(s, c, h, refuse_code(&s.turn.role), refuse_remark(&s.turn.role))
     if f.body_bytes == 0:
         return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: it has no body")
     if f.body_bytes > s.turn.options.message_max_bytes:
@@ -461,8 +461,8 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
-    if s.turn.follower:                     # before anybody makes a topic for it
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
+    if is_follower(&s.turn.role):                     # before anybody makes a topic for it
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     batch = r.batch or h.code == SEND_BATCH_MESSAGE
     known = topic != NULL
@@ -473,7 +473,8 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
             return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
                           b"while the message was on its way; send again")
         return TO_CONTROL_IN_ORDER
-    if not resubmitted and (s.turn.wall_ms < s.turn.options.sends_from_ms or s.turn.sends_wait or
+    if not resubmitted and (s.turn.wall_ms < s.turn.options.sends_from_ms
+                            or sends_wait(&s.turn.role) or
                             (topic.order and not s.turn.options.broker_permission & PERM_WRITE)):
         return TO_CONTROL_IN_ORDER              # control says why, or gives it back later
     if (s.turn.options.fast_failure and s.turn.stalled_ms >= s.turn.options.send_wait_ms

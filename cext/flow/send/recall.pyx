@@ -12,6 +12,7 @@ from cext.flow.append.promise cimport promise, promise_room
 from cext.flow.append.recall_handle cimport RecallHandle, read_recall_handle
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
+from cext.flow.context.role cimport is_follower, is_writable
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -101,7 +102,7 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
     m.body_bytes = 1
     m.born_host = c.address
     m.born_host_bytes = c.address_bytes
-    if queue == NULL or not s.turn.writable:
+    if queue == NULL or not is_writable(&s.turn.role):
         return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
     if s.append.backpressure:
         s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as with sends
@@ -138,7 +139,7 @@ cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* 
     if read_recall_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
-    if s.turn.follower:
+    if is_follower(&s.turn.role):
         return reply_error(s.turn, c, h, SLAVE_NOT_AVAILABLE,
                            b"recall failed, broker service not available: it is a slave")
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)

@@ -16,7 +16,7 @@ from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport refuse_remark
+from cext.flow.context.role cimport is_follower, is_writable, refuse_remark
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
 from cext.flow.send.dead_letter cimport retries_max, topic_of_group
@@ -223,8 +223,8 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
     if read_send_back(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
-    if s.turn.follower:
-        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
+    if is_follower(&s.turn.role):
+        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     group = group_find(&s.tables.groups, r.group.bytes, r.group.length)
     retry = topic_of_group(s, RETRY_PREFIX, RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)
     if (group == NULL or not group.retries_known or r.group.escaped
@@ -241,8 +241,8 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
         snprintf(remark, sizeof(remark), b"the topic[%.128s] sending message is forbidden",
                  retry.name)
         return reply_error(s.turn, c, h, NO_PERMISSION, remark)
-    if not s.turn.writable:
-        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
+    if not is_writable(&s.turn.role):
+        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     outcome = copy_back(s, c, h, &r, group, retry, resubmitted)
     s.append.log.unpin(pinned)          # the source does not keep the ring from going on
     return outcome

@@ -14,6 +14,7 @@ from cext.flow.append.message_append cimport (
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.call_block cimport block_take
 from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
+from cext.flow.context.role cimport is_writable
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
     readahead_end,
@@ -310,7 +311,7 @@ cdef void check_backs_run(TransactionService s, CheckHalves* x) noexcept nogil:
     x.following = max(x.after, s.halves.first)
     x.asked = x.unasked = 0
     x.hindrance = NOT_HINDERED
-    if queue == NULL or not s.halves.started or not s.turn.writable:
+    if queue == NULL or not s.halves.started or not is_writable(&s.turn.role):
         x.hindrance = LOG_FULL
         return
     check_halves(s, x, topic, queue, min(x.end, queue.max_offset))

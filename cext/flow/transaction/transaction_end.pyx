@@ -18,6 +18,7 @@ from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport append_room, turn_room
 from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.role cimport is_follower, is_writable
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.context.step cimport RunStep
 from cext.flow.fetch.log_view cimport view_record
@@ -297,11 +298,12 @@ cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* 
         return DONE
     if not s.halves.started:
         return refuse_end(s, c, h, NOT_READY)
-    if not s.turn.writable:
+    if not is_writable(&s.turn.role):
         # That lasts: a one-way end is not kept, its transaction stays open.
         if h.flag & FLAG_ONE_WAY:
             return DONE
-        return refuse_end(s, c, h, <int> NOT_LEADER if s.turn.follower else <int> NOT_READY)
+        return refuse_end(s, c, h, <int> NOT_LEADER if is_follower(&s.turn.role)
+                          else <int> NOT_READY)
     moved = half_follow(&s.halves, &e.queue_offset, &e.log_offset)
     outcome = end_half_message(s, c, h, &e, resubmitted)
     s.halves.moved += moved and outcome != TURN_FULL

@@ -35,7 +35,7 @@ cdef enum:
 #   dispatched  consume queues know the records                  the reactor's own (cext/flow)
 #   replicated  every follower that counts has it                the reactor's own (cext/flow)
 #   visible     consumers may be given what is below: nothing from there on is dispatched, but
-#               by a start, and then nobody is given anything (TurnContext.unconfirmed);
+#               by a start, and then nobody is given anything (UNCONFIRMED, a role);
 #               INT64_MAX: all that is written                   the reactor's own (cext/flow)
 # What an answer waits for is said in cext/flow/append/promise.pxd.
 cdef struct Watermarks:

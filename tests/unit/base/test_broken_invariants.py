@@ -60,7 +60,7 @@ CASES = [
     ("timer_batch", "timers: a batch that is taken was made (0, 0)"),
     ("timer_batch_count", "timers: a batch holds what fits it (513, 512)"),
     ("timer_ring", "timers: no more batches wait than there are (0, -5)"),
-    # the network, answers, dispatch, the client
+    # the network, answers, dispatch, the role, the client
     ("ack_order", "answers that wait: they are in the order of the log (500, 400)"),
     ("ack_ring", "answers that wait: no more are given than wait (0, 0)"),
     ("connections", "the network: as many connections are open as are counted (0, 1)"),
@@ -70,6 +70,13 @@ CASES = [
     ("half_frames", "the network: no more large frames are kept than may be (4, 4)"),
     ("pull", "a pull: free, new, ready, held, reading or deferred, ready again, free (2, 4)"),
     ("link", "the client: a link is idle, connecting, open (2, 2)"),
+    ("role", "a role: a leader, or a follower: without its master or with, confirmed or not "
+             "(0, 3)"),
+    ("role_facts", "a role: what is known of it is what its state says (1, 0)"),
+    ("role_moved", "a role: what is known of it is what its state says (0, 1)"),
+    ("role_refuses", "a role: it says why it refuses while it does (192, 0)"),
+    ("role_set", "a role: its state alone says what it is (2, 0)"),
+    ("stream", "the master's stream: its core follows (0, 0)"),
     ("reply_buffer", "the network: a reply buffer that pieces point to (0, 120)"),
     ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
     ("unread", "the network: as many connections have a reason as are counted (0, 3)"),

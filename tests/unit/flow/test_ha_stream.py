@@ -510,6 +510,7 @@ def test_a_leader_takes_no_log(tmp_path: Path, log: bytes) -> None:
         slave.until(lambda stats: stats["log_written"] > 40_000)
         end = slave.core.log_range()[1]
         slave.until(lambda _: slave.core.promote())
+        assert slave.core.ha_master()[0] == 0, "a leader whose master's log comes"
         assert slave.connect().ask(send("t")).code == 0
         with contextlib.suppress(OSError):
             master.send(50_000, log[50_000:60_000])

@@ -21,7 +21,8 @@ from rmq.format.message import encode_properties
 
 pytestmark = pytest.mark.still_clock
 
-SERVICE_NOT_AVAILABLE, SLAVE_NOT_AVAILABLE, NOT_FOUND, OFFSET_MOVED = 14, 11, 19, 21
+SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, SLAVE_NOT_AVAILABLE = 2, 14, 11
+NOT_FOUND, OFFSET_MOVED = 19, 21
 HALF = {"i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02", "f": 4}
 SETTINGS = {
     "messageDelayLevel": "1s 1h", "transactionCheckInterval": 200, "transactionTimeOut": 300,
@@ -64,6 +65,19 @@ def test_control_appends_nothing_to_a_follower(shard: Shard) -> None:
     with pytest.raises(StoreError, match="is a slave"):
         shard.core.append(b"t", 0, b"body", b"", 0, 0, 1, b"\x7f\0\0\1\0\0\0\0", 0, 0)
     assert shard.core.stats()["log_appended"] == 0
+
+
+def test_of_a_leader_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
+    client = shard.connect()
+    assert client.ask(send("t", b"body")).code == 0
+    with pytest.raises(StoreError, match="nothing of it is unconfirmed"):
+        shard.core.set_unconfirmed()
+    assert bodies(client.ask(pull("g", "t"))) == [b"body"]
+    follower(shard)
+    shard.core.set_unconfirmed()
+    assert client.ask(pull("g", "t")).code == SYSTEM_BUSY
+    assert shard.core.promote()
+    assert bodies(client.ask(pull("g", "t"))) == [b"body"]
 
 
 NOT_WRITABLE = {

@@ -1,0 +1,43 @@
+"""Role probe: the role of a core after what has happened to it.
+
+    role_after(["follow", "doubt"])     {"follower": True, "writable": False, ..}
+
+What does not follow ends the process.
+"""
+from cext.flow.context.role cimport (
+    Role,
+    has_master,
+    is_follower,
+    is_unconfirmed,
+    is_writable,
+    role_confirm,
+    role_doubt,
+    role_follow,
+    role_lead,
+    role_open,
+    role_stream_began,
+    role_stream_ended,
+)
+
+
+def role_after(list events not None) -> dict:
+    """The facts of a role that has just been opened when all of these have happened, in order."""
+    cdef Role r
+    role_open(&r)
+    for event in events:
+        if event == "lead":
+            role_lead(&r)
+        elif event == "follow":
+            role_follow(&r)
+        elif event == "stream_began":
+            role_stream_began(&r)
+        elif event == "stream_ended":
+            role_stream_ended(&r)
+        elif event == "doubt":
+            role_doubt(&r)
+        elif event == "confirm":
+            role_confirm(&r)
+        else:
+            raise ValueError(event)
+    return {"follower": is_follower(&r), "writable": is_writable(&r), "master": has_master(&r),
+            "unconfirmed": is_unconfirmed(&r)}
