@@ -533,6 +533,8 @@ cdef class CommitLog:
         """Finds the segments; returns their number. Every one must have the exact size and follow
         the one before; a last one of length zero is removed. Nothing is scanned. Until set_end()
         the log can be read up to the end of the last segment."""
+        if self.opened:
+            raise StoreError("load: the log is already open")
         make_directory(Path(self.directory))
         starts = sorted(int(name) for name in os.listdir(self.directory)
                         if SEGMENT_NAME.fullmatch(name))

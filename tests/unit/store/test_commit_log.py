@@ -154,6 +154,15 @@ def test_nothing_can_be_reserved_before_set_end(directory):
     assert log_append(log, b"x" * 100) == Status.CLOSED
 
 
+def test_an_open_log_is_not_loaded_anew(directory):
+    with open_log(directory) as log:
+        written = fill(log, 1)
+        with pytest.raises(StoreError, match="already open"):
+            log.load()
+        offset, data = written[0]
+        assert log.read_record(offset) == data
+
+
 def test_a_log_can_be_read_between_load_and_set_end(directory):
     with open_log(directory) as log:
         written = fill(log, 2)
