@@ -17,8 +17,10 @@ from cext.client.slots cimport slot_release, slots_open
 from cext.client.state cimport LINK_OPEN, EngineState, Link
 from cext.flow.append.ack_queue cimport (
     AckQueue, ack_queue_open, ack_queue_pop, ack_queue_push, ack_queue_reserve, ack_queue_room)
-from cext.flow.append.appender cimport Appender
+from cext.flow.append.appender cimport Appender, Dispatch
 from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.log_marks cimport (
+    replicated_lower, replicated_raise, visible_limit, visible_lower, visible_raise)
 from cext.flow.context.role cimport (
     FACT_FOLLOWER, FACT_MASTER, FACT_SENDS_WAIT, FACT_SLAVES_MISSING, Role, refuse_remark,
     role_doubt, role_follow, role_lead, role_open, role_set)
@@ -153,6 +155,60 @@ def _dispatched():
     write_and_dispatch(s)
 
 
+def _dispatched_back():
+    """The list of what was appended begins with what has its entries."""
+    cdef Appender s = new_appender()
+    cdef Dispatch d
+    memset(&d, 0, sizeof(d))
+    d.size = 40
+    s.log.marks.appended = s.log.marks.written = s.log.marks.dispatched = 96
+    s.dispatches = &d
+    s.dispatch_max = s.dispatch_count = 1
+    write_and_dispatch(s)
+
+
+# ------------------------------------------------------------------- marks of replicas
+
+def _replicated():
+    """A follower has what was never appended."""
+    cdef Appender s = new_appender()
+    s.log.marks.appended = 400
+    replicated_raise(s, 500)
+
+
+def _replicated_back():
+    """Of a leader what followers have is less than before."""
+    cdef Appender s = new_appender()
+    s.log.marks.appended = 1000
+    replicated_raise(s, 500)
+    replicated_raise(s, 300)                # one of them has just come back
+    replicated_lower(s, 400)
+
+
+def _visible_limit():
+    """What consumers see has a limit, and is given another one."""
+    cdef Appender s = new_appender()
+    s.log.marks.dispatched = 700
+    visible_limit(s, 700)
+    visible_limit(s, 0)
+
+
+def _visible_hidden():
+    """A limit is beyond what was dispatched: more would be shown than anybody said."""
+    cdef Appender s = new_appender()
+    s.log.marks.dispatched = 700
+    visible_limit(s, 701)
+
+
+def _visible_back():
+    """A leader takes back what it has shown."""
+    cdef Appender s = new_appender()
+    s.log.marks.dispatched = 700
+    visible_limit(s, 700)
+    visible_raise(s, 900)
+    visible_lower(s, 800)
+
+
 # ------------------------------------------------------------------- the role
 
 def _role():
@@ -238,7 +294,9 @@ PLANTS = {
     "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
     "list_ends": _list_ends, "ack_order": _ack_order, "ack_ring": _ack_ring,
     "dispatch_list": _dispatch_list, "dispatched": _dispatched,
-    "pull": _pull, "role": _role,
+    "dispatched_back": _dispatched_back, "pull": _pull, "replicated": _replicated,
+    "replicated_back": _replicated_back, "visible_limit": _visible_limit,
+    "visible_hidden": _visible_hidden, "visible_back": _visible_back, "role": _role,
     "role_facts": _role_facts, "role_moved": _role_moved, "role_set": _role_set,
     "role_refuses": _role_refuses, "stream": _stream,
     "slot": _slot, "link": _link,

@@ -510,10 +510,12 @@ class RoleCalls(Protocol):
 
     def set_replicated(self, offset: int) -> None:
         """Every follower that counts has the log up to here. ProtocolError when it is more than
-        there is of it: what a follower reports is checked."""
+        there is of it: what a follower reports is checked. StoreError when it is less than before,
+        and this core leads."""
 
     def set_visible(self, offset: int) -> None:
-        """Consumers may be given what is below this offset of the log, and nothing else."""
+        """Of a follower: consumers may be given what is below this offset of the log, and nothing
+        else. StoreError: this core leads, and sees to that itself."""
 
     def promote(self) -> bool:
         """Makes a leader of a follower: all of the log is visible, sends are taken, what waits for

@@ -15,6 +15,7 @@ After the turn's records are written
     dispatch            from `dispatched` to `written`: each record gets its queue entry
     dispatch_hook       who else hears of a dispatched record
     replay              records that are in no list: dispatched from the log's bytes
+    log_marks           how the reactor's marks move, and when one may be set back
     promise             which mark an answer waits for
     ack_queue           requests that wait for a mark, in log order
     acknowledgement     their answers, when the mark has passed

@@ -10,6 +10,7 @@ from cext.flow.append.ack_queue cimport MARK_WRITTEN
 from cext.flow.append.acknowledgement cimport refuse_all, settle
 from cext.flow.append.appender cimport Dispatch
 from cext.flow.append.disk_alerts cimport log_poison_event, poison_remark
+from cext.flow.append.log_marks cimport dispatched_move
 from cext.flow.append.replay cimport dispatch_entry, dispatch_limit, replay, replay_waits
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 
@@ -43,13 +44,14 @@ cdef void dispatch(Appender s) noexcept nogil:
     """From marks.dispatched on, by the list as far as it reaches and queues have room."""
     cdef Dispatch* d
     cdef int64_t end = dispatch_limit(s)
-    cdef int64_t began = s.log.marks.dispatched
+    cdef int64_t following
     cdef int32_t i = s.dispatch_first
     cdef int status
     s.queue_status = OK
     while i < s.dispatch_count:
         d = &s.dispatches[i]
-        if d.physical_offset + d.size > end:
+        following = d.physical_offset + d.size
+        if following > end:
             break                       # in the store pool still, or not visible
         # Before it are records that are in no list, or the rest of a segment.
         if d.physical_offset != s.log.marks.dispatched and replay(s, d.physical_offset) != OK:
@@ -59,11 +61,11 @@ cdef void dispatch(Appender s) noexcept nogil:
             if status != OK:
                 s.queue_status = status
                 break
-        s.log.marks.dispatched = d.physical_offset + d.size
+        dispatched_move(s, following)
         i += 1
     keep_rest(s, i)
-    check(began <= s.log.marks.dispatched <= s.log.marks.written,
-          b"dispatch: it moves on, and not beyond what is written", s.log.marks.dispatched,
+    check(s.log.marks.dispatched <= s.log.marks.written,
+          b"dispatch: what has its queue entries is written", s.log.marks.dispatched,
           s.log.marks.written)
     if replay_waits(s):
         replay(s, end)

@@ -7,6 +7,7 @@ from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POOL_EMPTY
 from cext.flow.append.dispatch_hook cimport dispatch_gone, dispatch_replayed
+from cext.flow.append.log_marks cimport dispatched_move
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -59,7 +60,7 @@ cdef int replay_next(Appender s, int64_t end) noexcept nogil:
     cdef uint32_t size
     cdef int status
     if at < s.log.min_offset():
-        s.log.marks.dispatched = s.log.min_offset()
+        dispatched_move(s, s.log.min_offset())
         return OK
     status = s.log.view(at, HEAD_BYTES, &bytes)
     if status == ABSENT:
@@ -73,7 +74,7 @@ cdef int replay_next(Appender s, int64_t end) noexcept nogil:
         at = segment_end(s.log, at)
         if at > end:
             return NOT_READY
-        s.log.marks.dispatched = at
+        dispatched_move(s, at)
         return OK
     if (size < RECORD_BYTES_MIN or size > s.log.max_record_bytes
             or not is_record_magic(load_u32(bytes + AT_MAGIC))):
@@ -106,7 +107,7 @@ cdef int replay_bytes(Appender s, int64_t at, uint32_t size, const uint8_t* byte
         return CORRUPT
     status = replay_record(s, &view)
     if status == OK:
-        s.log.marks.dispatched = at + size
+        dispatched_move(s, at + size)
     return status
 
 
@@ -125,7 +126,7 @@ cdef int pass_damage(Appender s, int64_t end) noexcept nogil:
     if following < 0:
         return NOT_READY                    # it cannot be read just now
     s.turn.counters.corrupt_records += 1
-    s.log.marks.dispatched = following
+    dispatched_move(s, following)
     snprintf(line, sizeof(line), b"the commit log is damaged at offset %lld: %lld bytes are no "
              b"record and are passed over; consumers do not get what was stored there",
              <long long> begin, <long long> (following - begin))

@@ -18,6 +18,13 @@ from cext.flow.append.acknowledgement cimport refuse_all
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.log_copy cimport copy_log
+from cext.flow.append.log_marks cimport (
+    replicated_lower,
+    replicated_raise,
+    visible_all,
+    visible_lower,
+    visible_raise,
+)
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.context.role cimport is_follower, role_doubt, role_follow, role_lead
 from cext.flow.control.control_side cimport borrowed
@@ -55,19 +62,38 @@ cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
 cdef struct SetReplicated:
     int64_t offset              # every follower that counts has the log up to here
     # results
-    int status                  # MALFORMED: more than there is of it
+    int status                  # MALFORMED: more than there is of it; CLOSED: less, of a leader
 
 
 cdef void set_replicated(Appender s, SetReplicated* x) noexcept nogil:
-    """The mark `replicated`. Lower than before: what was answered stays so."""
     # A follower can be ahead of this core's disk, never of its log.
     x.status = OK if 0 <= x.offset <= s.log.marks.appended else MALFORMED
-    if x.status == OK:
-        s.log.marks.replicated = x.offset
+    if x.status != OK:
+        return
+    if x.offset >= s.log.marks.replicated:
+        replicated_raise(s, x.offset)
+    elif is_follower(&s.turn.role):
+        replicated_lower(s, x.offset)
+    else:
+        x.status = CLOSED
 
 
-cdef void set_visible(Appender s, const int64_t* offset) noexcept nogil:
-    s.log.marks.visible = offset[0]
+cdef struct SetVisible:
+    int64_t offset
+    # results
+    int status                  # MALFORMED: below 0; CLOSED: a leader
+
+
+cdef void set_visible(Appender s, SetVisible* x) noexcept nogil:
+    x.status = OK if is_follower(&s.turn.role) else CLOSED
+    if x.offset < 0:
+        x.status = MALFORMED
+    if x.status != OK:
+        return
+    if x.offset >= s.log.marks.visible:
+        visible_raise(s, x.offset)
+    else:
+        visible_lower(s, x.offset)
 
 
 # ---------------------------------------------------------------- role
@@ -79,7 +105,7 @@ cdef void promote(HAService s, int* status) noexcept nogil:
     What waits for its time (delays, timers, pops, half messages) goes on by itself: dispatch has
     given it its queue entries, and those who deliver read the queues.
     """
-    s.append.log.marks.visible = INT64_MAX
+    visible_all(s.append)
     status[0] = write_and_dispatch(s.append)
     if status[0] == OK and s.append.log.marks.dispatched != s.append.log.marks.appended:
         status[0] = NOT_READY
@@ -152,6 +178,8 @@ cdef class ReplicaCalls(TransactionCalls):
         cdef SetReplicated x
         x.offset = offset
         self._call(<CallFn> set_replicated, <void*> self.appender, &x)
+        if x.status == CLOSED:
+            raise StoreError("what followers of a leader have is never less than before")
         raise_status(x.status, f"a follower says that it has the log up to {offset}")
 
     def append_raw(self, int64_t offset, bytes data):
@@ -170,7 +198,12 @@ cdef class ReplicaCalls(TransactionCalls):
         return x.log_end
 
     def set_visible(self, int64_t offset):
-        self._call(<CallFn> set_visible, <void*> self.appender, &offset)
+        cdef SetVisible x
+        x.offset = offset
+        self._call(<CallFn> set_visible, <void*> self.appender, &x)
+        if x.status == CLOSED:
+            raise StoreError("what consumers of a leader see is not for control to say")
+        raise_status(x.status, f"consumers are to see the log up to {offset}")
 
     def promote(self):
         cdef int status = OK

@@ -15,6 +15,7 @@ from cext.base.status cimport (
     TOO_LARGE,
 )
 from cext.flow.append.log_copy cimport copy_log
+from cext.flow.append.log_marks cimport visible_limit, visible_raise
 from cext.flow.context.client_state cimport UNREAD_LOG
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, link_push
 from cext.flow.context.role cimport (
@@ -317,9 +318,9 @@ cdef void move_visible(HAService s) noexcept nogil:
     of the log into queues, which confirms none of it."""
     cdef int64_t confirmed = min(s.master.confirmed, s.append.log.marks.appended)
     if s.append.log.marks.visible == INT64_MAX:
-        s.append.log.marks.visible = (0 if is_unconfirmed(&s.turn.role)
-                                      else s.append.log.marks.dispatched)
-    s.append.log.marks.visible = max(s.append.log.marks.visible, confirmed)
+        visible_limit(s.append,
+                      0 if is_unconfirmed(&s.turn.role) else s.append.log.marks.dispatched)
+    visible_raise(s.append, confirmed)
     if is_unconfirmed(&s.turn.role) and confirmed >= s.append.log.marks.dispatched:
         role_confirm(&s.turn.role)
 

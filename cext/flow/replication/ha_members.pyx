@@ -1,6 +1,12 @@
 """HA members. See ha_members.pxd."""
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
+from cext.flow.append.log_marks cimport (
+    replicated_raise,
+    visible_all,
+    visible_limit,
+    visible_raise,
+)
 from cext.flow.context.role cimport (
     FACT_SET_SHORT,
     FACT_SLAVES_MISSING,
@@ -28,8 +34,7 @@ cdef void move_by_number(HAService s) noexcept nogil:
         count += 1
     role_set(&s.turn.role, FACT_SLAVES_MISSING, count < s.slaves_needed)
     if 0 < s.slaves_needed <= count:
-        s.append.log.marks.replicated = max(s.append.log.marks.replicated,
-                                            most[s.slaves_needed - 1])
+        replicated_raise(s.append, most[s.slaves_needed - 1])
 
 
 cdef int64_t acked_by(HAService s, int64_t broker_id) noexcept nogil:
@@ -51,9 +56,9 @@ cdef void move_by_members(HAService s) noexcept nogil:
             return
         low = min(low, acked)
     if not s.turn.role.facts & FACT_SET_SHORT:
-        s.append.log.marks.replicated = max(s.append.log.marks.replicated, low)
+        replicated_raise(s.append, low)
     if s.member_count > 0 and not is_follower(&s.turn.role):
-        s.append.log.marks.visible = max(s.append.log.marks.visible, low)
+        visible_raise(s.append, low)
 
 
 cdef void move_replicated(HAService s) noexcept nogil:
@@ -68,9 +73,9 @@ cdef int64_t set_members(HAService s, const int64_t* ids, int32_t count,
     cdef int32_t i
     if not is_follower(&s.turn.role):
         if count == 0:
-            s.append.log.marks.visible = INT64_MAX
+            visible_all(s.append)
         elif s.append.log.marks.visible == INT64_MAX:
-            s.append.log.marks.visible = s.append.log.marks.dispatched
+            visible_limit(s.append, s.append.log.marks.dispatched)
     for i in range(count):
         s.members[i] = ids[i]
     s.member_count = count
@@ -86,4 +91,4 @@ cdef void forget_members(HAService s) noexcept nogil:
         s.by_members = False
         s.member_count = 0
         if not is_follower(&s.turn.role):   # which sees what its master confirms
-            s.append.log.marks.visible = INT64_MAX
+            visible_all(s.append)

@@ -15,7 +15,7 @@ from support.popping import ack, ack_fields, now_ms, pop, pop_all, pop_fields
 from support.shard import HELD_MS, REQUEST, Shard, bodies, pull, request, send
 from support.waiting import pass_seconds, until
 
-from rmq.errors import StoreError
+from rmq.errors import ProtocolError, StoreError
 from rmq.format import fastjson
 from rmq.format.message import encode_properties
 
@@ -70,10 +70,20 @@ def test_control_appends_nothing_to_a_follower(shard: Shard) -> None:
 def test_of_a_leader_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
     client = shard.connect()
     assert client.ask(send("t", b"body")).code == 0
+    end = shard.core.log_range()[1]
+    shard.core.set_replicated(end)
+    with pytest.raises(StoreError, match="never less than before"):
+        shard.core.set_replicated(end - 1)
+    with pytest.raises(StoreError, match="not for control to say"):
+        shard.core.set_visible(0)
     with pytest.raises(StoreError, match="nothing of it is unconfirmed"):
         shard.core.set_unconfirmed()
     assert bodies(client.ask(pull("g", "t"))) == [b"body"]
     follower(shard)
+    shard.core.set_replicated(end - 1)  # a master is elected that has less
+    shard.core.set_visible(0)
+    with pytest.raises(ProtocolError, match="consumers are to see"):
+        shard.core.set_visible(-1)
     shard.core.set_unconfirmed()
     assert client.ask(pull("g", "t")).code == SYSTEM_BUSY
     assert shard.core.promote()

@@ -1,0 +1,50 @@
+"""Marks of the log and the role of a core change by what checks the change, and by nothing else.
+
+Read is every compiled source but those of tests. Left out are the files that have the checks, and
+the log itself, which sets its marks anew when it is opened (cext/store/log/commit_log.pyx).
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.source_tree import ROOT
+
+CEXT = ROOT / "cext"
+STORES = {
+    "a mark": (
+        re.compile(r"\bmarks\.\w+ *[-+|&]?=(?!=)"),
+        {"cext/store/log/commit_log.pyx", "cext/flow/append/log_marks.pxd"},
+    ),
+    "a role": (
+        re.compile(r"\brole\.\w+ *[-+|&]?=(?!=)|&[\w.]*\brole\.\w+"),
+        {"cext/flow/context/role.pxd", "cext/flow/context/role.pyx"},
+    ),
+}
+
+
+def sources() -> Iterator[Path]:
+    for path in sorted((*CEXT.rglob("*.pyx"), *CEXT.rglob("*.pxd"))):
+        if CEXT / "testing" not in path.parents:
+            yield path
+
+
+def test_nobody_else_stores_a_mark_or_a_part_of_the_role() -> None:
+    found = []
+    for path in sources():
+        name = path.relative_to(ROOT).as_posix()
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            code = line.partition("#")[0]
+            for what, (store, may) in STORES.items():
+                if name not in may and store.search(code):
+                    found.append(f"{name}:{number} stores {what}: {code.strip()}")
+    assert found == []
+
+
+def test_a_plain_store_is_seen() -> None:
+    mark, role = (store for store, _ in STORES.values())
+    assert mark.search("        s.append.log.marks.visible = INT64_MAX")
+    assert mark.search("self.marks.appended += bytes")
+    assert not mark.search("if s.log.marks.written == s.log.marks.appended:")
+    assert role.search("s.turn.role.lease_end_ms = end_ms")
+    assert not role.search("role_set(&s.turn.role, FACT_SENDS_WAIT, True)")
