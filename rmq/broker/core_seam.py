@@ -515,7 +515,7 @@ class RoleCalls(Protocol):
 
     def set_visible(self, offset: int) -> None:
         """Of a follower: consumers may be given what is below this offset of the log, and nothing
-        else. StoreError: this core leads, and sees to that itself."""
+        else. StoreError: this core leads, and sees to that itself; ProtocolError: below 0."""
 
     def promote(self) -> bool:
         """Makes a leader of a follower: all of the log is visible, sends are taken, what waits for

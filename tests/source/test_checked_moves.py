@@ -13,11 +13,14 @@ from support.source_tree import ROOT
 CEXT = ROOT / "cext"
 STORES = {
     "a mark": (
-        re.compile(r"\bmarks\.\w+ *[-+|&]?=(?!=)"),
-        {"cext/store/log/commit_log.pyx", "cext/flow/append/log_marks.pxd"},
+        re.compile(r"\bmarks\.\w+ *[-+|&]?=(?!=)|\bwatermark_raise\("),
+        {
+            "cext/base/watermark.pxd", "cext/store/log/commit_log.pyx",
+            "cext/flow/append/log_marks.pxd",
+        },
     ),
     "a role": (
-        re.compile(r"\brole\.\w+ *[-+|&]?=(?!=)|&[\w.]*\brole\.\w+"),
+        re.compile(r"\b(role\.\w+|facts) *[-+|&]?=(?!=)|&[\w.]*\brole\.\w+"),
         {"cext/flow/context/role.pxd", "cext/flow/context/role.pyx"},
     ),
 }
@@ -46,5 +49,7 @@ def test_a_plain_store_is_seen() -> None:
     assert mark.search("        s.append.log.marks.visible = INT64_MAX")
     assert mark.search("self.marks.appended += bytes")
     assert not mark.search("if s.log.marks.written == s.log.marks.appended:")
+    assert mark.search("watermark_raise(&s.log.marks.visible, to)")
     assert role.search("s.turn.role.lease_end_ms = end_ms")
+    assert role.search("r.facts |= FACT_STOPPED")
     assert not role.search("role_set(&s.turn.role, FACT_SENDS_WAIT, True)")

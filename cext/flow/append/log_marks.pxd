@@ -9,7 +9,7 @@ operation of its own, which says when that may be:
     visible       is raised; a limit begins where there was none, and ends; a follower's is lowered
 
 A start sets all of them anew, before anybody sees them (CommitLog.set_end), and so does a
-truncation.
+truncation. What sets one back stores it plainly: nothing was done before that others are to see.
 
 Reactor only, or while none runs.
 """
@@ -33,8 +33,10 @@ cdef inline void replicated_raise(Appender s, int64_t to) noexcept nogil:
 
 # What was answered stays so.
 cdef inline void replicated_lower(Appender s, int64_t to) noexcept nogil:
-    check(is_follower(&s.turn.role) and 0 <= to < s.log.marks.replicated,
-          b"the log: `replicated` is set back at a follower alone", s.log.marks.replicated, to)
+    check(is_follower(&s.turn.role), b"the log: `replicated` is set back at a follower alone",
+          s.turn.role.state, to)
+    check(0 <= to < s.log.marks.replicated, b"the log: `replicated` is set back to less",
+          s.log.marks.replicated, to)
     s.log.marks.replicated = to
 
 
@@ -49,13 +51,18 @@ cdef inline void visible_all(Appender s) noexcept nogil:
 
 # The other way, from all: `to` is where consumers are by now, or before that.
 cdef inline void visible_limit(Appender s, int64_t to) noexcept nogil:
-    check(s.log.marks.visible == INT64_MAX and 0 <= to <= s.log.marks.dispatched,
+    check(s.log.marks.visible == INT64_MAX,
           b"the log: `visible` has a limit from where it had none", s.log.marks.visible, to)
+    check(0 <= to <= s.log.marks.dispatched,
+          b"the log: a limit of `visible` begins at what is dispatched", to,
+          s.log.marks.dispatched)
     s.log.marks.visible = to
 
 
 # What was dispatched stays so.
 cdef inline void visible_lower(Appender s, int64_t to) noexcept nogil:
-    check(is_follower(&s.turn.role) and 0 <= to < s.log.marks.visible,
-          b"the log: `visible` is set back at a follower alone", s.log.marks.visible, to)
+    check(is_follower(&s.turn.role), b"the log: `visible` is set back at a follower alone",
+          s.turn.role.state, to)
+    check(0 <= to < s.log.marks.visible, b"the log: `visible` is set back to less",
+          s.log.marks.visible, to)
     s.log.marks.visible = to

@@ -60,7 +60,8 @@ cdef int replay_next(Appender s, int64_t end) noexcept nogil:
     cdef uint32_t size
     cdef int status
     if at < s.log.min_offset():
-        dispatched_move(s, s.log.min_offset())
+        # The list may have records that are gone from the files: it goes on where it was.
+        dispatched_move(s, min(s.log.min_offset(), end))
         return OK
     status = s.log.view(at, HEAD_BYTES, &bytes)
     if status == ABSENT:

@@ -120,6 +120,12 @@ cdef inline bint is_unconfirmed(const Role* r) noexcept nogil:
 cdef inline bint slaves_missing(const Role* r) noexcept nogil:
     return r.facts & FACT_SLAVES_MISSING != 0
 
+cdef inline bint set_is_short(const Role* r) noexcept nogil:
+    return r.facts & FACT_SET_SHORT != 0
+
+cdef inline bint lease_is_over(const Role* r) noexcept nogil:
+    return r.facts & FACT_LEASE_OVER != 0
+
 cdef inline bint sends_wait(const Role* r) noexcept nogil:
     return r.facts & FACT_SENDS_WAIT != 0
 

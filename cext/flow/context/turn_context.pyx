@@ -14,11 +14,11 @@ from cext.flow.context.client_state cimport (
 from cext.flow.context.control_link cimport link_close, link_open, link_room
 from cext.flow.context.options cimport options_read
 from cext.flow.context.role cimport (
-    FACT_LEASE_OVER,
-    FACT_SET_SHORT,
     is_follower,
     is_writable,
+    lease_is_over,
     role_open,
+    set_is_short,
 )
 from cext.flow.context.service cimport no_memory, pool_numbers
 from cext.memory.arena cimport Arena
@@ -77,8 +77,8 @@ cdef class TurnContext:
             "ring_full": x.tail_full,
             "writable": int(is_writable(&self.role)),
             "follower": int(is_follower(&self.role)),
-            "in_sync_short": int(self.role.facts & FACT_SET_SHORT != 0),
-            "lease_over": int(self.role.facts & FACT_LEASE_OVER != 0),
+            "in_sync_short": int(set_is_short(&self.role)),
+            "lease_over": int(lease_is_over(&self.role)),
             **net_stats(self),
             "memory_bytes": arena.size,
             "memory_used": arena.used,

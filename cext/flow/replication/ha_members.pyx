@@ -12,6 +12,7 @@ from cext.flow.context.role cimport (
     FACT_SLAVES_MISSING,
     is_follower,
     role_set,
+    set_is_short,
 )
 from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
 
@@ -55,7 +56,7 @@ cdef void move_by_members(HAService s) noexcept nogil:
         if acked == UNKNOWN:
             return
         low = min(low, acked)
-    if not s.turn.role.facts & FACT_SET_SHORT:
+    if not set_is_short(&s.turn.role):
         replicated_raise(s.append, low)
     if s.member_count > 0 and not is_follower(&s.turn.role):
         visible_raise(s.append, low)

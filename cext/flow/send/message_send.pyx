@@ -461,7 +461,7 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
-    if is_follower(&s.turn.role):                     # before anybody makes a topic for it
+    if is_follower(&s.turn.role):           # before anybody makes a topic for it
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     batch = r.batch or h.code == SEND_BATCH_MESSAGE

@@ -72,10 +72,9 @@ CASES = [
     ("pull", "a pull: free, new, ready, held, reading or deferred, ready again, free (2, 4)"),
     ("link", "the client: a link is idle, connecting, open (2, 2)"),
     ("replicated", "the log: what is replicated was appended (500, 400)"),
-    ("replicated_back", "the log: `replicated` is set back at a follower alone (500, 400)"),
-    ("visible_back", "the log: `visible` is set back at a follower alone (900, 800)"),
-    ("visible_hidden", "the log: `visible` has a limit from where it had none "
-                       "(9223372036854775807, 701)"),
+    ("replicated_back", "the log: `replicated` is set back at a follower alone (0, 400)"),
+    ("visible_back", "the log: `visible` is set back at a follower alone (0, 800)"),
+    ("visible_hidden", "the log: a limit of `visible` begins at what is dispatched (701, 700)"),
     ("visible_limit", "the log: `visible` has a limit from where it had none (700, 0)"),
     ("role", "a role: a leader, or a follower: without its master or with, confirmed or not "
              "(0, 3)"),

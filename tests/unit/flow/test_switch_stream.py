@@ -213,6 +213,24 @@ def test_where_a_number_of_slaves_counts_the_set_promises_nothing(leader: Leader
     link.close()
 
 
+def test_what_waits_for_a_member_outlives_its_files(leader: Leader) -> None:
+    """Retention on a full disk takes files whose records no member has yet."""
+    link = leader.joined(2)
+    leader.core.set_sync_state([2], 0)
+    client, count, body = leader.connect(), 0, bytes(SEGMENT_BYTES // 3)
+    while leader.core.log_range()[1] < 3 * SEGMENT_BYTES:
+        client.put(send("t", body, count + 1))
+        count += 1
+        leader.until(lambda stats: stats["messages_in"] == count)
+    while leader.core.log_range()[0] < 2 * SEGMENT_BYTES:
+        leader.core.drop_segments(2**62, 1, 1)  # what is durable alone
+    link.report(leader.core.log_range()[1])
+    assert [client.reply().code for _ in range(count)] == [0] * count
+    leader.core.set_sync_state([], 0)
+    assert client.ask(send("t", b"and on")).code == 0
+    link.close()
+
+
 def test_a_set_that_became_too_small_promises_nothing(leader: Leader) -> None:
     """The only slave is gone, and the master has the one copy of what was on its way to two."""
     link = leader.joined(2)
