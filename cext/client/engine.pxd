@@ -23,11 +23,11 @@ cdef enum:
 
 # A slot for a Python caller, who waits up to `timeout_us` for one, without the GIL. NULL: none came
 # free; else the engine's lock is held on return. `mailbox`: where the request's end will be told. A
-# caller who is just delivering from that mailbox does not wait: it gets the slot of a request whose
-# end it has begun to tell. `until_us` is set to the end of the caller's time. The clock for that is
-# read under the lock: where the process stands still later, the engine finds the slot and gives
-# the time back, and where it stood still before, that time was not counted. Nor does time count in
-# which the thread waited and was not let run.
+# caller who is just delivering gets the slot of a request whose end it has begun to tell, and does
+# not wait for one if it delivers from that mailbox. `until_us` is set to the end of the caller's
+# time. The clock for that is read under the lock: where the process stands still later, the engine
+# finds the slot and gives the time back, and where it stood still before, that time was not
+# counted. Nor does time count in which the thread waited and was not let run.
 cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, Mailbox mailbox)
 
 # For a caller that waits and looks again every WAIT_US at most: whether it has time left, of the
@@ -53,6 +53,5 @@ cdef class Engine(EngineBase):
 
     cdef void stop_thread(self)
     cdef Link* link_of(self, int32_t number) except NULL
-    cdef object refusal(self)        # the exception when claim_slot gave none
     cdef str name_of(self, int32_t link)
     cdef str tls_hint(self, int32_t link)

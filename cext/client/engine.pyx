@@ -33,7 +33,7 @@ from cext.client.link cimport (
 from cext.client.mutex cimport (
     condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
 )
-from cext.client.mailbox cimport EngineBase, Mailbox, Waiter, is_teller
+from cext.client.mailbox cimport EngineBase, Mailbox, Waiter, give_back_own, is_teller
 from cext.client.reply cimport keep_send_answer
 from cext.client.slots cimport (
     post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slot_take, slots_open,
@@ -421,8 +421,8 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
             lock_release(&state.lock)
             return NULL
         slot = slot_take(state)
-        if slot == NULL and tells:
-            mailbox.give_back_told()
+        if slot == NULL and mailbox.engine.tellers != NULL:
+            give_back_own(mailbox.engine)
             slot = slot_take(state)
         if slot != NULL:
             return slot
@@ -646,7 +646,7 @@ cdef class Engine(EngineBase):
         self.link_of(link)
         slot = claim_slot(state, <int64_t>max(timeout_ms, 1) * 1000, &until_us, mailbox)
         if slot == NULL:
-            raise self.refusal()
+            raise mailbox.refusal()
         slot.link = link
         slot.keep = KEEP_FRAME
         if not write_frame(state, state.links[link], frame, slot.opaque):
@@ -706,11 +706,6 @@ cdef class Engine(EngineBase):
         if waiter.error is not None:
             raise waiter.error
         return waiter.reply
-
-    cdef object refusal(self):
-        if self.state.closed:
-            return ClosedError("the client is closed")
-        return BusyError(f"{SLOTS} requests are under way and none has ended in time")
 
     cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us):
         """The exception for a request that got no answer."""

@@ -13,9 +13,18 @@ from libc.stdint cimport int32_t, int64_t
 from cext.client.state cimport EngineState, MailboxState, Slot
 
 
+# A thread that tells, on its stack; a mailbox may have several.
+cdef struct Teller:
+    Slot* told                       # ends told or being told, and nothing is left in them
+    unsigned long thread             # this and the next two: inside deliver
+    void* mailbox                    # borrowed, a Mailbox: the call of deliver has it
+    Teller* next
+
+
 # What a mailbox knows of its engine; Engine (engine.pxd) fills it.
 cdef class EngineBase:
     cdef EngineState* state          # owned
+    cdef Teller* tellers             # GIL: inside deliver of any of its mailboxes
     # The exception of a request that got no answer.
     cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us)
 
@@ -25,16 +34,16 @@ cdef class Mailbox:
     cdef EngineBase engine
     cdef public object on_error      # on_error(exception), in deliver
     cdef public object on_notice     # on_notice(link, Reply | None, errno), in deliver
-    cdef readonly int delivering     # threads inside deliver's telling part
-    cdef unsigned long thread        # of the last deliver, and of fileno: who polls also tells
+    cdef unsigned long poller        # an event loop's thread: of fileno, and of the last deliver
     cdef object raised               # by tell, when all are told
-    cdef Slot* told                  # GIL: ends told or being told, and nothing is left in them
 
     cdef Slot* take(self, int64_t until_us)      # all that is there, a chain; waits without the GIL
-    cdef int tell(self, Slot* chain) except -1   # number told
+    cdef int tell(self, Slot* chain) except -1   # number told; by who waits for them himself
+    cdef int tell_by(self, Teller* me, Slot* chain) except -1
     cdef int tell_one(self, Slot* slot) except -1
     cdef void report(self, object error)         # what told code has raised
-    cdef void give_back_told(self) noexcept      # engine's lock held
+    cdef void leave(self, Teller* teller) noexcept
+    cdef object refusal(self)        # the exception where claim_slot gave no slot
 
 
 cdef extern from "Python.h":
@@ -42,10 +51,22 @@ cdef extern from "Python.h":
 
 
 cdef inline bint is_teller(Mailbox mailbox) noexcept:
-    """Whether this thread is the one that tells, now or, as an event loop's, when it polls again:
-    it must not wait for what it has to tell."""
-    return ((mailbox.delivering or mailbox.state.event_fd >= 0)
-            and mailbox.thread == PyThread_get_thread_ident())
+    """Whether this thread is one of those that tell, now or, as an event loop's, when it polls
+    again: it must not wait for what it has to tell."""
+    cdef Teller* teller = mailbox.engine.tellers
+    cdef unsigned long thread
+    if teller == NULL and mailbox.state.event_fd < 0:
+        return False
+    thread = PyThread_get_thread_ident()
+    while teller != NULL:
+        if teller.thread == thread and teller.mailbox == <void*>mailbox:
+            return True
+        teller = teller.next
+    return mailbox.state.event_fd >= 0 and mailbox.poller == thread
+
+# Engine's lock held. The slots of what this thread delivers and has told are free again, whatever
+# mailbox it delivers from: also for a request that it waits for itself, in a mailbox of its own.
+cdef void give_back_own(EngineBase engine) noexcept
 
 
 cdef class Waiter:

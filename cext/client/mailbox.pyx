@@ -14,9 +14,9 @@ from cext.client.mutex cimport (
 )
 from cext.client.reply cimport Reply, reply_take
 from cext.client.slots cimport batch_free, slot_release
-from cext.client.state cimport ANSWERED, ASKED, DROPPED, MailboxState, Slot
+from cext.client.state cimport ANSWERED, ASKED, DROPPED, SLOTS, EngineState, MailboxState, Slot
 
-from rmq.errors import not_copied
+from rmq.errors import BusyError, ClosedError, not_copied
 
 cdef class Waiter:
     def __reduce__(self):
@@ -70,7 +70,7 @@ cdef class Mailbox:
             self.state.event_fd = event_open(&error)
             if self.state.event_fd < 0:
                 raise OSError(error, "no descriptor for a mailbox")
-        self.thread = PyThread_get_thread_ident()
+        self.poller = PyThread_get_thread_ident()
         return self.state.event_fd
 
     cdef Slot* take(self, int64_t until_us):
@@ -91,6 +91,11 @@ cdef class Mailbox:
         return chain
 
     cdef int tell(self, Slot* chain) except -1:
+        cdef Teller me
+        me.told = NULL
+        return self.tell_by(&me, chain)
+
+    cdef int tell_by(self, Teller* me, Slot* chain) except -1:
         cdef Slot* slot
         cdef Slot end
         cdef int count = 0
@@ -101,8 +106,8 @@ cdef class Mailbox:
                 # The end has what was in the slot, which is there for what is sent meanwhile.
                 end = slot[0]
                 empty(slot)
-                slot.next = self.told
-                self.told = slot
+                slot.next = me.told
+                me.told = slot
                 try:
                     self.tell_one(&end)
                 except BaseException as error:     # SystemExit, too, must not keep it from others
@@ -113,19 +118,12 @@ cdef class Mailbox:
             # Given back together: one lock, and no caller woken before all are told (but for what
             # is sent by those that are told, claim_slot).
             lock_take(&self.engine.state.lock)
-            self.give_back_told()
+            give_back_told(self.engine.state, me)
             lock_release(&self.engine.state.lock)
         if self.raised is not None:
             error, self.raised = self.raised, None
             raise error
         return count
-
-    cdef void give_back_told(self) noexcept:
-        cdef Slot* slot
-        while self.told != NULL:
-            slot = self.told
-            self.told = slot.next
-            slot_release(self.engine.state, slot)
 
     cdef void report(self, object error):
         if isinstance(error, KeyboardInterrupt):
@@ -169,16 +167,51 @@ cdef class Mailbox:
 
     def deliver(self, timeout_ms=0):
         """Tells everything that has come, after waiting for it for so long; how many it were."""
+        cdef Teller me
         cdef Slot* chain = self.take(monotonic_us() + <int64_t>(timeout_ms * 1000)
                                      if timeout_ms else 0)
         if chain == NULL:
             return 0
-        self.delivering += 1
-        self.thread = PyThread_get_thread_ident()
+        self.poller = me.thread = PyThread_get_thread_ident()
+        me.told = NULL
+        me.mailbox = <void*>self
+        me.next = self.engine.tellers
+        self.engine.tellers = &me
         try:
-            return self.tell(chain)
+            return self.tell_by(&me, chain)
         finally:
-            self.delivering -= 1
+            self.leave(&me)
+
+    cdef void leave(self, Teller* teller) noexcept:
+        cdef Teller** place = &self.engine.tellers
+        while place[0] != teller:
+            place = &place[0].next
+        place[0] = teller.next
+
+    cdef object refusal(self):
+        if self.engine.state.closed:
+            return ClosedError("the client is closed")
+        if is_teller(self):
+            return BusyError(f"{SLOTS} requests are under way, and who tells their ends, as a "
+                             "callback does, waits for none of them")
+        return BusyError(f"{SLOTS} requests are under way and none has ended in time")
+
+
+cdef void give_back_told(EngineState* state, Teller* teller) noexcept:
+    cdef Slot* slot
+    while teller.told != NULL:
+        slot = teller.told
+        teller.told = slot.next
+        slot_release(state, slot)
+
+
+cdef void give_back_own(EngineBase engine) noexcept:
+    cdef unsigned long thread = PyThread_get_thread_ident()
+    cdef Teller* teller = engine.tellers
+    while teller != NULL:
+        if teller.thread == thread:
+            give_back_told(engine.state, teller)
+        teller = teller.next
 
 
 cdef inline void empty(Slot* slot) noexcept:

@@ -124,7 +124,7 @@ cdef class Target(Completion):
         message.identify(born_ms)
         slot = claim_slot(state, timeout_us, &until_us, mailbox)
         if slot == NULL:
-            raise self.sender.engine.refusal()
+            raise mailbox.refusal()
         # From here to the release nobody else has the GIL: the message stays as it is.
         try:
             properties_bytes = message.properties_size()
@@ -217,7 +217,7 @@ cdef class Target(Completion):
                 wake = False
             slot = claim_slot(state, <int64_t>sender.timeout_ms * 1000, &until_us, sender.mailbox)
             if slot == NULL:
-                raise sender.engine.refusal()
+                raise sender.mailbox.refusal()
             if self.open != NULL and not self.open.sealed \
                     and self.open.used + need <= self.open.limit:
                 slot_release(state, slot)     # another thread was here while this one waited
@@ -260,7 +260,7 @@ cdef class Target(Completion):
         cdef int i = 0
         slot = claim_slot(state, timeout_us, &until_us, mailbox)
         if slot == NULL:
-            raise self.sender.engine.refusal()
+            raise mailbox.refusal()
         try:
             for message in messages:
                 message.identify(now_ms)

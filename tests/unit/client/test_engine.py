@@ -223,6 +223,83 @@ def test_who_is_told_may_ask_again_though_all_slots_are_in_use(engine: Engine) -
         assert mailbox.deliver() == SLOTS - 3
 
 
+def fill_slots(engine: Engine, link: int, mailbox: Mailbox) -> None:
+    """Requests that nobody answers, until all slots are in use."""
+    while engine.stats()["under_way"] < SLOTS:
+        engine.submit(link, encode_request(30), 600_000, mailbox, lambda *_: None)
+
+
+def test_two_threads_that_tell_from_one_mailbox_wait_for_no_slot(engine: Engine) -> None:
+    """As those of client_callback_executor_threads. The one that began first asks again while the
+    other one tells, and that one when the first has given its slots back and they are in use."""
+    with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
+        mailbox, link, problems = Mailbox(engine), link_to(engine, peer), []
+        mailbox.on_error = problems.append
+        events = [threading.Event() for _ in range(3)]
+        first_tells, second_tells, slots_are_used = events
+
+        def ask(done: Callable[[Reply | None, Exception | None], object]) -> None:
+            engine.submit(link, encode_request(31), 3_000, mailbox, done)
+
+        def first(reply: Reply | None, error: Exception | None) -> None:
+            first_tells.set()
+            assert second_tells.wait(HANG_S)
+            ask(lambda *_: None)
+
+        def second(reply: Reply | None, error: Exception | None) -> None:
+            second_tells.set()
+            assert slots_are_used.wait(HANG_S)
+            ask(lambda *_: None)
+
+        threads = [
+            threading.Thread(target=mailbox.deliver, args=(60_000,), daemon=True) for _ in range(2)
+        ]
+        ask(first)
+        threads[0].start()
+        assert first_tells.wait(HANG_S)
+        ask(second)
+        fill_slots(engine, link, mailbox)
+        threads[1].start()
+        threads[0].join()
+        assert problems == []
+        fill_slots(engine, link, Mailbox(engine))
+        slots_are_used.set()
+        threads[1].join()
+        assert problems == []
+
+
+def test_who_is_told_may_wait_for_an_answer_though_all_slots_are_in_use(engine: Engine) -> None:
+    with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
+        mailbox, link, codes, problems = Mailbox(engine), link_to(engine, peer), [], []
+        mailbox.on_error = problems.append
+
+        def call(reply: Reply | None, error: Exception | None) -> None:
+            codes.extend(engine.call(link, encode_request(31), 3_000).code for _ in range(3))
+
+        engine.submit(link, encode_request(31), 60_000, mailbox, call)
+        fill_slots(engine, link, Mailbox(engine))
+        assert mailbox.deliver(60_000) == 1
+        assert (codes, problems) == ([0] * 3, [])
+
+
+def test_who_is_told_is_refused_at_once_beyond_the_slots_of_what_it_was_told(
+    engine: Engine,
+) -> None:
+    with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
+        mailbox, link, problems = Mailbox(engine), link_to(engine, peer), []
+        mailbox.on_error = problems.append
+
+        def again(reply: Reply | None, error: Exception | None) -> None:
+            for _ in range(2):
+                engine.submit(link, encode_request(30), 600_000, mailbox, lambda *_: None)
+
+        engine.submit(link, encode_request(31), 60_000, mailbox, again)
+        fill_slots(engine, link, Mailbox(engine))
+        assert mailbox.deliver(60_000) == 1
+        (problem,) = problems
+        assert isinstance(problem, BusyError) and "waits for none of them" in str(problem)
+
+
 def by_threes() -> dict[int, Any]:
     """Each third request is answered, and with it the two before: their ends come together."""
     waiting: list[bytes] = []
