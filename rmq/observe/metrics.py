@@ -188,6 +188,10 @@ _COUNTERS = {
     "rmq_pulls_held_total": ("pulls_held", "Pulls that had to wait for a message."),
     "rmq_pulls_empty_total": ("pulls_empty", "Pulls answered without a message."),
     "rmq_pulls_from_disk_total": ("pulls_from_disk", "Pulls that had to wait for the disk."),
+    "rmq_pops_hurried_total": (
+        "pop_hurried",
+        "Pops whose messages came again before all acks were read: too many end at once.",
+    ),
     "rmq_control_requests_total": ("control_requests", "Requests for the control thread."),
     "rmq_malformed_frames_total": ("malformed_frames", "Frames that closed a connection."),
     "rmq_corrupt_records_total": ("corrupt_records", "Records that failed their check."),

@@ -20,7 +20,7 @@ from cext.memory.use_count cimport RemovedList
 cdef enum:
     PAIRS_MAX = 262144              # that pops may make; check points of others come beside them
     REVIVE_QUEUES_MAX = 64
-    CHECK_POINTS_MAX = 65536        # of each revive queue; then the oldest is revived at once
+    CHECK_POINTS_MAX = 65536        # of each revive queue; more stay in its log until there is room
     MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
     MERGED_ACKS = 32                # of one of them
     MERGED_NAMES_BYTES = 1024
@@ -96,7 +96,7 @@ cdef struct Pops:
     uint64_t revived                # messages that came back
     uint64_t unreadable             # could not come back: deleted, or damaged
     uint64_t acks_late              # for no check point that is waited for
-    uint64_t hurried                # check points revived before their acks were read
+    uint64_t hurried                # check points revived of a full ring, not all acks read
 
 # The pair, made when it is not there; NULL when there are too many, or memory is out. One that a
 # check point has made beside them is nobody else's until there is room: then it is one as any.

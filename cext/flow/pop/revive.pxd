@@ -13,10 +13,13 @@ is read again from the last commit that reached its file: what came again before
 own behind it (revive_log.pxd), in the same write. The timer may have delivered a check point before
 a kill and deliver it again behind it, and its acks only then: both are one.
 
-A ring that is full revives its oldest check point although acks of it may come (hurried). What lies
-in a topic or belongs to a group that is gone is dropped, and so is a record that is damaged. For
-one that the disk does not give just now, or whose queue entry cannot be made anew for now, its
-revive queue waits, and no other (readahead.pxd).
+While a ring is full (CHECK_POINTS_MAX) its queue is not read on. A check point of it whose time is
+over is then revived although acks of it may stand in what was not read (hurried): its messages may
+come again acknowledged. One whose time is not over waits as ever.
+
+What lies in a topic or belongs to a group that is gone is dropped, and so is a record that is
+damaged. For one that the disk does not give just now, or whose queue entry cannot be made anew for
+now, its revive queue waits, and no other (readahead.pxd).
 
 Example: pop at 12:00:00 with 60 s: the check point is in the revive log at 12:00:59, its acks at
 12:01:00.000; at 12:01:00.001 what is not acknowledged is in the retry topic.

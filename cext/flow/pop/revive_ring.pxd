@@ -1,8 +1,8 @@
 """Revive ring: check points of one revive queue that wait: found by their ack, taken by time.
 
 A ring in the order of the revive log, so that it is known up to where all is done with; a heap for
-the next in time; and buckets of chains, by what an ack names. It doubles while it is full, up to
-CHECK_POINTS_MAX, and is never made smaller.
+the next in time, of several at once the oldest; and buckets of chains, by what an ack names. It
+doubles while it is full, up to CHECK_POINTS_MAX, and is never made smaller.
 
 Example: three in the log at 10, 11, 12; 11 is due first and finished: all below 10 is done with.
 Then 10 is: all below 12.

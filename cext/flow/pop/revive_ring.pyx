@@ -62,8 +62,12 @@ cdef CheckPoint* ring_find(ReviveQueue* q, const PopPair* pair, int32_t queue_id
 
 # ------------------------------------------------------------------- by time
 
-cdef inline int64_t time_at(const ReviveQueue* q, uint32_t place) noexcept nogil:
-    return numbered(q, q.heap[place]).revive_ms
+cdef inline bint is_before(const ReviveQueue* q, uint32_t a, uint32_t b) noexcept nogil:
+    """Of two that are over at once the older: they come again in their order, and a full ring has
+    places again."""
+    cdef int64_t ms_of_a = numbered(q, q.heap[a]).revive_ms
+    cdef int64_t ms_of_b = numbered(q, q.heap[b]).revive_ms
+    return ms_of_a < ms_of_b or (ms_of_a == ms_of_b and q.heap[a] < q.heap[b])
 
 
 cdef inline void swap(ReviveQueue* q, uint32_t a, uint32_t b) noexcept nogil:
@@ -76,7 +80,7 @@ cdef void heap_add(ReviveQueue* q, uint64_t number) noexcept nogil:
     cdef uint32_t at = q.heap_count
     q.heap[at] = number
     q.heap_count += 1
-    while at > 0 and time_at(q, at) < time_at(q, (at - 1) // 2):
+    while at > 0 and is_before(q, at, (at - 1) // 2):
         swap(q, at, (at - 1) // 2)
         at = (at - 1) // 2
 
@@ -89,9 +93,9 @@ cdef void heap_drop_first(ReviveQueue* q) noexcept nogil:
         least = 2 * at + 1
         if least >= q.heap_count:
             return
-        if least + 1 < q.heap_count and time_at(q, least + 1) < time_at(q, least):
+        if least + 1 < q.heap_count and is_before(q, least + 1, least):
             least += 1
-        if time_at(q, at) <= time_at(q, least):
+        if is_before(q, at, least):
             return
         swap(q, at, least)
         at = least

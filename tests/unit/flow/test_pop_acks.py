@@ -15,10 +15,12 @@ from support.popping import (
     ACK,
     BATCH_ACK,
     POP,
+    REVIVE_LOG,
     Popped,
     ack,
     ack_fields,
     change,
+    now_ms,
     pop,
     pop_all,
     pop_fields,
@@ -33,12 +35,13 @@ from rmq.broker.tasks import pop_recovery
 from rmq.codes import ResponseCode
 from rmq.errors import RmqError
 from rmq.format import fastjson
+from rmq.observe.metrics import render
 
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
-PAIRS_MAX = 262_144  # of pop_table.pxd
+PAIRS_MAX, CHECK_POINTS_MAX = 262_144, 65_536  # of pop_table.pxd
 
 
 async def fill(client: BrokerClient, count: int, queues: int = 1) -> None:
@@ -388,6 +391,35 @@ async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: P
         assert [len(records(broker, f"%RETRY%{group}_t")) for group in groups] == [1] * 5
         core.remove_topic(b"other")  # and its pairs: there is room
         assert len(await pop(client, groups[0], "t", maxMsgNums=1)) == 1
+
+
+# ------------------------------------------------------------------- many at once
+
+
+@in_loop
+async def test_more_check_points_than_a_ring_holds_are_hurried_and_told(tmp_path: Path) -> None:
+    """They end at one moment. Ten are not read when it comes, as the ring is full: for each of them
+    another one makes room before it is known which acks are in the log. The rest waits for them."""
+    async with served(tmp_path, reviveQueueNum=1) as (broker, client):
+        await fill(client, 1)
+        await ack(client, "g", *await pop(client, "g", "t"))
+        core, begun_ms = broker.core, now_ms()
+        for number in range(CHECK_POINTS_MAX + 10):
+            popped_ms = begun_ms - number  # each is another pop, of a message that is not there
+            body = {"bm": 0, "bn": "broker-a", "c": "g", "it": 3_600_000 + number, "n": 1,
+                    "pt": popped_ms, "q": 0, "ro": 0, "so": 1_000, "t": "t"}  # fmt: skip
+            core.append(
+                REVIVE_LOG.encode(), 0, fastjson.dumps(body), b"TAGS\x01ck\x02", 0, 0, begun_ms,
+                bytes(8), 0, 0,
+            )  # fmt: skip
+        assert core.stats()["pop_hurried"] == core.stats()["pop_unreadable"] == 0
+        pass_some_time(3_600)
+        await until(lambda: core.stats()["pop_unreadable"] == CHECK_POINTS_MAX + 10)
+        hurried = core.stats()["pop_hurried"]
+        assert 10 <= hurried < 100  # some more while the disk is asked for what is to be read
+        (told,) = {line for line in render([broker.sampler.take()]).decode().splitlines()
+                   if line.startswith("rmq_pops_hurried_total{")}  # fmt: skip
+        assert told.endswith(f" {hurried}")
 
 
 # ------------------------------------------------------------------- settings
