@@ -13,7 +13,8 @@
     request 329                                   as deleteWhen, 20 rounds
 
 At most deleteFileBatchMax segments go in a round, never the last one. RocketMQ's limits of the
-ratios hold: warning 35-90 %, forcible 30-85 %.
+ratios hold: warning 35-90 %, forcible 30-85 %; what is set beyond them counts as the limit, which
+the log says once.
 
 Example: at 91 % sends are refused and the oldest segments go, 10 a round, every round; at 84 %
 sends are taken again, within a second.
@@ -37,6 +38,8 @@ POLL_S = 1.0
 FIRST_CLEAN_S = 60.0
 MANUAL_ROUNDS = 20
 DISK = "disk"  # who stops sends
+# Percent of the disk in use: setting -> what counts of it at least and at most.
+LIMITS = {"diskSpaceWarningLevelRatio": (35, 90), "diskSpaceCleanForciblyRatio": (30, 85)}
 
 
 class Retention:
@@ -52,6 +55,7 @@ class Retention:
         self._writable = True
         self._manual_rounds = 0
         self._next_clean = clock.monotonic() + FIRST_CLEAN_S
+        self._warned: dict[str, int] = {}  # setting -> its value beyond a limit that the log has
 
     async def run(self) -> None:
         while True:
@@ -66,13 +70,28 @@ class Retention:
     def look(self) -> None:
         """One check of the disk, and a round of deletion when it is due."""
         ratio = max(disk_ratio(directory) for directory in self._directories)
-        warning = _clamp(self._settings.diskSpaceWarningLevelRatio, 35, 90)
-        forcible = _clamp(self._settings.diskSpaceCleanForciblyRatio, 30, 85)
+        warning = self._level("diskSpaceWarningLevelRatio")
+        forcible = self._level("diskSpaceCleanForciblyRatio")
         self._guard(ratio, warning, forcible)
         now = clock.monotonic()
         if now >= self._next_clean or not self._writable:
             self._next_clean = now + self._settings.cleanResourceInterval / 1000
             self._clean(ratio, forcible)
+
+    def _level(self, key: str) -> float:
+        """0..1: what counts of this setting."""
+        low, high = LIMITS[key]
+        given: int = getattr(self._settings, key)
+        percent = max(low, min(high, given))
+        if percent == given:
+            self._warned.pop(key, None)
+        elif self._warned.get(key) != given:
+            self._warned[key] = given
+            log.warning(
+                "%s=%d counts as %d: from %d to %d does, as with RocketMQ",
+                key, given, percent, low, high,
+            )  # fmt: skip
+        return percent / 100
 
     def _guard(self, ratio: float, warning: float, forcible: float) -> None:
         if self._writable and ratio > warning:
@@ -129,7 +148,3 @@ def disk_ratio(directory: Path) -> float:
         used = space.f_blocks - space.f_bfree
         usable = used + space.f_bavail
         return used / usable if usable > 0 else 0.0
-
-
-def _clamp(percent: int, low: int, high: int) -> float:
-    return max(low, min(high, percent)) / 100

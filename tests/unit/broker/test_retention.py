@@ -23,9 +23,8 @@ class Disk:
         monkeypatch.setattr(retention, "clock", self)
         self.core = FakeCore()
         self.stops = SendStops(self.core)
-        self.keeper = Retention(
-            load_properties(None, settings), self.core, [Path("/x")], self.stops
-        )
+        self.settings = load_properties(None, settings)
+        self.keeper = Retention(self.settings, self.core, [Path("/x")], self.stops)
 
     def monotonic(self) -> float:
         return self.now
@@ -111,6 +110,21 @@ def test_ratios_stay_within_rocketmqs_limits(monkeypatch: pytest.MonkeyPatch) ->
     low.ratio = 0.34
     low.after(1)
     assert low.core.writable[0] == 1
+
+
+def test_a_ratio_beyond_them_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = Disk(monkeypatch, diskSpaceWarningLevelRatio="95")
+    disk.after(1)
+    disk.after(1)
+    told = "diskSpaceWarningLevelRatio=95 counts as 90: from 35 to 90 does, as with RocketMQ"
+    assert [each.message for each in caplog.records] == [told]
+    disk.settings.change({"diskSpaceWarningLevelRatio": "90"})
+    disk.after(1)
+    disk.settings.change({"diskSpaceWarningLevelRatio": "95"})
+    disk.after(1)
+    assert [each.message for each in caplog.records] == [told] * 2
 
 
 @in_loop
