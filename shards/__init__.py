@@ -15,7 +15,7 @@ A shard's process
 
     shard_process       python -m shards.shard_process: a broker, and its end of the bus
     start_file          what it is started with, and why it could not start
-    siblings            between the broker's tables and the bus
+    bus_siblings        between the broker's tables and the bus
     group_members       which consumers of a group are connected to which shard
     unconsumed_messages what would be out of reach if the shard went
 

@@ -10,8 +10,8 @@ So nothing that is lost stays lost for longer than a second, and the shard never
 to serve its clients: without a supervisor it goes on alone, tries again, and gets everything it
 missed when one is back.
 
-What the items mean is known to its owner (siblings.py) alone, through four calls: known(), items(),
-take() and registered().
+What the items mean is known to its owner (bus_siblings.py) alone, through four calls: known(),
+items(), take() and registered().
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Initial tables: the topics and groups of a shard that is added to a broker, those of shard 0.
 
-What a request has made on the shards one by one does not go over the bus (siblings.py), and a
+What a request has made on the shards one by one does not go over the bus (bus_siblings.py), and a
 broker that grows is to use its new shard for all its topics. So the supervisor puts into
 topics.json and subscriptionGroup.json of a shard that is added, before it starts it, what shard 0
 has and it has not: all of it for a new one; what was made meanwhile for one that was taken off and

@@ -4,7 +4,7 @@ The rule that makes everything heal: of two versions of an item the one with the
 everywhere. So a message that comes twice changes nothing, two that come in the wrong order end
 alike, and what was lost is found by comparing stamps (Sync). A deleted item stays as a tombstone
 (value None), else a shard that was away would bring it back. Of topics and groups it is the last
-that any shard said; what a shard makes of it, its tables know (siblings.py).
+that any shard said; what a shard makes of it, its tables know (bus_siblings.py).
 
     registry.merge([Item("topic", "t", Stamp(5, 0), b"{..}")])   -> that item: it is news
     registry.merge([Item("topic", "t", Stamp(4, 1), b"{..}")])   -> nothing: older

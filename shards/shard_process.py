@@ -38,7 +38,7 @@ from rmq.node.truncation import cut_damage, finish_truncation
 from rmq.system import affinity, descriptors
 from rmq.system.threads import REACTOR
 from shards.bus_files import BusDirectory
-from shards.siblings import BusSiblings
+from shards.bus_siblings import BusSiblings
 from shards.start_file import FAILED, REFUSED, StartFile
 
 log = logging.getLogger("rmq.shard")

@@ -4,7 +4,7 @@ Several shards are one broker to their users: what one makes by itself (topics, 
 there on all, run-time settings are those of all, and who asks one for a group's members must hear
 of those on the others. What a request asks for concerns the shard that it is sent to, as with
 RocketMQ's brokers. The tables and handlers call what stands here; a shard among several puts in a
-class that speaks to the others (shards/siblings.py), a broker alone keeps this one and pays
+class that speaks to the others (shards/bus_siblings.py), a broker alone keeps this one and pays
 nothing.
 
     table.put("t")                stamp = siblings.stamp(): (1763726400000, 1), or None when alone

@@ -1,6 +1,6 @@
 """What a table's file says of its items and of shards: what is malformed counts as missing.
 
-Not shown here: what the shards do with it (tests/unit/shards/test_siblings.py).
+Not shown here: what the shards do with it (tests/unit/shards/test_bus_siblings.py).
 """
 
 from typing import Any

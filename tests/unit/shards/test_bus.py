@@ -1,7 +1,7 @@
 """The bus between a router and links, over real sockets in one process: joining, changes, healing.
 
 What is lost is lost on purpose: frames are taken away before the link sees them. The owners are
-plain dictionaries; what the broker's tables do with items is in test_siblings.py. Cannot show a
+plain dictionaries; what the broker's tables do with items is in test_bus_siblings.py. Cannot show a
 process of another user: the tests have only one.
 """
 

@@ -26,9 +26,10 @@ from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from rmq.format.remoting import Command
 from rmq.names import HALF_TOPIC, REVIVE_GROUP, revive_topic
-from shards import bus_router, siblings
+from shards import bus_router, bus_siblings
 from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter, Peer
+from shards.bus_siblings import BusSiblings
 from shards.initial_tables import copy_tables
 from shards.messages import (
     GROUP,
@@ -47,7 +48,6 @@ from shards.messages import (
     expect,
 )
 from shards.registry import Registry
-from shards.siblings import BusSiblings
 
 REVIVE_TOPIC = revive_topic("DefaultCluster")
 MARKS = "CORRELATION_ID\x01c1\x02REPLY_TO_CLIENT\x01asker@1\x02TTL\x013000\x02"
@@ -63,7 +63,7 @@ ASKER = json.dumps({"clientID": "asker@1", "producerDataSet": [{"groupName": "P"
 def _patient_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start goes on alone where the others are not on the bus soon; here they are, and a busy
     machine takes its time."""
-    monkeypatch.setattr(siblings, "JOIN_WAIT_S", 60.0)
+    monkeypatch.setattr(bus_siblings, "JOIN_WAIT_S", 60.0)
 
 
 class Shards:
@@ -134,7 +134,7 @@ def test_a_change_is_answered_when_the_other_has_it(
 ) -> None:
     """Unless it is late, which nobody is here, however busy the machine is."""
     monkeypatch.setattr(bus_router, "CHANGE_WAIT_S", 20.0)
-    monkeypatch.setattr(siblings, "SHARE_WAIT_S", 20.0)
+    monkeypatch.setattr(bus_siblings, "SHARE_WAIT_S", 20.0)
 
     async def work() -> None:
         async with shards(tmp_path, 2) as (made, (one, two)):
@@ -201,7 +201,7 @@ def test_a_shard_that_is_refused_does_not_serve(
             made.refusals = ["no room"]
             await made.start(0)  # asks once more
             assert made.router.joined(0) is not None
-            monkeypatch.setattr(siblings, "JOIN_WAIT_S", 2.0)
+            monkeypatch.setattr(bus_siblings, "JOIN_WAIT_S", 2.0)
             made.refusals = ["no room"] * 10_000
             settings = load_properties(None, {"storePathRootDir": str(tmp_path / "s1")})
             broker = Broker(settings, FakeCore())
@@ -482,7 +482,7 @@ def test_a_reply_is_pushed_by_the_shard_that_has_its_producer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And has the time of a push for it, not that of a question."""
-    monkeypatch.setattr(siblings, "ASK_MS", 1)
+    monkeypatch.setattr(bus_siblings, "ASK_MS", 1)
 
     async def work() -> None:
         async with shards(tmp_path, 2) as (_made, (one, two)):
@@ -508,7 +508,7 @@ def test_a_reply_waits_for_no_shard_that_hangs(
 ) -> None:
     """Neither when another one has pushed it, nor, once the hung one is known for it, when none
     has the producer."""
-    monkeypatch.setattr(siblings, "PUSH_TIMEOUT_S", 3600.0)  # the router waits for a minute of it
+    monkeypatch.setattr(bus_siblings, "PUSH_TIMEOUT_S", 3600.0)  # the router waits for a minute
     hung: list[Message] = []
 
     async def hang(message: Message) -> Message:
@@ -632,7 +632,7 @@ def test_shard_alone_answers_without_its_supervisor(
         async with shards(tmp_path, 1) as (made, (one,)):
             await made.router.stop()
             made.router.stop = lambda: asyncio.sleep(0)  # type: ignore[method-assign]
-            monkeypatch.setattr(siblings, "SHARE_WAIT_S", 10.0)
+            monkeypatch.setattr(bus_siblings, "SHARE_WAIT_S", 10.0)
             took = []
             for number in range(5):
                 began = calm_seconds()

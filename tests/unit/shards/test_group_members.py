@@ -1,5 +1,5 @@
 """Goal: a shard finds a group's members at the other shards without a look at all groups, and does
-not keep for ever that one had some. Cannot prove what shards say: test_siblings.py."""
+not keep for ever that one had some. Cannot prove what shards say: test_bus_siblings.py."""
 
 import json
 from collections.abc import Iterator

@@ -232,7 +232,7 @@ async def test_a_shard_counts_before_clients_find_it(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is let in when that is noted, and registers only then (test_siblings.py)."""
+    """It is let in when that is noted, and registers only then (test_bus_siblings.py)."""
     file, save = MachineFile(tmp_path), MachineFile.save
     failures = [OSError(28, "No space left on device")]
 
