@@ -42,6 +42,9 @@ HEARTBEAT_GROUPS_MAX = 4096
 HEARTBEAT_SUBSCRIPTIONS_MAX = 8192
 LOCKED_QUEUES_MAX = 100_000
 
+# Of slaves that follow one master at a time: ours, each has a place at the master.
+SLAVES_MAX = 16
+
 # Of an expression that a pull or a pop brings; heartbeats may bring longer ones.
 PULL_EXPRESSION_BYTES_MAX = 10_000
 # Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.

@@ -23,5 +23,7 @@ cdef enum:
     RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
     # Of one topic; a limit of ours, so that no request walks 2^31 queues.
     TOPIC_QUEUES_MAX = 65535
+    # Of slaves that follow one master at a time: ours, each has a place at the master.
+    SLAVES_MAX = 16
     # Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.
     DELAY_LEVELS_MAX = 18

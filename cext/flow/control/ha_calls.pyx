@@ -9,12 +9,13 @@ from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
 from cext.flow.replication.ha_lease cimport grant_lease
 from cext.flow.replication.ha_master cimport follow_master, leave_master
 from cext.flow.replication.ha_members cimport forget_members, move_replicated, set_members
-from cext.flow.replication.ha_service cimport SLAVES_MAX, HAService
+from cext.flow.replication.ha_service cimport HAService
 from cext.flow.replication.ha_slaves cimport adopt_slave
 from cext.flow.replication.ha_socket cimport close_replica
 from cext.net.connection cimport Connection
 from cext.net.openssl cimport SSL
 from cext.net.tls_stream cimport take_ssl
+from cext.wire.limits cimport SLAVES_MAX
 
 from rmq.errors import StoreError
 

@@ -14,7 +14,8 @@ from cext.flow.context.role cimport (
     role_set,
     set_is_short,
 )
-from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
+from cext.flow.replication.ha_service cimport UNKNOWN
+from cext.wire.limits cimport SLAVES_MAX
 
 
 cdef void move_by_number(HAService s) noexcept nogil:

@@ -6,10 +6,11 @@ from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchDone, FetchPool, fetch_add, fetch_begin
 from cext.flow.replication.ha_epochs cimport epoch_at, epoch_end
-from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN, HASlave
+from cext.flow.replication.ha_service cimport UNKNOWN, HASlave
 from cext.net.connection cimport IN_JUMBO
 from cext.store.log.commit_log cimport segment_end
 from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HAHead, ha_head_bytes, write_ha_head
+from cext.wire.limits cimport SLAVES_MAX
 
 cdef enum:
     HISTORY_BYTES = 262144          # looked for in mapped pages at once

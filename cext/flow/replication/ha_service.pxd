@@ -18,9 +18,9 @@ from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.replication.ha_epochs cimport HAEpochs
 from cext.net.connection cimport Connection, Protocol
 from cext.net.tls cimport OfferedTls, TlsServer
+from cext.wire.limits cimport SLAVES_MAX
 
 cdef enum:
-    SLAVES_MAX = 16
     UNKNOWN = -1                # an offset that nobody has told yet
 
 cdef struct HASlave:

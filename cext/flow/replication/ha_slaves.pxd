@@ -5,6 +5,9 @@ said in ha_members.pxd; what waits for that is answered at the end of the same t
 (append/acknowledgement.pxd). While fewer are connected than are needed, slaves_missing() says
 so of the role, and who waits is answered SLAVE_NOT_AVAILABLE at once: stored, and not replicated.
 
+A master has SLAVES_MAX (16) slaves at most. The connection of one more is closed when it has said
+who it is, or reports for the first time; the log says so, and the slave tries again.
+
 A report beyond this log's end, below the one before or below its start closes the connection: who
 says so has another log than ours, and none of its acks may count. (RocketMQ does not look; any
 eight large bytes let its sends pass.)

@@ -5,10 +5,11 @@ from libc.string cimport memset
 
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.replication.ha_members cimport move_replicated
-from cext.flow.replication.ha_service cimport SLAVES_MAX, UNKNOWN
+from cext.flow.replication.ha_service cimport UNKNOWN
 from cext.flow.replication.ha_socket cimport add_replica, close_replica
 from cext.net.socket_api cimport getpeername, sockaddr, sockaddr_storage, socklen_t
 from cext.wire.ha_stream cimport HA_GREETING_BYTES, ha_report, ha_report_bytes, is_ha_greeting
+from cext.wire.limits cimport SLAVES_MAX
 
 
 cdef Connection* adopt_slave(HAService s, int fd, SSL* ssl, int64_t broker_id) noexcept nogil:

@@ -34,13 +34,13 @@ from collections.abc import Set as AbstractSet
 
 from rmq.base import clock
 from rmq.base.deadline import within
+from rmq.limits import SLAVES_MAX
 
 LOOK_S = 1.0
 # The others change with each message that is consumed.
 PROMPT = ("topics", "groups", "modes", "accounts")
 LATER = ("orders",)  # that not each rmq copies
 WAIT_MS_MAX = 30_000
-SLAVES_MAX = 16
 GONE_S = 15.0  # a slave that has not asked for so long is not waited for
 
 Versions = dict[str, str]

@@ -14,7 +14,8 @@ from support.name_server import in_loop
 from support.waiting import HANG_S
 
 from rmq.base.deadline import within
-from rmq.broker.replication.exchange import GONE_S, LOOK_S, SLAVES_MAX, Exchange
+from rmq.broker.replication.exchange import GONE_S, LOOK_S, Exchange
+from rmq.limits import SLAVES_MAX
 
 pytestmark = pytest.mark.still_clock
 
