@@ -173,7 +173,7 @@ cdef Outcome conclude(RequestRouter s, Connection* c, const Header* h, const Fra
     return outcome
 
 
-cdef Outcome refuse_code(RequestRouter s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome refuse_unsupported(RequestRouter s, Connection* c, const Header* h) noexcept nogil:
     """Control has given back what only control could serve: handed over again, it would go round
     for ever."""
     cdef char text[64]
@@ -204,7 +204,7 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     handler = handler_of(&header)
     if handler == NULL and resubmitted:
-        return refuse_code(s, c, &header)
+        return refuse_unsupported(s, c, &header)
     if handler == NULL or (handler.traits & AFTER_START and not s.turn.tables_loaded
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
@@ -221,7 +221,7 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
 
 # ------------------------------------------------------------------- what comes again
 
-cdef Outcome route_orphan(RequestRouter s, const Frame* f, bint resubmitted) noexcept nogil:
+cdef Outcome route_without_client(RequestRouter s, const Frame* f, bint resubmitted) noexcept nogil:
     """Its client is gone; some requests count all the same. DONE or TURN_FULL.
 
     Whose it was is not looked at again: admission has let it in, or control, which has judged the
@@ -252,7 +252,7 @@ cdef bint route_again(RequestRouter s, uint64_t connection_id, const uint8_t* by
     if find_frame(bytes, length, <uint32_t> s.turn.options.frame_max_bytes, &frame) != OK:
         outcome = CLOSE_CONNECTION
     elif c == NULL:
-        outcome = route_orphan(s, &frame, resubmitted)
+        outcome = route_without_client(s, &frame, resubmitted)
     else:
         outcome = route_frame(s, c, &frame, resubmitted)
     if outcome == CLOSE_CONNECTION and c != NULL:

@@ -40,7 +40,8 @@ from cext.store.log.log_link cimport log_own
 from rmq.errors import not_copied
 
 cdef enum:
-    DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
+    # At a stop: how long what is under way may take, as answers that wait for a sync or a slave.
+    DRAIN_MS = 1500
     STOP_WAIT_MS = 50           # between two looks at what is still under way then
 
 

@@ -120,8 +120,8 @@ cdef dict net_stats(TurnContext s):
         "socket_stalls": s.net.counters.stalls,
         "unread_unsent": s.net.unread_count(UNREAD_UNSENT),
         "unread_share": s.net.unread_count(UNREAD_SHARE),
-        "unread_away": s.net.unread_count(UNREAD_PENDING),
+        "unread_pending": s.net.unread_count(UNREAD_PENDING),
         "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
-        "unread_room": s.net.unread_count(UNREAD_BACKPRESSURE),
+        "unread_backpressure": s.net.unread_count(UNREAD_BACKPRESSURE),
         "unread_control": s.net.unread_count(UNREAD_CONTROL),
     }

@@ -27,6 +27,7 @@ from cext.store.log.log_link cimport LogLink
 
 cdef enum:
     SYNC_HERE_US_MAX = 1000      # syncs that usually take longer are left to the flusher's thread
+    SLOW_SYNC_US = 4000          # a single one that took longer counts at once, not on average
 
 cdef struct FlusherState:
     LogLink* link                # borrowed; outlives the thread

@@ -43,7 +43,7 @@ cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durabl
     began = state.last_sync_us - began
     state.sync_us += <uint64_t>began
     # A long one counts in full and is forgotten slowly: one sync in eight.
-    store_release_i64(&state.link.usual_sync_us, began if began > SYNC_HERE_US_MAX * 4 else (
+    store_release_i64(&state.link.usual_sync_us, began if began > SLOW_SYNC_US else (
         state.link.usual_sync_us * 7 + began) // 8)
     state.syncs += 1
     latency_record(&state.latency, began, 1)

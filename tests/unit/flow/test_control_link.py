@@ -242,7 +242,7 @@ def test_a_client_is_read_again_when_no_reason_against_it_is_left(shard: Shard) 
     )[4:]  # fmt: skip
 
     def reasons(counters: dict[str, int]) -> tuple[int, int]:
-        return counters["unread_away"], counters["unread_share"]
+        return counters["unread_pending"], counters["unread_share"]
 
     for left in ((0, 1), (1, 0)):
         client = shard.connect()
