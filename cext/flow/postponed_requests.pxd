@@ -2,7 +2,8 @@
 
     end of a transaction, one-way, while the log takes nothing (its next file is not ready, the
     broker starts), or while too much waits for control or for the disk
-        -> kept, tried again in the next turns, POSTPONED_MS at most
+        -> kept, tried again in the next turns, POSTPONED_MS at most; not while the broker takes no
+           writes (TurnContext.writable): that lasts, and a check back asks again
         -> its connection is not read meanwhile (UNREAD_POSTPONED): so what is kept of one client is
            what one receive brought
 

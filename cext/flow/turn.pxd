@@ -40,7 +40,7 @@ every step allows. Then the steps are run in this order:
 
 A step is declared by the file that does it (context/step.pxd); why it stands where it does is said
 in the list of turn.pyx, and what one more takes is in docs/contributing.md. At a stop the loop ends
-when every step is drained.
+when every step is drained, or after DRAIN_MS. Deliveries (schedule, timers, revive) end at once.
 
 Nothing in a turn waits for a lock or the interpreter, and for a disk only while its syncs usually
 take less than a millisecond (cext/store/log/flusher.pxd): to hand over and back would take as long.

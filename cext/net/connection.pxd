@@ -15,7 +15,7 @@ that does not read its replies stops being served.
 
 Reading. A connection may be left unread for several reasons at once, one bit each; it is read again
 when the last of them is gone. What it sends meanwhile waits in its socket. One of the bits is
-this folder's, the others are allotted by the owner of the reactor.
+this folder's, the others are allotted by the owner of the reactor (client_state.pxd of cext/flow).
 
 Owner's block. Some bytes of each slot belong to whoever serves the connections (cext/flow keeps
 its ClientState there). They are zero when a connection comes and are not looked at here.
@@ -44,7 +44,7 @@ cdef enum:
     OWNER_BLOCK_WORDS = 8           # of 8 bytes, in each connection
     UNREAD_REASONS = 8              # bits of Connection.unread
     UNREAD_UNSENT = 1               # its socket did not take all output; EPOLLOUT is armed
-    UNREAD_OWNERS = 2               # this bit and all above it are the owner's
+    UNREAD_OWNERS = 2               # this bit and all above it are the owner's (client_state.pxd)
 
 cdef struct Connection                # below
 

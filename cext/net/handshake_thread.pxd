@@ -9,8 +9,8 @@ thread gives way to those who share its core. What it shares with the reactor ne
 hold when it is interrupted, are locks of OpenSSL's contexts and of malloc.
 
 From its way out until it is taken back a step belongs to the thread, and with it what it holds: the
-socket is not closed meanwhile. If the connection closes by then, the step is given up, and whoever
-takes it back drops it.
+socket is not closed meanwhile. If the connection closes by then, the step is given up; the reactor
+takes it back, drops it and closes the socket, which counts as a connection until then.
 
 Example: 500 clients begin at once. The reactor looks at their first bytes, goes on serving others,
 and hears of each when its answer has been sent.

@@ -6,6 +6,8 @@
     grant()     a lease for a master
     start()     in the background: masters that are silent, or whose connection closed, are replaced
 
+Which of those who may become master is elected says _rank() of decisions.py.
+
 Only the leader decides; on another controller all of it raises NotLeaderError. What an election
 needs beside the set is who lives (live_replicas.py) and whose lease runs (leases.py).
 

@@ -2,7 +2,8 @@
 
 It lies in the connection's owner block (cext/net/connection.pxd), zeroed when the client comes, and
 is gone with the connection. The reasons are bits of Connection.unread: reading goes on when the
-last of them is gone. The reactor's.
+last of them is gone. One of its UNREAD_REASONS (8) bits is cext/net's, and of the other seven the
+last is free. The reactor's.
 
 Example: a client sends to a topic that does not exist. The send goes to the control thread:
 `pending_topic_sends` is 1 and UNREAD_PENDING is set. The topic is made, the send comes back: both
@@ -17,8 +18,8 @@ cdef enum:
     UNREAD_PENDING = UNREAD_OWNERS << 1     # control has a send of it, whose order is kept
     UNREAD_POSTPONED = UNREAD_OWNERS << 2   # one-way requests of it could not be done yet
     UNREAD_BACKPRESSURE = UNREAD_OWNERS << 3    # it sends, and the log's next segment is missing
-    UNREAD_LOG = UNREAD_OWNERS << 5         # of the master: its log has no room here yet
     UNREAD_CONTROL = UNREAD_OWNERS << 4     # control has enough of its requests or unread answers
+    UNREAD_LOG = UNREAD_OWNERS << 5         # of the master: its log has no room here yet
 
 cdef struct ClientState:
     void* held_first                # pulls waiting on behalf of this client

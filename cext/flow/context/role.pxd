@@ -29,6 +29,9 @@ What a follower does not do, and what clients are told, which is what RocketMQ's
     delay levels, timers, revival of pops, check      not run; appends of the control thread are
     backs, ops of ended transactions                  errors
 
+A leader that may not write (below) refuses the first row with 14 as well, but sends with RocketMQ's
+1, "in-sync replicas not enough", where nothing else is the matter.
+
 Nothing but append_raw() adds to a follower's log: message_append.pyx refuses the rest, whoever
 asks.
 

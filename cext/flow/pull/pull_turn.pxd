@@ -2,7 +2,8 @@
 
 At the end of the turn, after its own messages have been written and dispatched. TURN_BYTES of
 answers at most: the rest goes on in the next turn, and whose connection has not sent what is queued
-for it waits until it has.
+for it waits until it has. Once three quarters of all jobs are in use, pulls and pops of who does
+not read are refused with SYSTEM_BUSY instead: others need the places.
 """
 from cext.flow.context.step cimport Step
 from cext.flow.pull.pull_service cimport PullService

@@ -23,7 +23,8 @@ stored anew for a check back is found by its old place too (open_halves.pxd).
 Who asks two-way is answered when the end and its op entry are safe (promise.pxd), also of what was
 ended before; a rollback that the log does not take is refused and leaves the transaction open.
 Producers end transactions one-way and hear no refusal: an end that the log cannot take at the
-moment is tried again (postponed_requests.pxd).
+moment is tried again (postponed_requests.pxd). While the broker takes no writes (full disk, lease,
+slave: TurnContext.writable) a one-way end is dropped, and a check back asks again afterwards.
 """
 from libc.stdint cimport int64_t
 

@@ -58,7 +58,9 @@ cdef bytes ends_path(bytes checkpoint_path):
 
 @cython.no_gc_clear                  # __dealloc__ needs all that it has
 cdef class QueueStore(QueueTable):
-    """Reactor thread; start, stop and the test entry points before or after it runs."""
+    """Reactor thread; start, stop and the test entry points before or after it runs.
+
+    pool_chunks: of entries in memory; a shard gives QUEUE_CHUNKS of rmq/broker/core_options.py."""
 
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
                   checkpoint_path=None, memory=None):

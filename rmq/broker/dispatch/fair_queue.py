@@ -7,13 +7,15 @@
 
 Connections take turns, one request each. A connection is left out of it
 
-- while answers of more than ANSWERS_MAX bytes have not left for it: it does not read them. The
-  reactor is asked to report when they have (core.report_drained()), and drained() goes on;
+- while answers of more than ANSWERS_MAX bytes have not left for it: it does not read them, and is
+  not read (core.hold()). The reactor is asked to report when they have (core.report_drained()), and
+  drained() goes on;
 - while so many of its requests are under way that wait for something (WAITING_MAX).
 
 One of which HELD_AT requests wait is not read any more (core.hold()) until they have been served.
-So what waits here is a few hundred requests of a connection at most; where WAITING_ALL_MAX wait in
-all, the connection with the most of those that do not read their answers is closed.
+So what waits here is a few hundred requests of a connection at most; where WAITING_ALL_MAX of them
+or WAITING_BYTES_MAX wait in all, the connection with the most of those that do not read their
+answers is closed.
 
 A connection that is gone reads nothing more: its requests that expect an answer are dropped, the
 one-way ones are served, and gone(connection) is what comes last of it.

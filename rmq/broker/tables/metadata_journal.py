@@ -28,10 +28,11 @@ them to a JSON file that somebody else has written since:
     no rmqChecksum      it was edited by hand
     below the base      an older file than the one on which the journal builds: a backup
 
-That file is used as it is, and the journal is kept as rmqMetadata.journal.unused. A crash before
-the first whole write leaves no journal, and one in the middle of it an older journal, whose records
-are in the JSON or apply. What a start has read is written anew before anyone is served: the process
-before may have been killed between a write and its sync.
+That file is used as it is. Where the journal has records of it, so not after a clean stop, the log
+says so, and the journal is kept as rmqMetadata.journal.unused. A crash before the first whole write
+leaves no journal, and one in the middle of it an older journal, whose records are in the JSON or
+apply. What a start has read is written anew before anyone is served: the process before may have
+been killed between a write and its sync.
 
 The last record may be torn by a crash: nobody has been answered for it. Damage in the middle costs
 the changes in it, those of one sync: it is named in the log, kept as rmqMetadata.journal.damaged,
