@@ -3,7 +3,9 @@ cimport cython
 
 from cext.flow.append.appender cimport OnGone, OnNews, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
-from cext.flow.pull.held_pulls cimport wake_all, wake_by_news
+from cext.flow.pop.held_pops cimport wake_by_news
+from cext.flow.pop.pop_job cimport PopJob
+from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.replica cimport replica_replayed
 from cext.flow.replication.ha_protocols cimport join_protocols
 from cext.flow.request_router cimport (
@@ -63,6 +65,7 @@ cdef void join_services(ShardState s) noexcept:
     s.ha.fetch = s.fetch
     join_protocols(s.ha)
     s.pop.pull = s.pull
+    s.pull.job_bytes = sizeof(PopJob)       # the largest that begins with a PullJob
     s.pop.send = s.send
 
 

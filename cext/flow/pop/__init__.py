@@ -2,8 +2,10 @@
 
     pop_service         the service
     pop                 from the request (200050) to a job
+    pop_job             the job: a pull's, and what a pop has beside it
     pop_answer          from the job to its reply and its check points
-    pop_table           what is kept of topics and groups that pop; held pops
+    held_pops           long polling: jobs that wait at the pair of their topic and group
+    pop_table           what is kept of topics and groups that pop
     pop_ack             acks (200051, 200151) and changes of the invisible time (200053)
     pop_merge           acks of one check point in a turn are one record
     pop_order           pops in order: the batch a consumer holds

@@ -5,18 +5,16 @@ from libc.string cimport memcpy
 from cext.base.status cimport OK
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
+from cext.flow.pop.held_pops cimport pop_told
 from cext.flow.pop.pop_answer cimport answer_pop
-from cext.flow.pop.pop_table cimport pair_obtain
+from cext.flow.pop.pop_job cimport NOTIFY, PEEK, POP, PopJob
+from cext.flow.pop.pop_table cimport PopPair, pair_obtain
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_job cimport (
     JOB_FREE,
     JOB_NEW,
-    NOTIFY,
-    PEEK,
-    POP,
     JobAnswer,
-    PopPair,
-    PullJob,
+    JobTold,
     job_move,
     job_use_begin,
 )
@@ -27,6 +25,7 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
+from cext.memory.use_count cimport use_begin
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -52,16 +51,16 @@ cdef enum:
     LATE_MS = 500               # a pop that comes so long after its time is not looked at
 
 
-cdef Outcome find_filter(PopService s, const PopRequest* r, PullJob* job) noexcept nogil:
+cdef Outcome find_filter(PopService s, const PopRequest* r, PopJob* job) noexcept nogil:
     """Fills the job's filter; GO_ON or TO_CONTROL."""
     cdef uint8_t text[EXPRESSION_BYTES_MAX]
     cdef int32_t codes[CODES_MAX]
     cdef const Text* kind = &r.expression_type
     cdef bint all_tags = False
     cdef int32_t i, length
-    job.tags.all = True
-    job.tags.count = 0
-    job.sql = NULL
+    job.pull.tags.all = True
+    job.pull.tags.count = 0
+    job.pull.sql = NULL
     if r.expression.bytes == NULL or r.expression.length == 0:
         return GO_ON
     if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
@@ -70,84 +69,85 @@ cdef Outcome find_filter(PopService s, const PopRequest* r, PullJob* job) noexce
         length = text_copy(&r.expression, text, EXPRESSION_BYTES_MAX)
         if length < 0:
             return TO_CONTROL
-        job.sql = sql_filter_share(expression_find(&s.tables.expressions, text, length))
+        job.pull.sql = sql_filter_share(expression_find(&s.tables.expressions, text, length))
         # A function of the broker's owner decides about pulls only.
-        return GO_ON if job.sql != NULL and job.sql.function == 0 else TO_CONTROL
+        return GO_ON if job.pull.sql != NULL and job.pull.sql.function == 0 else TO_CONTROL
     length = parse_tag_subscription(&r.expression, codes, CODES_MAX, &all_tags)
     if length < 0:
         return GO_ON                # more tags than are filtered here: the client filters
-    job.tags.all = all_tags
-    job.tags.count = length
+    job.pull.tags.all = all_tags
+    job.pull.tags.count = length
     for i in range(length):
-        job.tags.codes[i] = codes[i]
+        job.pull.tags.codes[i] = codes[i]
     return GO_ON
 
 
-cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRequest* r,
-                       int32_t code, PopPair* pair, Group* group) noexcept nogil:
+cdef PopJob* make_job(PopService s, Connection* c, const Header* h, const PopRequest* r,
+                      int32_t code, PopPair* pair, Group* group) noexcept nogil:
     """A job without its filter; NULL when too many wait."""
-    cdef PullJob* job = <PullJob*> buffer_pool_take(&s.pull.job_pool)
+    cdef PopJob* job = <PopJob*> buffer_pool_take(&s.pull.job_pool)
     cdef int64_t waited, poll_ms = r.poll_ms
     if job == NULL:
         return NULL
-    job_move(job, JOB_NEW, 1 << JOB_FREE)
-    job.connection = c
-    job.connection_id = c.id
-    job.opaque = h.opaque
-    job.request_code = code
-    job.arrived_ms = s.turn.now_ms
-    job.held = False
-    job.accounts_version = s.turn.accounts_version
-    job.version = h.version
-    job.serialize_type = h.serialize_type
-    job.topic = job.pop.topic = pair.topic
-    job.delivered = delivery_counter_of(group, pair.topic)
-    job.logic.mapped = False
-    job.max_bytes = -1
-    job.answer = <JobAnswer> answer_pop
-    job.service = <void*> s
-    job.fetch = NULL
-    job.tags_from_records = False
-    job.by_real_topic = False
-    job.entry_reads = 0
-    job.pop.kind = NOTIFY if code == NOTIFICATION else PEEK if code == PEEK_MESSAGE else POP
-    job.pop.pair = pair
-    job.pop.queue_id = r.queue_id if r.queue_id >= 0 else -1
-    job_use_begin(job)
-    job.pop.max_messages = r.max_messages if r.max_messages > 0 else 1
-    job.pop.init_mode = r.init_mode
-    job.pop.order = r.order and job.pop.kind != PEEK
-    job.pop.woken = False
-    job.pop.invisible_ms = r.invisible_ms
+    job_move(&job.pull, JOB_NEW, 1 << JOB_FREE)
+    job.pull.connection = c
+    job.pull.connection_id = c.id
+    job.pull.opaque = h.opaque
+    job.pull.request_code = code
+    job.pull.arrived_ms = s.turn.now_ms
+    job.pull.held = False
+    job.pull.accounts_version = s.turn.accounts_version
+    job.pull.version = h.version
+    job.pull.serialize_type = h.serialize_type
+    job.pull.topic = job.topic = pair.topic
+    job.pull.delivered = delivery_counter_of(group, pair.topic)
+    job.pull.logic.mapped = False
+    job.pull.max_bytes = -1
+    job.pull.answer = <JobAnswer> answer_pop
+    job.pull.told = <JobTold> pop_told
+    job.pull.service = <void*> s
+    job.pull.fetch = NULL
+    job.pull.tags_from_records = False
+    job.pull.by_real_topic = False
+    job.pull.entry_reads = 0
+    job.kind = NOTIFY if code == NOTIFICATION else PEEK if code == PEEK_MESSAGE else POP
+    job.pair = pair
+    job.queue_id = r.queue_id if r.queue_id >= 0 else -1
+    job_use_begin(&job.pull)
+    use_begin(&pair.use)
+    job.max_messages = r.max_messages if r.max_messages > 0 else 1
+    job.init_mode = r.init_mode
+    job.order = r.order and job.kind != PEEK
+    job.woken = False
+    job.invisible_ms = r.invisible_ms
     if r.born_ms > 0:
         waited = s.turn.wall_ms - r.born_ms
         if 0 < waited < poll_ms:
             poll_ms -= waited
         elif waited >= poll_ms:
             poll_ms = 0
-    job.may_hold = poll_ms > 0 and job.pop.kind != PEEK
-    job.pop.poll_end_ms = s.turn.now_ms + (poll_ms if poll_ms < <int64_t> 1 << 40
-                                           else <int64_t> 1 << 40)
-    job.pop.attempt_bytes = 0
-    if r.attempt_id.bytes != NULL and r.attempt_id.length <= sizeof(job.pop.attempt):
-        job.pop.attempt_bytes = r.attempt_id.length
-        memcpy(job.pop.attempt, r.attempt_id.bytes, r.attempt_id.length)
+    job.pull.may_hold = poll_ms > 0 and job.kind != PEEK
+    job.poll_end_ms = s.turn.now_ms + (poll_ms if poll_ms < <int64_t> 1 << 40
+                                       else <int64_t> 1 << 40)
+    job.attempt_bytes = 0
+    if r.attempt_id.bytes != NULL and r.attempt_id.length <= sizeof(job.attempt):
+        job.attempt_bytes = r.attempt_id.length
+        memcpy(job.attempt, r.attempt_id.bytes, r.attempt_id.length)
     return job
 
 
 cdef Outcome count_waiting(PopService s, Connection* c, const Header* h, const PopRequest* r,
                            PopPair* pair) noexcept nogil:
     cdef ChainEntry* entry = pair.first
-    cdef PullJob* job
+    cdef PopJob* job
     cdef uint8_t* at = s.turn.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
     cdef int64_t count = 0
     if at == NULL:
         return CLOSE_CONNECTION
     while entry != NULL:
-        job = <PullJob*> entry.owner
+        job = <PopJob*> entry.owner
         entry = entry.next
-        count += job.pop.kind == POP and job.pop.queue_id == (r.queue_id if r.queue_id >= 0
-                                                              else -1)
+        count += job.kind == POP and job.queue_id == (r.queue_id if r.queue_id >= 0 else -1)
     if s.turn.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type, count)):
         return DONE
     return CLOSE_CONNECTION
@@ -180,7 +180,7 @@ cdef Outcome accept_pop(PopService s, Connection* c, const Header* h, const Fram
     cdef Topic* topic
     cdef Group* group
     cdef PopPair* pair
-    cdef PullJob* job
+    cdef PopJob* job
     cdef char remark[256]
     cdef Outcome checked
     if read_pop_request(h, code, &r) != OK:
@@ -214,12 +214,12 @@ cdef Outcome accept_pop(PopService s, Connection* c, const Header* h, const Fram
         s.turn.counters.busy_replies += 1
         return reply_error(s.turn, c, h, POLLING_FULL, b"too many pulls and pops are waiting")
     if find_filter(s, &r, job) != GO_ON:
-        free_job(s.pull, job)
+        free_job(s.pull, &job.pull)
         if not resubmitted:
             return TO_CONTROL
         return reply_error(s.turn, c, h, SYSTEM_ERROR,
                            b"the expression changed while the request was "
                            b"looked at; ask again")
-    s.pops.pops += job.pop.kind == POP
-    make_ready(s.pull, job)
+    s.pops.pops += job.kind == POP
+    make_ready(s.pull, &job.pull)
     return DONE

@@ -11,6 +11,7 @@ from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TURN_FULL
 from cext.flow.context.role cimport is_follower, is_writable
 from cext.flow.context.small_replies cimport reply_error
+from cext.flow.pop.held_pops cimport wake_pops
 from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
 from cext.flow.pop.pop_order cimport (
@@ -22,10 +23,8 @@ from cext.flow.pop.pop_order cimport (
     order_change,
     order_find,
 )
-from cext.flow.pop.pop_table cimport pair_find, pop_retry_name
+from cext.flow.pop.pop_table cimport PopPair, pair_find, pop_retry_name
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack, append_check_point
-from cext.flow.pull.held_pulls cimport wake_pops
-from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find

@@ -18,8 +18,8 @@ reaches consumerOffset.json later; after a kill in between the check points say 
 (pop_journal.pxd). With SYNC_FLUSH a reply does not wait for the sync: after a power cut the
 messages are given again at once, which no promise is against.
 """
+from cext.flow.pop.pop_job cimport PopJob
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pull.pull_job cimport PullJob
 
 # Of a job that is READY.
-cdef void answer_pop(PopService s, PullJob* job) noexcept nogil
+cdef void answer_pop(PopService s, PopJob* job) noexcept nogil

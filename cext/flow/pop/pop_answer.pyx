@@ -148,18 +148,18 @@ cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) no
 
 # ------------------------------------------------------------------- where a queue goes on
 
-cdef void move(PopService s, PullJob* job, Topic* topic, int32_t queue_id,
+cdef void move(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
                int64_t offset) noexcept nogil:
-    if job.pop.kind == POP:
-        offset_commit(&s.tables.offsets, topic.name, topic.name_length, job.pop.pair.group,
-                      job.pop.pair.group_length, queue_id, offset)
+    if job.kind == POP:
+        offset_commit(&s.tables.offsets, topic.name, topic.name_length, job.pair.group,
+                      job.pair.group_length, queue_id, offset)
 
 
-cdef int64_t first_offset(PopService s, PullJob* job, Queue* queue, bint retry) noexcept nogil:
+cdef int64_t first_offset(PopService s, PopJob* job, Queue* queue, bint retry) noexcept nogil:
     """Where a group begins that never consumed the queue."""
     cdef QueueEntry entry
     cdef const uint8_t* at
-    if retry or job.pop.init_mode == INIT_MIN or queue.max_offset == 0:
+    if retry or job.init_mode == INIT_MIN or queue.max_offset == 0:
         return queue.min_offset
     if (queue.min_offset == 0 and s.append.queues.read(queue, 0, 1, &entry) == 1 and entry.size > 0
             and s.append.log.view(entry.physical_offset, entry.size, &at) == OK):
@@ -167,12 +167,12 @@ cdef int64_t first_offset(PopService s, PullJob* job, Queue* queue, bint retry) 
     return queue.max_offset - 1
 
 
-cdef int64_t begin(PopService s, PullJob* job, Topic* topic, Queue* queue,
+cdef int64_t begin(PopService s, PopJob* job, Topic* topic, Queue* queue,
                    bint retry) noexcept nogil:
-    cdef PopPair* pair = job.pop.pair
+    cdef PopPair* pair = job.pair
     cdef int64_t offset, known = -1
     cdef bint reset = False
-    if s.tables.offsets.reset_count > 0 and job.pop.kind == POP:
+    if s.tables.offsets.reset_count > 0 and job.kind == POP:
         known = offset_take_reset(&s.tables.offsets, topic.name, topic.name_length, pair.group,
                                   pair.group_length, queue.queue_id)
         reset = known >= 0
@@ -197,11 +197,11 @@ cdef void look_again(Popped* p, int64_t at_ms) noexcept nogil:
         p.visible_ms = at_ms
 
 
-cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id,
+cdef bint is_blocked(PopService s, PopJob* job, Popped* p, int32_t queue_id,
                      int64_t offset) noexcept nogil:
     cdef int64_t until = 0
-    if not job.pop.order or not order_blocks(
-            order_find(job.pop.pair, queue_id), offset, job.pop.attempt, job.pop.attempt_bytes,
+    if not job.order or not order_blocks(
+            order_find(job.pair, queue_id), offset, job.attempt, job.attempt_bytes,
             s.turn.wall_ms, &until):
         return False
     look_again(p, until)
@@ -225,21 +225,21 @@ cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil
     return found.count
 
 
-cdef bint remember(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
+cdef bint remember(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t queue_id,
                    int64_t start, const int64_t* offsets, int32_t count, int64_t following,
                    int32_t flag) noexcept nogil:
     """Writes down who has the messages: a check point, or the block of a queue in order."""
-    cdef PopPair* pair = job.pop.pair
+    cdef PopPair* pair = job.pair
     cdef OrderBlock* block
     cdef ReviveEntry e
     cdef int32_t i
     cdef int32_t least = 0x7FFFFFFF
-    if job.pop.order:
+    if job.order:
         block = order_obtain(pair, queue_id)
         if block == NULL:
             return False
-        order_given(block, offsets, count, p.pop_ms, job.pop.invisible_ms, job.pop.attempt,
-                    job.pop.attempt_bytes)
+        order_given(block, offsets, count, p.pop_ms, job.invisible_ms, job.attempt,
+                    job.attempt_bytes)
         s.pops.order_version += 1
         for i in range(count):
             if block.times[i] > 0:
@@ -254,7 +254,7 @@ cdef bint remember(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t 
     e.broker_name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
     e.start_offset = start
     e.pop_ms = p.pop_ms
-    e.invisible_ms = job.pop.invisible_ms
+    e.invisible_ms = job.invisible_ms
     e.queue_id = queue_id
     e.count = e.listed = count
     for i in range(count):
@@ -271,21 +271,21 @@ cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
     n.length += bytes if bytes < left else 0
 
 
-cdef void add_copies(PopService s, PullJob* job, Popped* p, const Found* found, int32_t count,
+cdef void add_copies(PopService s, PopJob* job, Popped* p, const Found* found, int32_t count,
                      int64_t start, int32_t flag) noexcept nogil:
     cdef char info[512]
     cdef uint32_t bytes
     cdef int32_t i
     for i in range(count):
-        extra_info_text(s, info, sizeof(info), start, p.pop_ms, job.pop.invisible_ms,
+        extra_info_text(s, info, sizeof(info), start, p.pop_ms, job.invisible_ms,
                         p.revive_queue, flag, found.at[i])
-        bytes = rewrite_record(found.at[i], found.sizes[i], job.pop.topic, info,
+        bytes = rewrite_record(found.at[i], found.sizes[i], job.topic, info,
                                p.copies + p.copied)
         p.copied += bytes
         p.bytes += bytes
 
 
-cdef void give(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
+cdef void give(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
                Found* found, int32_t flag) noexcept nogil:
     cdef int64_t offsets[MESSAGES_MAX]
     cdef bint copied = flag != 0 and not s.pops.keep_retry_topic
@@ -300,14 +300,14 @@ cdef void give(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue
     p.rest += queue.max_offset - following
     if count == 0:
         return
-    if job.pop.kind == POP:
+    if job.kind == POP:
         if not remember(s, job, p, topic, queue.queue_id, start, offsets, count, following, flag):
             p.failed = True
             return
-        move(s, job, topic, queue.queue_id, start if job.pop.order else following)
-        if s.pops.flight_max >= 0 and not job.pop.order:
-            flight_begin(&s.pops, pair_obtain(&s.pops, topic, job.pop.pair.group,
-                                              job.pop.pair.group_length), queue.queue_id, count)
+        move(s, job, topic, queue.queue_id, start if job.order else following)
+        if s.pops.flight_max >= 0 and not job.order:
+            flight_begin(&s.pops, pair_obtain(&s.pops, topic, job.pair.group,
+                                              job.pair.group_length), queue.queue_id, count)
     note(&p.starts, b"%d %lld %lld", flag, queue.queue_id, start)
     note(&p.messages, b"%d %lld %lld", flag, queue.queue_id, offsets[0])
     at = <uint8_t*> p.messages.text + p.messages.length
@@ -330,7 +330,7 @@ cdef void give(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue
 
 # ------------------------------------------------------------------- looking into queues
 
-cdef void pass_damage(PopService s, PullJob* job, Topic* topic, int32_t queue_id,
+cdef void pass_damage(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
                       int64_t from_offset, const Found* found) noexcept nogil:
     """A record that cannot be read is passed: it would keep all behind it from being popped."""
     cdef char line[256]
@@ -338,7 +338,7 @@ cdef void pass_damage(PopService s, PullJob* job, Topic* topic, int32_t queue_id
     s.turn.counters.corrupt_records += 1
     snprintf(line, sizeof(line), b"a pop passes the message at offset %lld of topic %.128s queue "
              b"%d: it cannot be read", <long long> offset, topic.name, queue_id)
-    log_event(s.turn, job.connection, line)
+    log_event(s.turn, job.pull.connection, line)
     move(s, job, topic, queue_id, offset + 1)
 
 
@@ -398,17 +398,17 @@ cdef void keep_come_again(Found* found) noexcept nogil:
     found.count = kept
 
 
-cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue,
+cdef void look_into(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* queue,
                     int64_t offset, int32_t flag) noexcept nogil:
     cdef Found found
     cdef int status
-    job.topic = topic
-    job.queue_id = queue.queue_id
-    job.offset = offset
-    job.scanned = 0
-    job.max_messages = job.pop.max_messages - p.count
-    status = scan_entries(s.pull, job, queue, given_bytes_max(s), &found)
-    job.topic = job.pop.topic
+    job.pull.topic = topic
+    job.pull.queue_id = queue.queue_id
+    job.pull.offset = offset
+    job.pull.scanned = 0
+    job.pull.max_messages = job.max_messages - p.count
+    status = scan_entries(s.pull, &job.pull, queue, given_bytes_max(s), &found)
+    job.pull.topic = job.topic
     if p.others:
         keep_come_again(&found)
     if found.count > 0:
@@ -426,23 +426,23 @@ cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* 
         if is_mended(s, p, queue, &found):
             return
         pass_damage(s, job, topic, queue.queue_id, found.next_offset, &found)
-        p.unfinished = job.pop.kind == POP
+        p.unfinished = job.kind == POP
         return
     elif found.unfinished or found.next_offset < queue.max_offset:
-        p.unfinished = p.unfinished or job.pop.kind == POP
+        p.unfinished = p.unfinished or job.kind == POP
     if found.next_offset > offset:
         move(s, job, topic, queue.queue_id, found.next_offset)
     p.rest += queue.max_offset - found.next_offset
 
 
-cdef PopPair* pair_of(PopService s, PullJob* job, Topic* topic) noexcept nogil:
+cdef PopPair* pair_of(PopService s, PopJob* job, Topic* topic) noexcept nogil:
     """The group's pair with this topic, which may be its retry topic. NULL: nothing is counted."""
-    if s.pops.flight_max < 0 or topic == job.pop.topic:
-        return job.pop.pair
-    return pair_find(&s.pops, topic, job.pop.pair.group, job.pop.pair.group_length)
+    if s.pops.flight_max < 0 or topic == job.topic:
+        return job.pair
+    return pair_find(&s.pops, topic, job.pair.group, job.pair.group_length)
 
 
-cdef void pop_queue(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
+cdef void pop_queue(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t queue_id,
                     int32_t flag) noexcept nogil:
     cdef Queue* queue = topic_queue(topic, s.append.queues, queue_id)
     cdef int64_t offset
@@ -451,19 +451,19 @@ cdef void pop_queue(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t
     offset = begin(s, job, topic, queue, flag != 0)
     if is_blocked(s, job, p, queue_id, offset) or offset >= queue.max_offset:
         return
-    if job.pop.kind == POP and not job.pop.order and flight_full(
+    if job.kind == POP and not job.order and flight_full(
             &s.pops, pair_of(s, job, topic), queue_id):
         return
-    if (p.count >= job.pop.max_messages or p.bytes >= <uint64_t> s.turn.options.pull_max_bytes
-            or job.pop.kind == NOTIFY):
+    if (p.count >= job.max_messages or p.bytes >= <uint64_t> s.turn.options.pull_max_bytes
+            or job.kind == NOTIFY):
         p.rest += queue.max_offset - offset
         return
     look_into(s, job, p, topic, queue, offset, flag)
 
 
-cdef void pop_retry(PopService s, PullJob* job, Popped* p, bint v2) noexcept nogil:
+cdef void pop_retry(PopService s, PopJob* job, Popped* p, bint v2) noexcept nogil:
     """The retry topic's queues; the topic is remembered, so that its news wake who waits."""
-    cdef PopPair* pair = job.pop.pair
+    cdef PopPair* pair = job.pair
     cdef uint8_t name[RETRY_NAME_MAX]
     cdef uint32_t length = retry_topic_name(pair, v2, name)
     cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, name, length)
@@ -480,17 +480,17 @@ cdef void pop_retry(PopService s, PullJob* job, Popped* p, bint v2) noexcept nog
     p.others = False
 
 
-cdef void pop_retries(PopService s, PullJob* job, Popped* p) noexcept nogil:
+cdef void pop_retries(PopService s, PopJob* job, Popped* p) noexcept nogil:
     """Both: what came back before the setting was changed counts, or before the first one was
     another group's."""
-    if job.pop.order:
+    if job.order:
         return
     pop_retry(s, job, p, True)
     pop_retry(s, job, p, False)
 
 
-cdef void pop_all(PopService s, PullJob* job, Popped* p) noexcept nogil:
-    cdef Topic* topic = job.pop.topic
+cdef void pop_all(PopService s, PopJob* job, Popped* p) noexcept nogil:
+    cdef Topic* topic = job.topic
     cdef uint32_t chance
     cdef bint first
     cdef int32_t i
@@ -501,8 +501,8 @@ cdef void pop_all(PopService s, PullJob* job, Popped* p) noexcept nogil:
     first = <int32_t> chance < s.pops.retry_share
     if first:
         pop_retries(s, job, p)
-    if job.pop.queue_id >= 0:
-        pop_queue(s, job, p, topic, job.pop.queue_id, 0)
+    if job.queue_id >= 0:
+        pop_queue(s, job, p, topic, job.queue_id, 0)
     else:
         for i in range(topic.read_queues):
             pop_queue(s, job, p, topic, <int32_t> ((chance + <uint32_t> i)
@@ -513,129 +513,130 @@ cdef void pop_all(PopService s, PullJob* job, Popped* p) noexcept nogil:
 
 # ------------------------------------------------------------------- not in memory
 
-cdef bint read_absent(PopService s, PullJob* job, Popped* p) noexcept nogil:
+cdef bint read_absent(PopService s, PopJob* job, Popped* p) noexcept nogil:
     """Has a disk reader bring what comes next into the page cache; then the pop looks again."""
     cdef Queue* queue = topic_queue(p.absent_topic, s.append.queues, p.absent_queue)
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int count, i
-    job.entry_reads += 1
-    if queue == NULL or job.entry_reads > READS_MAX:
+    job.pull.entry_reads += 1
+    if queue == NULL or job.pull.entry_reads > READS_MAX:
         return False
-    job.fetch = s.fetch.pool.take(<FetchDone> read_done, <void*> s, job)
-    if job.fetch == NULL:
+    job.pull.fetch = s.fetch.pool.take(<FetchDone> read_done, <void*> s, job)
+    if job.pull.fetch == NULL:
         return False
     count = s.append.queues.read(queue, p.absent_offset, ENTRIES_AT_ONCE, entries)
-    fetch_begin(job.fetch, False)
+    fetch_begin(job.pull.fetch, False)
     for i in range(count if count > 0 else 0):
         if entries[i].size <= 0 or entries[i].physical_offset < s.append.log.min_offset():
             continue
-        if not fetch_add(job.fetch, entries[i].physical_offset, entries[i].size,
+        if not fetch_add(job.pull.fetch, entries[i].physical_offset, entries[i].size,
                          p.absent_offset + i):
             break
-    if job.fetch.read.count == 0:
-        fetch_entries(job.fetch, s.append.queues.reader_files, queue, p.absent_offset,
+    if job.pull.fetch.read.count == 0:
+        fetch_entries(job.pull.fetch, s.append.queues.reader_files, queue, p.absent_offset,
                       2 * ENTRIES_AT_ONCE)
-    if s.fetch.pool.submit(job.fetch) != OK:
+    if s.fetch.pool.submit(job.pull.fetch) != OK:
         return False
-    job_move(job, JOB_READING, 1 << JOB_READY | 1 << JOB_READING)
+    job_move(&job.pull, JOB_READING, 1 << JOB_READY | 1 << JOB_READING)
     s.turn.counters.pulls_from_disk += 1
     return True
 
 
 cdef void read_done(PopService s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
-    cdef PullJob* job = <PullJob*> fetch.owner
-    if job.connection.id != job.connection_id:
-        free_job(s.pull, job)
+    cdef PopJob* job = <PopJob*> fetch.owner
+    if job.pull.connection.id != job.pull.connection_id:
+        free_job(s.pull, &job.pull)
         return
-    drop_fetch(s.pull, job)
-    make_ready(s.pull, job)
+    drop_fetch(s.pull, &job.pull)
+    make_ready(s.pull, &job.pull)
 
 
 # ------------------------------------------------------------------- the reply
 
-cdef inline void time_answer(PopService s, const PullJob* job, int32_t code) noexcept nogil:
-    rpc_record(&s.turn.rpc, job.request_code, code, job.held,
-               monotonic_us() // 1000 - job.arrived_ms, 1)
+cdef inline void time_answer(PopService s, const PopJob* job, int32_t code) noexcept nogil:
+    rpc_record(&s.turn.rpc, job.pull.request_code, code, job.pull.held,
+               monotonic_us() // 1000 - job.pull.arrived_ms, 1)
 
 
-cdef bint write_header(PopService s, PullJob* job, Popped* p, int32_t code,
+cdef bint write_header(PopService s, PopJob* job, Popped* p, int32_t code,
                        const char* remark) noexcept nogil:
     cdef PopReply reply
-    cdef uint8_t* at = s.turn.net.reserve_reply(job.connection, POP_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(job.pull.connection, POP_REPLY_BYTES_MAX)
     if at == NULL:
         return False
     time_answer(s, job, code)
     memset(&reply, 0, sizeof(reply))
     reply.code = code
-    reply.opaque = job.opaque
-    reply.serialize_type = job.serialize_type
+    reply.opaque = job.pull.opaque
+    reply.serialize_type = job.pull.serialize_type
     reply.remark = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
     reply.pop_ms = p.pop_ms
-    reply.invisible_ms = job.pop.invisible_ms
+    reply.invisible_ms = job.invisible_ms
     reply.revive_queue = p.revive_queue
     reply.rest = p.rest
-    if job.pop.kind == POP:
+    if job.kind == POP:
         reply.start_offsets = text_of(<uint8_t*> p.starts.text, p.starts.length)
         reply.message_offsets = text_of(<uint8_t*> p.messages.text, p.messages.length)
-        if job.pop.order:
+        if job.order:
             reply.order_counts = text_of(<uint8_t*> p.orders.text, p.orders.length)
     reply.body_bytes = <uint32_t> p.bytes
-    return s.turn.net.commit_reply(job.connection, write_pop_reply_header(at, &reply))
+    return s.turn.net.commit_reply(job.pull.connection, write_pop_reply_header(at, &reply))
 
 
-cdef void wake_next(PopService s, PullJob* job, const Popped* p) noexcept nogil:
+cdef void wake_next(PopService s, PopJob* job, const Popped* p) noexcept nogil:
     """There is more: the next that waits is to have it."""
-    if job.pop.woken:
-        job.pop.woken = False
-        job.pop.pair.awake -= 1
-    if p.rest > 0 and job.pop.pair.first != NULL and job.pop.kind == POP:
-        wake_pops(s.pull, job.pop.pair, job.pop.queue_id)
+    if job.woken:
+        job.woken = False
+        job.pair.awake -= 1
+    if p.rest > 0 and job.pair.first != NULL and job.kind == POP:
+        wake_pops(s.pull, job.pair, job.queue_id)
 
 
-cdef void answer_found(PopService s, PullJob* job, Popped* p) noexcept nogil:
+cdef void answer_found(PopService s, PopJob* job, Popped* p) noexcept nogil:
     cdef bint good = write_header(s, job, p, SUCCESS, b"FOUND")
     cdef int32_t i
     for i in range(p.borrowed):
-        good = good and s.turn.net.add_borrowed(job.connection, p.at[i], p.sizes[i])
+        good = good and s.turn.net.add_borrowed(job.pull.connection, p.at[i], p.sizes[i])
     if good and p.copied > 0:
-        good = s.turn.net.add_owned(job.connection, p.copies, p.copied, p.copies, IN_JUMBO)
+        good = s.turn.net.add_owned(job.pull.connection, p.copies, p.copied, p.copies, IN_JUMBO)
         if good:
             p.copies = NULL             # the output piece owns it now
     if not good:
-        s.turn.net.close_connection(job.connection)
+        s.turn.net.close_connection(job.pull.connection)
     s.pops.popped += p.count
     s.turn.counters.messages_out += p.count
     s.turn.counters.bytes_out += p.bytes
-    delivery_counter_add(job.delivered, p.count, p.bytes)
+    delivery_counter_add(job.pull.delivered, p.count, p.bytes)
     wake_next(s, job, p)
-    free_job(s.pull, job)
+    free_job(s.pull, &job.pull)
 
 
-cdef void answer_nothing(PopService s, PullJob* job, Popped* p, int32_t code) noexcept nogil:
+cdef void answer_nothing(PopService s, PopJob* job, Popped* p, int32_t code) noexcept nogil:
     if not write_header(s, job, p, code, b"NO_MESSAGE_IN_QUEUE"):
-        s.turn.net.close_connection(job.connection)
-    free_job(s.pull, job)
+        s.turn.net.close_connection(job.pull.connection)
+    free_job(s.pull, &job.pull)
 
 
-cdef void answer_notification(PopService s, PullJob* job, bint has_message,
+cdef void answer_notification(PopService s, PopJob* job, bint has_message,
                               bint full) noexcept nogil:
-    cdef uint8_t* at = s.turn.net.reserve_reply(job.connection, ERROR_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(job.pull.connection, ERROR_REPLY_BYTES_MAX)
     time_answer(s, job, SUCCESS)
-    if at == NULL or not s.turn.net.commit_reply(job.connection, write_notification_reply(
-            at, job.opaque, job.serialize_type, has_message, full)):
-        s.turn.net.close_connection(job.connection)
-    free_job(s.pull, job)
+    if at == NULL or not s.turn.net.commit_reply(job.pull.connection, write_notification_reply(
+            at, job.pull.opaque, job.pull.serialize_type, has_message, full)):
+        s.turn.net.close_connection(job.pull.connection)
+    free_job(s.pull, &job.pull)
 
 
-cdef void refuse_pop(PopService s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+cdef void refuse_pop(PopService s, PopJob* job, int32_t code, const char* remark) noexcept nogil:
     s.turn.counters.busy_replies += code == SYSTEM_BUSY
     time_answer(s, job, code)
-    if not reply_error_to(s.turn, job.connection, job.opaque, job.serialize_type, code, remark):
-        s.turn.net.close_connection(job.connection)
-    free_job(s.pull, job)
+    if not reply_error_to(s.turn, job.pull.connection, job.pull.opaque, job.pull.serialize_type,
+                          code, remark):
+        s.turn.net.close_connection(job.pull.connection)
+    free_job(s.pull, &job.pull)
 
 
-cdef void refuse_large(PopService s, PullJob* job, const Popped* p) noexcept nogil:
+cdef void refuse_large(PopService s, PopJob* job, const Popped* p) noexcept nogil:
     """All that there is to give stands behind it."""
     cdef char remark[1024]
     snprintf(remark, sizeof(remark), b"the message at offset %lld of topic %.255s queue %d has "
@@ -644,40 +645,40 @@ cdef void refuse_large(PopService s, PullJob* job, const Popped* p) noexcept nog
              b"behind it: rmq group reset %.*s %.255s --queue %d --to %lld",
              <long long> p.large_offset, p.large_topic.name, p.large_queue,
              <long long> p.large_bytes, <long long> given_bytes_max(s),
-             <int> job.pop.pair.group_length, <const char*> job.pop.pair.group,
+             <int> job.pair.group_length, <const char*> job.pair.group,
              p.large_topic.name, p.large_queue, <long long> p.large_offset + 1)
-    log_event(s.turn, job.connection, remark)
+    log_event(s.turn, job.pull.connection, remark)
     refuse_pop(s, job, SYSTEM_ERROR, remark)
 
 
-cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
+cdef void nothing_there(PopService s, PopJob* job, Popped* p) noexcept nogil:
     """Holds the pop, or says that there is nothing."""
-    cdef bint full = job.pop.pair.waiting > s.pops.waiting_max
-    cdef int64_t until = job.pop.poll_end_ms
-    if job.may_hold and not s.turn.stopping and s.turn.now_ms < until and not full:
+    cdef bint full = job.pair.waiting > s.pops.waiting_max
+    cdef int64_t until = job.poll_end_ms
+    if job.pull.may_hold and not s.turn.stopping and s.turn.now_ms < until and not full:
         if p.visible_ms > 0 and s.turn.now_ms + (p.visible_ms - s.turn.wall_ms) < until:
             until = s.turn.now_ms + max(<int64_t> 0, p.visible_ms - s.turn.wall_ms)
-        job.deadline_ms = until
+        job.pull.deadline_ms = until
         hold_pop(s.pull, job)
-    elif job.pop.kind == NOTIFY:
-        answer_notification(s, job, False, full and job.may_hold)
-    elif job.pop.kind == PEEK:
+    elif job.kind == NOTIFY:
+        answer_notification(s, job, False, full and job.pull.may_hold)
+    elif job.kind == PEEK:
         answer_nothing(s, job, p, PULL_NOT_FOUND)
     else:
-        answer_nothing(s, job, p, POLLING_FULL if full and job.may_hold else POLLING_TIMEOUT)
+        answer_nothing(s, job, p, POLLING_FULL if full and job.pull.may_hold else POLLING_TIMEOUT)
 
 
-cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
+cdef void answer_pop(PopService s, PopJob* job) noexcept nogil:
     cdef Popped p
     cdef const char* refusal
     cdef int32_t most
-    if job.pop.topic.use.removed:
+    if job.topic.use.removed:
         refuse_pop(s, job, TOPIC_NOT_EXIST, b"the topic was deleted")
         return
-    if job.pop.pair.use.removed:
+    if job.pair.use.removed:
         refuse_pop(s, job, SUBSCRIPTION_GROUP_NOT_EXIST, b"the group was deleted")
         return
-    if is_follower(&s.turn.role) and job.pop.kind == POP:
+    if is_follower(&s.turn.role) and job.kind == POP:
         refuse_pop(s, job, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
         return
     refusal = read_refusal(&s.turn.role, s.turn.options.slave_read)
@@ -685,23 +686,23 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
         refuse_pop(s, job, SYSTEM_BUSY, refusal)
         return
     # A check point for each queue that gives something.
-    most = min(job.pop.max_messages, <int32_t> MESSAGES_MAX)
-    if job.pop.kind == POP and not job.pop.order and turn_room(
+    most = min(job.max_messages, <int32_t> MESSAGES_MAX)
+    if job.kind == POP and not job.order and turn_room(
             s.append, most * REVIVE_RECORD_BYTES, most) == RING_FULL:
-        make_ready(s.pull, job)              # in the next turn, before those that come then
+        make_ready(s.pull, &job.pull)       # in the next turn, before those that come then
         return
     memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
     p.starts.length = p.messages.length = p.orders.length = 0
     p.pop_ms = s.turn.wall_ms
-    p.revive_queue = REVIVE_IN_ORDER if job.pop.order else next_revive_queue(s)
-    if is_outdated(s.pull, job):
-        job.may_hold = False
+    p.revive_queue = REVIVE_IN_ORDER if job.order else next_revive_queue(s)
+    if is_outdated(s.pull, &job.pull):
+        job.pull.may_hold = False
         nothing_there(s, job, &p)
         return
-    p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not is_writable(&s.turn.role)
-                                      and not job.pop.order)
+    p.failed = p.revive_queue < 0 or (job.kind == POP and not is_writable(&s.turn.role)
+                                      and not job.order)
     pop_all(s, job, &p)
-    if job.pop.kind == NOTIFY and p.rest > 0:
+    if job.kind == NOTIFY and p.rest > 0:
         answer_notification(s, job, True, False)
     elif p.count > 0:
         answer_found(s, job, &p)
@@ -713,7 +714,7 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
             refuse_pop(s, job, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                        b"while: the disk readers are behind")
     elif p.unfinished:
-        make_ready(s.pull, job)              # goes on in the next turn
+        make_ready(s.pull, &job.pull)       # goes on in the next turn
     elif p.large_topic != NULL:
         refuse_large(s, job, &p)
     else:

@@ -1,8 +1,8 @@
 """Pop in-flight. See pop_inflight.pxd."""
 from libc.stdlib cimport realloc
 
+from cext.flow.pop.held_pops cimport wake_pops
 from cext.flow.pop.pop_table cimport pair_find
-from cext.flow.pull.held_pulls cimport wake_pops
 
 
 cdef bint flight_full(const Pops* pops, const PopPair* pair, int32_t queue_id) noexcept nogil:

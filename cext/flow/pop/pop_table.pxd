@@ -1,8 +1,8 @@
 """Pop table: what the shard keeps for consumers that pop.
 
-    PopPair (pull_job.pxd)   of each topic and group that ever popped: who waits, what is in order
-    CheckPoint               of each pop whose invisible time ends within about a second, until it
-                             is known which of its messages were not acknowledged (revive.pxd)
+    PopPair        of each topic and group that ever popped: who waits, what is in order
+    CheckPoint     of each pop whose invisible time ends within about a second, until it is known
+                   which of its messages were not acknowledged (revive.pxd)
 
 Nothing is kept in memory for a message under way before that second: its check point stands in the
 log as a timed message, and so does its ack.
@@ -11,11 +11,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.fetch.readahead cimport Readahead
-from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.topic_table cimport Topic
+from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport NameMap
-from cext.memory.use_count cimport RemovedList
+from cext.memory.use_count cimport RemovedList, UseCount
 
 cdef enum:
     PAIRS_MAX = 262144              # that pops may make; check points of others come beside them
@@ -25,6 +25,23 @@ cdef enum:
     MERGED_ACKS = 32                # of one of them
     MERGED_NAMES_BYTES = 1024
     RETRY_NAME_MAX = 768            # of a retry topic: prefix, group and topic
+
+# What consumers of a group that pop from a topic share; goes with either of them.
+cdef struct PopPair:
+    UseCount use                # by pops and check points (revive_ring.pxd)
+    Topic* topic                # borrowed; NULL when the pair is removed
+    PopPair* next_of_topic      # in topic.pop_waiting
+    ChainEntry* first           # PopJobs that wait, oldest first (held_pops.pxd)
+    int32_t waiting
+    int32_t special             # of these, notifications and pops of one queue
+    int32_t awake               # pops of all queues, woken and not answered yet
+    bint beside                 # its check points' alone: pops have made enough (PAIRS_MAX)
+    int32_t order_slots         # length of `orders`
+    void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
+    int32_t flight_slots        # length of `flights`
+    int64_t* flights            # of each queue (pop_inflight.pxd); owned
+    uint32_t group_length
+    uint8_t* group              # owned
 
 cdef struct CheckPoint:
     PopPair* pair                   # used; of the topic the messages lie in, maybe a retry topic

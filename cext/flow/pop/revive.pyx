@@ -43,6 +43,7 @@ from cext.flow.pop.pop_table cimport (
     RETRY_NAME_MAX,
     REVIVE_QUEUES_MAX,
     CheckPoint,
+    PopPair,
     ReviveQueue,
     is_others_retry_topic,
     pair_find,
@@ -57,7 +58,6 @@ from cext.flow.pop.revive_log cimport (
     revive_topic,
 )
 from cext.flow.pop.revive_ring cimport ring_add, ring_find, ring_finish_next, ring_next, ring_oldest
-from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue

@@ -9,8 +9,7 @@ Then 10 is: all below 12.
 """
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.pop.pop_table cimport CheckPoint, ReviveQueue
-from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.pop.pop_table cimport CheckPoint, PopPair, ReviveQueue
 
 # A new one, its key and time set, all else zero; NULL when the ring is full or memory is out.
 cdef CheckPoint* ring_add(ReviveQueue* q, PopPair* pair, int32_t queue_id, int64_t start_offset,

@@ -1,6 +1,6 @@
 """Pull: from a pull request to its answer.
 
-    pull_service        the service; pops use its jobs too
+    pull_service        the service; jobs of other kinds take the same way
     pull_admission      a request is checked and becomes a job
     pull_job            the job and its states
     pull_turn           the jobs of a turn are answered, each connection in its turn
@@ -9,7 +9,6 @@
     pull_answer         the reply, and the end of the job
     held_pulls          long polling: jobs that wait on their queue
     function_pull       pulls whose filter is a Python function of the owner
-    queue_repairs       damaged queue files that were mended: a log line, and the pull goes on
 
 Nothing here waits for the disk: what is not in memory becomes a fetch.
 """

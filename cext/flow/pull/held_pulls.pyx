@@ -5,13 +5,15 @@ from cext.flow.context.client_state cimport client_state
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.pull.pull_job cimport (
     JOB_DEFERRED,
+    JOB_ENDS,
     JOB_FREE,
     JOB_HELD,
+    JOB_LEFT,
     JOB_NEW,
+    JOB_PUT_OFF,
     JOB_READING,
     JOB_READY,
-    NO_POP,
-    NOTIFY,
+    JobEvent,
     job_move,
     job_use_end,
 )
@@ -19,19 +21,12 @@ from cext.flow.pull.pull_service cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.pull.queue_entry_scan cimport news_passes
 from cext.flow.tables.sql_filter cimport sql_filter_drop
 from cext.memory.buffer_pool cimport buffer_pool_release
-from cext.memory.chain cimport ChainEntry, chain_join, chain_leave
+from cext.memory.chain cimport chain_join, chain_leave
 
 
 cdef inline ChainEntry** peers(const PullJob* job) noexcept nogil:
     """The list of the job's connection."""
     return <ChainEntry**> &client_state(job.connection).held_first
-
-
-cdef inline ChainEntry** line_of(const PullJob* job) noexcept nogil:
-    """Where a held job waits: on its group's pair or on its queue."""
-    if job.pop.kind != NO_POP:
-        return &job.pop.pair.first
-    return <ChainEntry**> &job.queue.waiters
 
 
 cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
@@ -55,33 +50,24 @@ cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
 cdef void hold(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     drop_fetch(s, job)                      # nobody waits with a buffer of the disk readers
     job.may_hold = False                    # a woken pull is answered, whatever it finds
-    job.queue = queue
-    chain_join(line_of(job), &job.line, job)
-    join_wheel(s, job)
+    hold_in(s, job, <ChainEntry**> &queue.waiters)
     s.turn.counters.pulls_held += 1
 
 
-cdef void hold_pop(PullService s, PullJob* job) noexcept nogil:
-    cdef PopPair* pair = job.pop.pair
-    asleep(job)
-    chain_join(line_of(job), &job.line, job)
-    pair.waiting += 1
-    pair.special += is_special(job)
+cdef void hold_in(PullService s, PullJob* job, ChainEntry** line) noexcept nogil:
+    job.waits_in = line
+    chain_join(line, &job.line, job)
     join_wheel(s, job)
 
 
-cdef inline void asleep(PullJob* job) noexcept nogil:
-    if job.pop.woken:
-        job.pop.woken = False
-        job.pop.pair.awake -= 1
+cdef inline void tell(PullJob* job, JobEvent event) noexcept nogil:
+    if job.told != NULL:
+        job.told(job.service, job, event)
 
 
 cdef void release(PullService s, PullJob* job) noexcept nogil:
-    """Takes a held pull out of its three lists."""
-    chain_leave(line_of(job), &job.line)
-    if job.pop.kind != NO_POP:
-        job.pop.pair.waiting -= 1
-        job.pop.pair.special -= is_special(job)
+    chain_leave(job.waits_in, &job.line)
+    tell(job, JOB_LEFT)
     chain_leave(&s.timer_slots[job.timer_slot], &job.timer)
     chain_leave(peers(job), &job.peer)
     s.held_count -= 1
@@ -102,15 +88,8 @@ cdef void make_ready(PullService s, PullJob* job) noexcept nogil:
     chain_join(&s.ready, &job.line, job)
 
 
-cdef void pass_on(PullService s, PullJob* job) noexcept nogil:
-    """A pop that was woken does not look now: the next that waits does."""
-    if job.pop.kind != NO_POP and job.pop.woken:
-        asleep(job)
-        wake_pops(s, job.pop.pair, -1)
-
-
 cdef void defer(PullService s, PullJob* job) noexcept nogil:
-    pass_on(s, job)
+    tell(job, JOB_PUT_OFF)
     job_move(job, JOB_DEFERRED, 1 << JOB_READY | 1 << JOB_READING)
     chain_join(peers(job), &job.peer, job)
 
@@ -124,7 +103,7 @@ cdef void drop_fetch(PullService s, PullJob* job) noexcept nogil:
 cdef void free_job(PullService s, PullJob* job) noexcept nogil:
     job_move(job, JOB_FREE, 1 << JOB_NEW | 1 << JOB_READY | 1 << JOB_HELD | 1 << JOB_READING
              | 1 << JOB_DEFERRED)
-    pass_on(s, job)
+    tell(job, JOB_ENDS)
     job_use_end(job)
     sql_filter_drop(job.sql)
     job.sql = NULL
@@ -143,57 +122,6 @@ cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t p
             wake(s, job)
         elif job.offset == queue.max_offset - 1:
             job.offset += 1
-
-
-cdef inline bint is_special(const PullJob* job) noexcept nogil:
-    return job.pop.kind == NOTIFY or job.pop.queue_id >= 0
-
-
-cdef void wake_pops(PullService s, PopPair* pair, int32_t queue_id) noexcept nogil:
-    cdef ChainEntry* entry = pair.first
-    cdef PullJob* job
-    cdef bint enough = pair.awake > 0, enough_of_queue = False
-    while entry != NULL and not (enough and pair.special == 0):
-        job = <PullJob*> entry.owner
-        entry = entry.next
-        if not is_special(job):
-            if not enough:
-                release(s, job)
-                job.pop.woken = True
-                pair.awake += 1
-                enough = True
-                make_ready(s, job)
-        elif job.pop.queue_id < 0 or queue_id < 0 or job.pop.queue_id == queue_id:
-            if job.pop.kind == NOTIFY or not enough_of_queue:
-                enough_of_queue = enough_of_queue or job.pop.kind != NOTIFY
-                release(s, job)
-                make_ready(s, job)
-
-
-cdef void wake_topic(PullService s, Topic* topic, int32_t queue_id) noexcept nogil:
-    cdef PopPair* pair = <PopPair*> topic.pop_waiting
-    while pair != NULL:
-        if pair.first != NULL:
-            wake_pops(s, pair, queue_id)
-        pair = pair.next_of_topic
-    pair = <PopPair*> topic.pop_retry_of
-    if pair != NULL and pair.first != NULL:
-        wake_pops(s, pair, -1)
-
-
-cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil:
-    if d.queue.waiters != NULL:
-        wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
-    if d.topic != NULL and (d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL):
-        wake_topic(s, d.topic, d.queue.queue_id)
-
-
-cdef void wake_all_pops(PullService s, PopPair* pair) noexcept nogil:
-    cdef PullJob* job
-    while pair.first != NULL:
-        job = <PullJob*> pair.first.owner
-        release(s, job)
-        make_ready(s, job)
 
 
 cdef void wake_all(PullService s, Queue* queue) noexcept nogil:

@@ -11,7 +11,6 @@ from cext.flow.pull.pull_batch cimport answer_pull
 from cext.flow.pull.pull_job cimport (
     JOB_FREE,
     JOB_NEW,
-    NO_POP,
     JobAnswer,
     PullJob,
     job_move,
@@ -136,7 +135,7 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.topic = topic
     job.delivered = delivery_counter_of(group, topic)
     job.queue_id = r.queue_id
-    job.pop.kind = NO_POP
+    job.told = NULL
     job.offset = r.queue_offset
     job.logic.mapped = False
     job.last_physical = -1

@@ -7,6 +7,9 @@
     DEFERRED   the connection has unsent output; goes on when it is drained
 
 Everything a job needs is copied out of the request, so that the frame may be forgotten.
+
+A job of another kind (cext/flow/pop) takes the same way: it begins with a PullJob, has what is its
+own behind that (PullService.job_bytes), answers by a function of its own and is told of its way.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -17,9 +20,8 @@ from cext.flow.tables.queue_mapping cimport LogicPlace
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
-from cext.memory.use_count cimport UseCount, use_begin, use_end
+from cext.memory.use_count cimport use_begin, use_end
 from cext.net.connection cimport Connection
-from cext.store.queues.consume_queue cimport Queue
 
 cdef enum JobState:
     JOB_FREE = 0
@@ -29,53 +31,23 @@ cdef enum JobState:
     JOB_DEFERRED = 4
     JOB_NEW = 5
 
-cdef enum PopKind:
-    NO_POP = 0                  # an ordinary pull
-    POP = 1
-    NOTIFY = 2
-    PEEK = 3
-
-# What consumers of a group that pop from a topic share (pop_table.pxd); goes with either of them.
-cdef struct PopPair:
-    UseCount use                # by pops and check points (revive_ring.pxd)
-    Topic* topic                # borrowed; NULL when the pair is removed
-    PopPair* next_of_topic      # in topic.pop_waiting
-    ChainEntry* first           # PullJobs that wait, oldest first
-    int32_t waiting
-    int32_t special             # of these, notifications and pops of one queue
-    int32_t awake               # pops of all queues, woken and not answered yet
-    bint beside                 # its check points' alone: pops have made enough (pop_table.pxd)
-    int32_t order_slots         # length of `orders`
-    void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
-    int32_t flight_slots        # length of `flights`
-    int64_t* flights            # of each queue (pop_inflight.pxd); owned
-    uint32_t group_length
-    uint8_t* group              # owned
-
-cdef struct PopFields:          # of a job that is no pull
-    int32_t kind                # PopKind
-    PopPair* pair               # used
-    Topic* topic                # the request's; job.topic is the one looked into
-    int32_t queue_id            # the request's, -1: all
-    int32_t max_messages        # the request's
-    int32_t init_mode
-    bint order
-    bint woken                  # counted in pair.awake
-    int64_t invisible_ms
-    int64_t poll_end_ms         # monotonic; answered with nothing then
-    uint32_t attempt_bytes
-    uint8_t attempt[64]         # of the request, cut off
+cdef enum JobEvent:             # what a job of another kind is told
+    JOB_LEFT = 0                # it waits no more in the list where it was held
+    JOB_PUT_OFF = 1             # it is about to be deferred
+    JOB_ENDS = 2                # it is about to be freed
 
 # Answers, holds or reads for a READY job; `service` is job.service.
 ctypedef void (*JobAnswer)(void* service, PullJob* job) noexcept nogil
+ctypedef void (*JobTold)(void* service, PullJob* job, int32_t event) noexcept nogil
 
 cdef struct PullJob:
-    ChainEntry line             # READY: in the turn's list; HELD: in its queue's or pair's
+    ChainEntry line             # READY: in the turn's list; HELD: in `waits_in`
     ChainEntry timer            # in a slot of the expiry wheel (HELD)
     ChainEntry peer             # in its connection's list (HELD, DEFERRED)
     int32_t state               # JobState
     JobAnswer answer            # what the turn calls when the job is READY
-    void* service               # the pull or the pop service, for `answer`
+    JobTold told                # of each JobEvent; NULL: a pull, to which none matters
+    void* service               # for both
     int32_t timer_slot
     Connection* connection      # borrowed; compare connection_id with connection.id before use
     uint64_t connection_id
@@ -91,7 +63,7 @@ cdef struct PullJob:
     int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more
     int32_t queue_id
     Topic* topic                # used (job_use_begin)
-    Queue* queue                # HELD: where it waits; whoever removes the queue wakes it first
+    ChainEntry** waits_in       # HELD: that of its queue; whoever removes the list wakes it first
     DeliveryCounter* delivered  # used; NULL: its group is not counted
     int64_t offset              # next wanted
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
@@ -108,7 +80,6 @@ cdef struct PullJob:
     DiskFetch* fetch            # owned: READING, and until the answer; NULL: nothing is read
     int32_t entry_reads         # times queue entries were fetched from disk for this answer
     LogicPlace logic            # of a static topic: queue_id and offset above are physical
-    PopFields pop               # pop.kind NO_POP: an ordinary pull
 
 
 cdef inline void job_move(PullJob* job, JobState to, uint32_t allowed_from) noexcept nogil:
@@ -117,18 +88,14 @@ cdef inline void job_move(PullJob* job, JobState to, uint32_t allowed_from) noex
                b"a pull: free, new, ready, held, reading or deferred, ready again, free")
 
 
-# From where the job has topic, counter and kind until it is freed: what they point to stays.
+# From where the job has topic and counter until it is freed: what they point to stays.
 cdef inline void job_use_begin(PullJob* job) noexcept nogil:
     use_begin(&job.topic.use)
     if job.delivered != NULL:
         use_begin(&job.delivered.use)
-    if job.pop.kind != NO_POP:
-        use_begin(&job.pop.pair.use)
 
 
 cdef inline void job_use_end(PullJob* job) noexcept nogil:
     use_end(&job.topic.use)
     if job.delivered != NULL:
         use_end(&job.delivered.use)
-    if job.pop.kind != NO_POP:
-        use_end(&job.pop.pair.use)

@@ -1,11 +1,11 @@
-"""Pull service: pulls from their request to their answer; pops take the same way (pop_service.pxd).
+"""Pull service: pulls from their request to their answer; jobs of other kinds take their way.
 
     pull_admission -> `ready` -> pull_batch -> pull_answer
                          ^ held_pulls, fetch
 
 Reactor only.
 """
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.service cimport Service
@@ -26,7 +26,8 @@ cdef class PullService(Service):
     cdef Tables tables
     cdef Appender append
     cdef FetchService fetch
-    cdef BufferPool job_pool            # PullJob
+    cdef BufferPool job_pool            # PullJobs, each with room for what another kind adds
+    cdef uint64_t job_bytes             # of each; set before open()
     cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
     cdef int64_t scan_cost_left         # how much the filters of this turn's pulls may still cost
     cdef uint8_t raw_entries[SCAN_ENTRIES_AT_ONCE * QUEUE_ENTRY_BYTES]  # scratch

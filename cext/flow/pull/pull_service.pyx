@@ -4,7 +4,6 @@ from libc.stdint cimport uint64_t
 
 from cext.base.status cimport OK
 from cext.flow.context.service cimport no_memory, pool_numbers
-from cext.flow.pull.pull_job cimport PullJob
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
 from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open, buffer_pool_room
 
@@ -13,11 +12,11 @@ from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open, buffer
 cdef class PullService:
     cdef uint64_t room(self, dict given) except? 0:
         return (arena_room(TIMER_SLOTS * sizeof(ChainEntry*))
-                + buffer_pool_room(sizeof(PullJob), given["pulls_max"]))
+                + buffer_pool_room(self.job_bytes, given["pulls_max"]))
 
     cdef int open(self, Arena* arena, dict given) except -1:
         self.timer_slots = <ChainEntry**> arena_take_pages(arena, TIMER_SLOTS * sizeof(ChainEntry*))
-        if self.timer_slots == NULL or buffer_pool_open(&self.job_pool, arena, sizeof(PullJob),
+        if self.timer_slots == NULL or buffer_pool_open(&self.job_pool, arena, self.job_bytes,
                                                         given["pulls_max"], 0) != OK:
             no_memory("the pulls")
         return 0

@@ -1,4 +1,4 @@
-"""Pull turn: the READY pulls and pops of a turn are answered, each connection in its turn.
+"""Pull turn: the READY jobs of a turn are answered, each connection in its turn.
 
 At the end of the turn, after its own messages have been written and dispatched. TURN_BYTES of
 answers at most: the rest goes on in the next turn, and whose connection has not sent what is queued

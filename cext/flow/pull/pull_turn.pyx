@@ -1,4 +1,4 @@
-"""Pulls and pops in a turn of the reactor. See pull_turn.pxd."""
+"""Jobs in a turn of the reactor. See pull_turn.pxd."""
 from libc.stdint cimport int32_t, uint64_t
 
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained

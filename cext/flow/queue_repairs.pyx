@@ -5,7 +5,8 @@ from libc.stdio cimport snprintf
 from cext.base.status cimport CORRUPT, OK
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport RunStep
-from cext.flow.pull.held_pulls cimport wake_all, wake_topic
+from cext.flow.pop.held_pops cimport wake_topic
+from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport Queue
