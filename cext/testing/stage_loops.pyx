@@ -23,7 +23,7 @@ from cext.flow.auth.user_table cimport (
     user_table_open,
     user_verdict,
 )
-from cext.flow.tables.group_table cimport TagFilter, tag_filter_passes
+from cext.flow.tables.tag_filter cimport TagFilter, tag_filter_passes
 from cext.memory.arena cimport SharedArena
 from cext.net.address_network cimport ADDRESS_BYTES
 from cext.store.index.index_file cimport (

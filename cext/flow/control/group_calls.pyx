@@ -9,21 +9,23 @@ from cext.flow.control.control_side cimport borrowed
 from cext.flow.pop.held_pops cimport wake_all_pops
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pop.pop_table cimport PopPair, next_pair_of_group, pair_remove
+from cext.flow.tables.delivery_counter cimport DeliveryCounter
 from cext.flow.tables.delivery_counters cimport delivery_counters_remove_group
 from cext.flow.tables.group_table cimport (
-    CODES_MAX,
-    DeliveryCounter,
     Group,
-    Subscription,
     group_find,
     group_put,
     group_put_retries,
     group_remove,
+)
+from cext.flow.tables.sql_filter cimport SqlFilter, expression_put, sql_filter_make
+from cext.flow.tables.subscription_table cimport (
+    Subscription,
     subscription_put,
     subscriptions_remove,
 )
-from cext.flow.tables.sql_filter cimport SqlFilter, expression_put, sql_filter_make
 from cext.flow.tables.tables cimport Tables
+from cext.flow.tables.tag_filter cimport CODES_MAX
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.wire.text cimport Text
@@ -61,7 +63,7 @@ cdef void remove_group(PopService s, const Text* name) noexcept nogil:
     if group != NULL:
         delivery_counters_remove_group(&s.tables.removed, group)
     group_remove(&s.tables.groups, name.bytes, name.length)
-    subscriptions_remove(&s.tables.groups, name.bytes, name.length)
+    subscriptions_remove(&s.tables.subscriptions, name.bytes, name.length)
 
 
 # ---------------------------------------------------------------- put_retries
@@ -112,12 +114,12 @@ cdef void put_subscription(Tables s, PutSubscription* x) noexcept nogil:
         if x.subscription.sql == NULL:
             x.status = MALFORMED
             return
-    x.status = subscription_put(&s.groups, x.group.bytes, x.group.length, x.topic.bytes,
+    x.status = subscription_put(&s.subscriptions, x.group.bytes, x.group.length, x.topic.bytes,
                                 x.topic.length, &x.subscription)
 
 
 cdef void remove_subscriptions(Tables s, const Text* group) noexcept nogil:
-    subscriptions_remove(&s.groups, group.bytes, group.length)
+    subscriptions_remove(&s.subscriptions, group.bytes, group.length)
 
 
 cdef struct PutExpression:
@@ -178,11 +180,11 @@ cdef void copy_delivery_counters(Tables s, CopyDeliveryCounters* x) noexcept nog
     cdef uint64_t start = x.cursor, cursor, bytes = 0
     cdef uint8_t* at
     cdef int _i, count = 0
-    cursor = name_map_next(&s.groups.groups, start, &entry)
+    cursor = name_map_next(&s.groups.names, start, &entry)
     while cursor != 0 and count < GROUPS_PER_CALL:
         bytes += pairs_bytes(entry)
         count += 1
-        cursor = name_map_next(&s.groups.groups, cursor, &entry)
+        cursor = name_map_next(&s.groups.names, cursor, &entry)
     x.status = block_take(&x.block, bytes)
     if x.status != OK:
         return
@@ -190,7 +192,7 @@ cdef void copy_delivery_counters(Tables s, CopyDeliveryCounters* x) noexcept nog
     x.cursor = 0
     cursor = start
     for _i in range(count):
-        cursor = name_map_next(&s.groups.groups, cursor, &entry)
+        cursor = name_map_next(&s.groups.names, cursor, &entry)
         at = copy_pairs(at, entry)
         x.cursor = cursor
 

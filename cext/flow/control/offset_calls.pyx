@@ -9,8 +9,8 @@ from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.pull.pull_service cimport PullService
-from cext.flow.tables.delivery_counters cimport delivery_counter_find, delivery_counter_pulled
-from cext.flow.tables.group_table cimport DeliveryCounter
+from cext.flow.tables.delivery_counter cimport DeliveryCounter, delivery_counter_pulled
+from cext.flow.tables.delivery_counters cimport delivery_counter_find
 from cext.flow.tables.offset_table cimport (
     GroupOffsets,
     offset_commit,

@@ -19,8 +19,9 @@ from cext.flow.pull.pull_job cimport (
     job_use_begin,
 )
 from cext.flow.tables.delivery_counters cimport delivery_counter_of
-from cext.flow.tables.group_table cimport CODES_MAX, Group, group_find
+from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
+from cext.flow.tables.tag_filter cimport CODES_MAX
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.chain cimport ChainEntry

@@ -59,7 +59,7 @@ from cext.flow.pull.pull_job cimport (
     job_move,
 )
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
-from cext.flow.tables.delivery_counters cimport delivery_counter_add
+from cext.flow.tables.delivery_counter cimport delivery_counter_add
 from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take

@@ -16,18 +16,9 @@ from cext.flow.pull.pull_job cimport (
     job_move,
     job_use_begin,
 )
-from cext.flow.tables.delivery_counters cimport (
-    delivery_counter_grow,
-    delivery_counter_of,
-    delivery_counter_pulled,
-)
-from cext.flow.tables.group_table cimport (
-    CODES_MAX,
-    Group,
-    Subscription,
-    group_find,
-    subscription_find,
-)
+from cext.flow.tables.delivery_counter cimport delivery_counter_grow, delivery_counter_pulled
+from cext.flow.tables.delivery_counters cimport delivery_counter_of
+from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.tables.offset_table cimport offset_commit, offset_marked, offset_take_reset
 from cext.flow.tables.queue_mapping cimport (
     KEPT_ELSEWHERE,
@@ -40,6 +31,8 @@ from cext.flow.tables.queue_mapping cimport (
     logic_find,
 )
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
+from cext.flow.tables.subscription_table cimport Subscription, subscription_find
+from cext.flow.tables.tag_filter cimport CODES_MAX
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -103,8 +96,8 @@ cdef Outcome find_filter(PullService s, const PullRequest* r, Group* group,
         return TO_CONTROL           # which refuses it
     if r.sys_flag & FLAG_SUBSCRIPTION:
         return brought_filter(s, r, job)
-    known = subscription_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length,
-                              r.topic.bytes, r.topic.length)
+    known = subscription_find(&s.tables.subscriptions, r.consumer_group.bytes,
+                              r.consumer_group.length, r.topic.bytes, r.topic.length)
     if known == NULL or known.version < r.sub_version or (
             known.broadcasting and not group.broadcast_enable):
         return TO_CONTROL

@@ -11,7 +11,7 @@ from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.pull.function_pull cimport hand_to_function
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold
-from cext.flow.tables.delivery_counters cimport delivery_counter_add, delivery_counter_pulled
+from cext.flow.tables.delivery_counter cimport delivery_counter_add, delivery_counter_pulled
 from cext.flow.tables.queue_mapping cimport LogicPlace, logic_offset_of
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.net.connection cimport IN_JUMBO, IN_LARGE

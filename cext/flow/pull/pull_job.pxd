@@ -15,9 +15,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.state cimport state_move
 from cext.flow.fetch.disk_fetch cimport DiskFetch
-from cext.flow.tables.group_table cimport DeliveryCounter, TagFilter
+from cext.flow.tables.delivery_counter cimport DeliveryCounter
 from cext.flow.tables.queue_mapping cimport LogicPlace
 from cext.flow.tables.sql_filter cimport SqlFilter
+from cext.flow.tables.tag_filter cimport TagFilter
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
 from cext.memory.use_count cimport use_begin, use_end

@@ -5,8 +5,9 @@ from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CLOSED, CORRUPT, OK
 from cext.flow.pull.pull_service cimport SCAN_ENTRIES_AT_ONCE
-from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
+from cext.flow.tables.subscription_table cimport Subscription, subscription_find
+from cext.flow.tables.tag_filter cimport tag_filter_passes
 from cext.store.log.record cimport record_parse
 from cext.store.queues.consume_queue cimport (
     QUEUE_ENTRY_BYTES, QueueEntry, queue_entry_check, queue_entry_is_blank, queue_entry_load)
@@ -39,7 +40,7 @@ cdef SqlFilter* filter_of_real_topic(PullService s, PullJob* job,
     cdef Subscription* known
     if not find_property(view.properties, view.properties_bytes, b"RETRY_TOPIC", &real):
         return NULL
-    known = subscription_find(&s.tables.groups,
+    known = subscription_find(&s.tables.subscriptions,
                               <const uint8_t*> job.topic.name + RETRY_PREFIX_BYTES,
                               job.topic.name_length - RETRY_PREFIX_BYTES, real.bytes, real.length)
     return known.sql if known != NULL else NULL

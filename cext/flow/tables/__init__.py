@@ -3,10 +3,13 @@
     tables              all of them, as one service
     topic_table         a topic's permissions, kind and queues
     queue_mapping       the logical queues of a static topic
-    group_table         consumer groups and their subscriptions; where tags are compared
+    group_table         consumer groups
+    subscription_table  what each group wants of each topic
+    tag_filter          its tags; where they are compared
     offset_table        (topic, group, queue) -> the next offset to consume
     progress            a commit of an offset (15)
-    delivery_counters   messages and bytes delivered to each group of each topic
+    delivery_counter    messages and bytes delivered to one group of one topic
+    delivery_counters   those of each group and of each topic
     sql_filter          one checked SQL92 program, shared by its users
 
 Only the reactor touches them; the control thread changes them by calls.

@@ -7,9 +7,10 @@ A group has a list of its topics' counters; it is short (a topic and the retry t
 the one looked for comes to its front. A counter goes with its group or its topic; a pull that keeps
 its address counts as a user of it (cext/memory/use_count.pxd).
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 
-from cext.flow.tables.group_table cimport DeliveryCounter, Group
+from cext.flow.tables.delivery_counter cimport DeliveryCounter
+from cext.flow.tables.group_table cimport Group
 from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.use_count cimport RemovedList
@@ -19,19 +20,6 @@ cdef enum:
 
 # NULL: the group has too many topics, or memory is out.
 cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept nogil
-cdef inline void delivery_counter_add(DeliveryCounter* delivered, uint64_t messages,
-                                      uint64_t bytes) noexcept nogil:
-    if delivered != NULL:
-        delivered.messages += messages
-        delivered.bytes += bytes
-
-# Room for the queue's pull offset; without memory it is not kept.
-cdef void delivery_counter_grow(DeliveryCounter* delivered, int32_t queue_id) noexcept nogil
-# A pull asks from this offset on, or was answered to go on there: all before it was delivered.
-cdef inline void delivery_counter_pulled(DeliveryCounter* delivered, int32_t queue_id,
-                                         int64_t offset) noexcept nogil:
-    if delivered != NULL and queue_id < delivered.slots:
-        delivered.pulled[queue_id] = offset
 # The same counters without a change of their order; NULL: nothing was pulled.
 cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,
                                             uint32_t topic_length, const uint8_t* group,

@@ -1,6 +1,6 @@
 """Delivery counters. See delivery_counters.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
 
 from cext.flow.tables.group_table cimport group_find
 from cext.memory.name_map cimport name_map_find
@@ -32,22 +32,6 @@ cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept n
         at.next_of_topic = <DeliveryCounter*> topic.counters
         topic.counters = at
     return at
-
-
-cdef void delivery_counter_grow(DeliveryCounter* delivered, int32_t queue_id) noexcept nogil:
-    cdef int32_t slots = 8
-    cdef int64_t* pulled
-    if delivered == NULL or queue_id < delivered.slots:
-        return
-    while slots <= queue_id:
-        slots *= 2
-    pulled = <int64_t*> realloc(delivered.pulled, slots * sizeof(int64_t))
-    if pulled == NULL:
-        return
-    delivered.pulled = pulled
-    while delivered.slots < slots:
-        pulled[delivered.slots] = -1
-        delivered.slots += 1
 
 
 cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,

@@ -7,6 +7,7 @@ from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.offset_table cimport OffsetTable
 from cext.flow.tables.sql_filter cimport ExpressionTable
+from cext.flow.tables.subscription_table cimport SubscriptionTable
 from cext.memory.name_map cimport NameMap
 from cext.memory.use_count cimport RemovedList
 
@@ -15,5 +16,6 @@ cdef class Tables(Service):
     cdef NameMap topics                 # name -> Topic*
     cdef RemovedList removed            # topics, counters and pairs that somebody may still use
     cdef GroupTable groups
+    cdef SubscriptionTable subscriptions
     cdef ExpressionTable expressions
     cdef OffsetTable offsets

@@ -47,7 +47,7 @@ cdef struct Topic:
     Queue** queues          # owned array; NULL until a queue is first used
     QueueMapping* mapping   # owned; the logical queues of a static topic, NULL of a plain one
     void* pop_waiting       # list of PopPair (pop_table.pxd): whose consumers pop from the topic
-    void* counters          # list of DeliveryCounter (group_table.pxd), one of each group
+    void* counters          # list of DeliveryCounter (delivery_counter.pxd), one of each group
     void* pop_retry_of      # PopPair: the topic holds what its consumers did not acknowledge
     uint64_t messages_in
     uint64_t bytes_in
