@@ -4,6 +4,11 @@
     pop                 from the request (200050) to a job
     pop_job             the job: a pull's, and what a pop has beside it
     pop_answer          from the job to its reply and its check points
+    pop_queues          the queues that one pop looks into
+    pop_offset          where a group goes on in each of them
+    pop_batch           the messages of one pop, written down and gathered
+    popped              what one pop has found so far
+    pop_reply           the replies
     held_pops           long polling: jobs that wait at the pair of their topic and group
     pop_table           what is kept of topics and groups that pop
     pop_ack             acks (200051, 200151) and changes of the invisible time (200053)

@@ -1,0 +1,49 @@
+"""Popped: what one pop has found so far, and the texts that its reply will have of it."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.tables.topic_table cimport Topic
+from cext.wire.replies cimport POP_TEXT_BYTES_MAX
+from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX
+
+cdef enum:
+    MESSAGES_MAX = CHECK_POINT_MESSAGES_MAX
+
+cdef struct Note:               # one of the reply's texts
+    uint32_t length
+    char text[POP_TEXT_BYTES_MAX]
+
+cdef struct Popped:
+    int64_t pop_ms
+    int32_t revive_queue
+    int32_t count
+    uint64_t bytes              # of all of them
+    const uint8_t* at[MESSAGES_MAX]     # of the topic itself, borrowed
+    uint32_t sizes[MESSAGES_MAX]
+    int32_t borrowed
+    uint8_t* copies             # jumbo buffer with those of the retry topic, or NULL
+    uint64_t copied
+    int64_t rest                # messages behind what was given
+    bint unfinished             # the turn's share of filters is spent
+    bint failed                 # the log takes no check points
+    bint others                 # the retry topic is another group's, too
+    bint absent                 # records at absent_offset are not in memory
+    Topic* absent_topic
+    int32_t absent_queue
+    int64_t absent_offset
+    Topic* large_topic          # of the first message that is larger than may be given; NULL: none
+    int32_t large_queue
+    int64_t large_offset
+    int64_t large_bytes
+    # A blocked queue may be free then, or what could not be made anew is looked for again, by the
+    # wall clock; 0: none is.
+    int64_t visible_ms
+    Note starts
+    Note messages
+    Note orders
+
+# Adds "flag a b" by its form; its place was counted, nothing is ever cut.
+cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil
+cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
+                     int32_t times) noexcept nogil
+# A queue that gives nothing now may give something then.
+cdef void look_again(Popped* p, int64_t at_ms) noexcept nogil
