@@ -26,8 +26,9 @@ from cext.store.queues.consume_queue cimport (
 from cext.store.queues.queue_repair cimport REPAIR_OVER, Repair, repair_move
 from cext.store.queues.queue_store cimport QueueStore
 from cext.store.queues.queue_writer cimport JOB_WRITE, QueueJob
+from cext.store.timers.keeper_state cimport BATCH_ENTRIES, SEAL_FULL
 from cext.store.timers.timer_heap cimport TimerHeap
-from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, SEAL_FULL, TimerKeeper
+from cext.store.timers.timer_keeper cimport TimerKeeper
 
 import tempfile
 import threading

@@ -13,6 +13,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 from cext.base.status cimport OK
+from cext.store.timers.keeper_state cimport BATCH_ENTRIES, TimerBatch
 from cext.store.timers.timer_heap cimport (
     TIMER_FRESH,
     TimerEntry,
@@ -26,7 +27,7 @@ from cext.store.timers.timer_heap cimport (
     timer_heap_push,
     timer_heap_trim,
 )
-from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
+from cext.store.timers.timer_keeper cimport TimerKeeper
 
 
 cdef class DrivenHeap:

@@ -20,8 +20,9 @@ from cext.flow.delay.timer_deliver cimport deliver_clock
 from cext.flow.delay.timer_feed cimport timer_feed
 from cext.flow.fetch.readahead cimport FETCH_POLL_MS
 from cext.store.queues.consume_queue cimport Queue
+from cext.store.timers.keeper_state cimport BATCH_ENTRIES, TimerBatch
 from cext.store.timers.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
-from cext.store.timers.timer_keeper cimport BATCH_ENTRIES, TimerBatch, TimerKeeper
+from cext.store.timers.timer_keeper cimport TimerKeeper
 from cext.store.timers.timer_position cimport (
     TimerPosition, position_is_lost, position_is_settled, position_settles, position_write,
 )

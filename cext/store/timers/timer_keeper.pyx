@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 
 cimport cython
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport free, malloc, qsort
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport (
@@ -28,7 +28,18 @@ from cext.base.native_thread cimport NativeBody, native_thread_join, native_thre
 from cext.base.state cimport state_move
 from cext.base.status cimport CORRUPT, IO_ERROR, NOT_FOUND, OK
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_file
-from cext.store.log.segment cimport segment_path
+from cext.store.timers.keeper_batches cimport AHEAD_MS, earliest, load_batch, prefetch
+from cext.store.timers.keeper_merge cimport merge_end, merge_some
+from cext.store.timers.keeper_runs cimport drop_delivered, take_seal
+from cext.store.timers.keeper_state cimport (
+    BATCH_ENTRIES,
+    BATCHES,
+    MARKS_MAX,
+    SEAL_FREE,
+    SEAL_FULL,
+    TimerSeal,
+    key_of,
+)
 from cext.store.timers.timer_checkpoint cimport (
     KEEPER_PATH_BYTES,
     RUNS_MAX,
@@ -38,25 +49,19 @@ from cext.store.timers.timer_checkpoint cimport (
 from cext.store.timers.timer_heap cimport (
     RECALL_MS,
     TIMER_FRESH,
-    TIMER_MESSAGE,
     TIMER_NEVER,
     key_before,
-    key_same,
     timer_heap_trim,
-    timer_sort,
 )
 from cext.store.timers.timer_position cimport position_sync
 from cext.store.timers.timer_run cimport (
+    TimerRun,
     run_close,
     run_find,
     run_open,
     run_passed,
     run_path,
     run_peek,
-    run_writer_add,
-    run_writer_drop,
-    run_writer_finish,
-    run_writer_open,
 )
 
 from rmq.base.durable_directory import make_directory
@@ -65,377 +70,11 @@ from rmq.errors import StoreError
 cdef extern from "<unistd.h>" nogil:
     int unlink(const char* path)
 
-cdef extern from "<fcntl.h>" nogil:
-    int posix_fadvise(int fd, int64_t offset, int64_t length, int advice)
-    int c_open "open" (const char* path, int flags, ...)
-    int POSIX_FADV_WILLNEED
-    int O_RDONLY
-    int O_CLOEXEC
-
 cdef enum:
-    AHEAD_MS = 2000             # entries are handed over so long before they are due
     IDLE_MS = 1000              # the keeper looks as often at least
     DURABLE_MS = 50             # looks at the log's durable mark
     RETRY_MS = 500              # after the disk refused
     SAVE_US = 1000000           # between two checkpoints
-    MERGE_STEP = 16384          # entries merged between two looks at everything else
-    NEAR_BYTES = 67108864       # records so near to the log's end are in memory
-    GAP_BYTES = 131072          # records nearer to each other are read at once
-
-
-cdef inline TimerKey key_of(int64_t due_ms, int64_t place) noexcept nogil:
-    cdef TimerKey key
-    key.due_ms = due_ms
-    key.place = place
-    return key
-
-
-# ------------------------------------------------------------------- runs
-
-cdef void doom(KeeperState* k, uint64_t number) noexcept nogil:
-    """The file goes once a checkpoint is on disk that does not name it."""
-    if k.doomed_count < DOOMED_MAX:
-        k.doomed[k.doomed_count] = number
-        k.doomed_count += 1                 # what does not fit goes at the next start
-    k.stale = True
-
-
-cdef void drop_run(KeeperState* k, int64_t at) noexcept nogil:
-    doom(k, k.table.runs[at].number)
-    run_close(&k.table.runs[at])
-    k.table.run_count -= 1
-    while at < k.table.run_count:
-        k.table.runs[at] = k.table.runs[at + 1]
-        at += 1
-
-
-cdef void drop_delivered(KeeperState* k) noexcept nogil:
-    """Runs of which nothing is left to be handed over nor to be delivered."""
-    cdef int64_t delivered = load_acquire_i64(&k.delivered_ms)
-    cdef int64_t at = 0
-    while at < k.table.run_count:
-        if (k.table.runs[at].named and k.table.runs[at].cursor >= k.table.runs[at].count
-                and k.table.runs[at].last_ms < delivered and not k.merge.active):
-            drop_run(k, at)
-        else:
-            at += 1
-
-
-cdef int add_run(KeeperState* k, const RunWriter* written, int64_t level, int64_t last_ms,
-                 int64_t covers, int64_t log_end, const TimerKey* from_key) noexcept nogil:
-    """A new run, to be handed over from a key on. OK, or why it cannot be read."""
-    cdef TimerRun* run = &k.table.runs[k.table.run_count]
-    cdef int64_t cursor
-    cdef int status
-    memset(run, 0, sizeof(TimerRun))
-    run.number = written.number
-    run.level = level
-    run.count = written.count
-    run.oldest = written.oldest
-    run.covers = covers
-    run.log_end = log_end
-    run.last_ms = last_ms
-    status = run_open(run, k.directory)
-    if status != OK:
-        return status
-    cursor = run_find(run, from_key)
-    if cursor < 0:
-        run_close(run)
-        return <int> cursor
-    run.cursor = cursor
-    k.table.run_count += 1
-    k.stale = True
-    return OK
-
-
-cdef int forget_from(KeeperState* k, const TimerKey* key) noexcept nogil:
-    """The reactor has forgotten what is not before the key: it is to be handed over again."""
-    cdef int64_t i, cursor
-    for i in range(k.table.run_count):
-        if key.due_ms == TIMER_NEVER:
-            continue
-        cursor = run_find(&k.table.runs[i], key)
-        if cursor < 0:
-            return <int> cursor
-        k.table.runs[i].cursor = min(k.table.runs[i].cursor, cursor)
-    return OK
-
-
-cdef int take_seal(KeeperState* k) noexcept nogil:
-    """The sealed entries become a run. OK, or why not: it is tried again."""
-    cdef TimerSeal* seal = &k.seal
-    cdef int64_t delivered = load_acquire_i64(&k.delivered_ms)
-    cdef int64_t i, last = -1
-    cdef RunWriter writer
-    cdef int status = OK
-    timer_sort(seal.entries, seal.count)
-    i = 0                               # tried again after a failure: it is sorted already
-    while i < seal.count and seal.entries[i].key.due_ms < delivered:
-        i += 1
-    if i < seal.count:
-        status = run_writer_open(&writer, k.directory, k.table.next_number)
-        while status == OK and i < seal.count:
-            if last < 0 or not key_same(&seal.entries[i].key, &seal.entries[last].key):
-                status = run_writer_add(&writer, &seal.entries[i])
-            last = i
-            i += 1
-        if status == OK:
-            status = run_writer_finish(&writer)
-        else:
-            run_writer_drop(&writer)
-        if status == OK:
-            status = add_run(k, &writer, 0, seal.entries[last].key.due_ms, seal.covers,
-                             seal.log_end, &seal.bound)
-        if status != OK:
-            return status
-        k.table.next_number += 1
-    status = forget_from(k, &seal.bound)
-    if status != OK:
-        return status
-    k.marks[k.mark_count].covers = seal.covers
-    k.marks[k.mark_count].log_end = seal.log_end
-    k.mark_count += 1
-    k.stale = True
-    k.seals_taken += 1
-    k.sealed += seal.count
-    seal.count = 0
-    state_move(&seal.state, SEAL_FREE, 1 << SEAL_FULL, b"timers: a seal is full before it is taken")
-    return OK
-
-
-# ------------------------------------------------------------------- handing over
-
-cdef int earliest(KeeperState* k, TimerRun** of_run, TimerEntry** entry) noexcept nogil:
-    """The next entry of all runs. OK | NOT_FOUND | why a run cannot be read."""
-    cdef TimerEntry* one = NULL
-    cdef int64_t i
-    cdef int status
-    of_run[0] = NULL
-    for i in range(k.table.run_count):
-        status = run_peek(&k.table.runs[i], &one)
-        if status == NOT_FOUND:
-            continue
-        if status != OK:
-            return status
-        if of_run[0] == NULL or key_before(&one.key, &entry[0].key):
-            of_run[0] = &k.table.runs[i]
-            entry[0] = one
-    return OK if of_run[0] != NULL else NOT_FOUND
-
-
-cdef int load_batch(KeeperState* k, int64_t* due_ms) noexcept nogil:
-    """Hands over what is due soon. 1: there may be more; 0: not before `due_ms`; status < 0."""
-    cdef int64_t until = load_acquire_i64(&k.clock_ms) + AHEAD_MS
-    cdef TimerBatch* batch
-    cdef TimerRun* run = NULL
-    cdef TimerEntry* entry = NULL
-    cdef TimerKey bound
-    cdef int status
-    cdef int64_t waiting = k.tail - load_acquire_i64(&k.head)
-    due_ms[0] = 0
-    check(0 <= waiting <= BATCHES, b"timers: no more batches wait than there are", k.tail, waiting)
-    if waiting == BATCHES:
-        return 0
-    batch = &k.batches[k.tail & (BATCHES - 1)]
-    batch.count = 0
-    while True:
-        status = earliest(k, &run, &entry)
-        if status != OK or batch.count == BATCH_ENTRIES or entry.key.due_ms > until:
-            break
-        batch.entries[batch.count] = entry[0]
-        batch.count += 1
-        run.cursor += 1
-    if status != OK and status != NOT_FOUND:
-        return status
-    bound = entry.key if status == OK else key_of(TIMER_NEVER, 0)
-    due_ms[0] = bound.due_ms
-    if batch.count == 0 and key_same(&bound, &k.sent_bound) and k.sent_seals == k.seals_taken:
-        return 0
-    batch.bound = k.sent_bound = bound
-    batch.seals = k.sent_seals = k.seals_taken
-    k.loaded += batch.count
-    store_release_i64(&k.tail, k.tail + 1)
-    return batch.count == BATCH_ENTRIES
-
-
-cdef int compare_offsets(const void* a, const void* b) noexcept nogil:
-    cdef int64_t one = (<const int64_t*> a)[0]
-    cdef int64_t other = (<const int64_t*> b)[0]
-    return -1 if one < other else one > other
-
-
-cdef void advise(KeeperState* k, const char* log_directory, int64_t segment_bytes, int64_t begin,
-                 int64_t end) noexcept nogil:
-    cdef int64_t segment = begin - begin % segment_bytes
-    if segment != k.prefetch_segment:
-        close_file(k.prefetch_fd)
-        segment_path(k.prefetch_path, KEEPER_PATH_BYTES + 64, log_directory, segment)
-        k.prefetch_fd = c_open(k.prefetch_path, O_RDONLY | O_CLOEXEC)
-        k.prefetch_segment = segment
-    if k.prefetch_fd >= 0:
-        posix_fadvise(k.prefetch_fd, begin - segment, end - begin, POSIX_FADV_WILLNEED)
-
-
-cdef void prefetch(KeeperState* k, const TimerBatch* batch, const char* log_directory,
-                   int64_t segment_bytes, int64_t written) noexcept nogil:
-    """Has the kernel read the records of what was handed over, those long ago stored."""
-    cdef int64_t* offsets = k.prefetch_offsets
-    cdef int64_t i, n = 0, begin
-    for i in range(batch.count):
-        if (batch.entries[i].key.place & ~TIMER_MESSAGE) < written - NEAR_BYTES:
-            offsets[n] = batch.entries[i].key.place & ~TIMER_MESSAGE
-            n += 1
-    if n == 0:
-        return
-    qsort(offsets, n, sizeof(int64_t), &compare_offsets)
-    begin = 0
-    for i in range(1, n + 1):
-        if i == n or offsets[i] - offsets[i - 1] > GAP_BYTES or (
-                offsets[i] // segment_bytes != offsets[begin] // segment_bytes):
-            advise(k, log_directory, segment_bytes, offsets[begin], offsets[i - 1] + 4096)
-            begin = i
-
-
-# ------------------------------------------------------------------- merging
-
-cdef int64_t crowded_level(KeeperState* k) noexcept nogil:
-    """A level of which MERGE_RUNS runs are named by the checkpoint; -1: none."""
-    cdef int64_t level, i, runs
-    for level in range(16):
-        runs = 0
-        for i in range(k.table.run_count):
-            runs += k.table.runs[i].level == level and k.table.runs[i].named
-        if runs >= MERGE_RUNS:
-            return level
-    return -1
-
-
-cdef void merge_end(KeeperState* k) noexcept nogil:
-    cdef int64_t i
-    for i in range(k.merge.input_count):
-        run_close(&k.merge.inputs[i])
-    run_writer_drop(&k.merge.writer)
-    k.merge.active = False
-
-
-cdef int merge_begin(KeeperState* k, int64_t level) noexcept nogil:
-    cdef RunMerge* merge = &k.merge
-    cdef TimerKey delivered = key_of(load_acquire_i64(&k.delivered_ms), 0)
-    cdef int64_t i, cursor
-    cdef int status = run_writer_open(&merge.writer, k.directory, k.table.next_number)
-    merge.level = level
-    merge.input_count = 0
-    merge.any = False
-    for i in range(k.table.run_count):
-        if (status != OK or merge.input_count == MERGE_RUNS or k.table.runs[i].level != level
-                or not k.table.runs[i].named):
-            continue
-        merge.inputs[merge.input_count] = k.table.runs[i]
-        status = run_open(&merge.inputs[merge.input_count], k.directory)
-        if status != OK:
-            break
-        merge.input_count += 1
-        cursor = run_find(&merge.inputs[merge.input_count - 1], &delivered)
-        if cursor < 0:
-            status = <int> cursor
-        else:
-            merge.inputs[merge.input_count - 1].cursor = cursor
-    if status != OK:
-        merge_end(k)
-        return status
-    k.table.next_number += 1
-    merge.active = True
-    return OK
-
-
-cdef bint is_input(const RunMerge* merge, uint64_t number) noexcept nogil:
-    cdef int64_t i
-    for i in range(merge.input_count):
-        if merge.inputs[i].number == number:
-            return True
-    return False
-
-
-cdef int merge_swap(KeeperState* k) noexcept nogil:
-    """All is written: the new run takes the place of the old ones."""
-    cdef RunMerge* merge = &k.merge
-    cdef TimerKey next_key = key_of(TIMER_NEVER, 0)
-    cdef TimerEntry* entry = NULL
-    cdef int64_t covers = 0, log_end = 0, at
-    cdef int status = run_writer_finish(&merge.writer)
-    if status != OK:
-        return status
-    for at in range(k.table.run_count):
-        if not is_input(merge, k.table.runs[at].number):
-            continue
-        if run_peek(&k.table.runs[at], &entry) == OK and key_before(&entry.key, &next_key):
-            next_key = entry.key
-        covers = max(covers, k.table.runs[at].covers)
-        log_end = max(log_end, k.table.runs[at].log_end)
-    if merge.writer.count == 0:
-        doom(k, merge.writer.number)
-    else:
-        status = add_run(k, &merge.writer, merge.level + 1, merge.last.due_ms, covers, log_end,
-                         &next_key)
-    at = 0
-    while status == OK and at < k.table.run_count:
-        if is_input(merge, k.table.runs[at].number):
-            drop_run(k, at)
-        else:
-            at += 1
-    return status
-
-
-cdef int merge_step(KeeperState* k) noexcept nogil:
-    """OK, or why it was given up."""
-    cdef RunMerge* merge = &k.merge
-    cdef TimerRun* run
-    cdef TimerEntry* one = NULL
-    cdef TimerEntry* entry = NULL
-    cdef int64_t i, _entry
-    cdef int status = OK
-    for _entry in range(MERGE_STEP):
-        run = NULL
-        for i in range(merge.input_count):
-            status = run_peek(&merge.inputs[i], &one)
-            if status == NOT_FOUND:
-                continue
-            if status != OK:
-                return status
-            if run == NULL or key_before(&one.key, &entry.key):
-                run = &merge.inputs[i]
-                entry = one
-        if run == NULL:
-            status = merge_swap(k)
-            merge_end(k)
-            return status
-        if not merge.any or not key_same(&entry.key, &merge.last):
-            status = run_writer_add(&merge.writer, entry)
-            if status != OK:
-                return status
-            k.merged += 1
-        merge.last = entry.key
-        merge.any = True
-        run.cursor += 1
-    return OK
-
-
-cdef int merge_some(KeeperState* k) noexcept nogil:
-    """1: there is more to merge; 0: nothing; status < 0: a run cannot be read or written."""
-    cdef int64_t level
-    cdef int status
-    if not k.merge.active:
-        level = crowded_level(k)
-        if level < 0:
-            return 0
-        status = merge_begin(k, level)
-        return 1 if status == OK else status
-    status = merge_step(k)
-    if status != OK:
-        if k.merge.active:
-            merge_end(k)
-        return status
-    return 1
 
 
 # ------------------------------------------------------------------- the checkpoint
