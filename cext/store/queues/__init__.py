@@ -1,7 +1,9 @@
 """Queues: the consume queues.
 
     consume_queue       entries of one queue, and its tail in memory
-    queue_table, queue_store    all queues: found and read; appended to and persisted
+    queue_table         all queues: found and read
+    queue_persistence   how their entries get into files, and how far that is
+    queue_store         appended to; mended where a file is damaged
     queue_writer        the thread that writes their files
     queue_files, queue_scan     files and descriptors; searches in them
     queue_ends          where every queue ends, for the next start

@@ -6,7 +6,7 @@ do not know the flag (tmpfs, FUSE) answer EOPNOTSUPP: there a read is an ordinar
 wait. To call it ABSENT would be for ever, as a disk reader's bringing it in would not show.
 
 What is not promised: nothing here is synced. The files are derived from the commit log; whoever
-wants them durable syncs the file system and remembers how far (queue_store, checkpoint).
+wants them durable syncs the file system and remembers how far (queue_persistence, checkpoint).
 
 Example: write_entries(offset 299,990, count 20) writes ten entries at the end of file 0 and ten at
 the start of file 1, which it makes.

@@ -1,17 +1,13 @@
-"""Queue store: all consume queues of a shard, appended to and persisted (queue_table.pxd: read).
+"""Queue store: all consume queues of a shard, appended to.
+
+    queue_table.pxd           found and read
+    queue_persistence.pxd     into files: runs, syncs, the checkpoint
+    here                      appended to; made anew where a file is damaged
 
 Reactor thread for everything, except where a line says otherwise.
 
 What an append means: the entry is in memory and readers see it at once. It says nothing about
-files: those are derived from the commit log. Dirty queues are handed to the writer thread
-  - when a queue has 800 entries that were not handed over yet,
-  - and all of them every 3 s or every 256 MiB of log, as one run that ends with a barrier.
-    Thousands of dirty queues are thousands of files to open and write: 3 s and 256 MiB count once
-    more for each 1000 of them, to at most 30 s and 1 GiB.
-A run is spread over turns (HAND_PER_TURN queues each), so 50,000 dirty queues delay no message.
-
-    log offset   0 ......... synced_log_offset ......... persisted_log_offset ......... log_end
-                 entries on the disk    entries in the page cache    entries in memory only
+files: those are derived from the commit log.
 
 Room: an append needs a chunk every 50 entries. When the pool is empty, chunks whose entries are
 persisted are taken back from any queue; when there are none the reactor writes a queue itself
@@ -20,72 +16,19 @@ queue_room (inline, one compare) before it writes a record: a disk that fails is
 is promised. It says nothing of what the same turn wrote before and has not appended yet; an append
 that fails then has done nothing, and is tried again (cext/flow/append/dispatch.pxd). To count the
 chunks that a turn will need, of any queue, would cost every message what only a failing disk saves.
-
-Example: 10,000 queues at 300,000 messages/s of 400 bytes: a hand-over run each GiB (9 s) writes
-270 entries per queue in one pwritev, 10,000 files in the writer thread, none in the reactor.
 """
 from libc.stdint cimport int32_t, int64_t
 
 from cext.base.status cimport Status
-from cext.store.log.checkpoint cimport CheckpointFields
 from cext.store.queues.consume_queue cimport Queue
-from cext.store.queues.queue_files cimport QueueFiles
+from cext.store.queues.queue_persistence cimport QueuePersistence
 from cext.store.queues.queue_repair cimport QueueRepair, Repair
-from cext.store.queues.queue_table cimport QueueTable
-from cext.store.queues.queue_writer cimport QueueJob, QueueWriter
+from cext.store.queues.queue_writer cimport QueueJob
 
-cdef enum:
-    RUN_QUEUES = 1000               # so many dirty queues make the next run wait once more as long
-    RUN_INTERVAL_MS_MAX = 30_000
-    RUN_LOG_BYTES_MAX = 1 << 30     # what a restart after a kill may have to dispatch again
-
-cdef struct Mark:
-    int64_t log_offset          # all messages below it ...
-    int64_t stamp_ms            # ... were stored before this time
-    int64_t anchor              # log offset of the last of them; -1: none
-
-cdef class QueueStore(QueueTable):
-    cdef readonly int64_t persisted_log_offset  # below it all entries are in files (page cache)
-    cdef readonly int64_t synced_log_offset     # below it they are on the disk, and the log too
-    cdef int64_t last_physical          # log offset of the newest record dispatched; -1: none
-    cdef Queue** dirty                  # appended to since the last run; queue_slots long
-    cdef Queue** run                    # being handed over; queue_slots long
-    cdef int64_t file_count             # queues with at least one entry in a file
-    cdef int64_t dirty_count, run_count, run_at
+cdef class QueueStore(QueuePersistence):
     cdef int64_t clock_hand             # where the last search for persisted chunks ended
-
-    cdef QueueWriter writer
-    cdef QueueFiles sync_files          # reactor's own, for writes of last resort and recovery
-    cdef QueueJob* job_memory           # owned
-    cdef QueueJob* free_jobs
-    cdef bint pushed                    # jobs were pushed since the last wake
-    cdef bint run_open                  # a run or its barrier is under way
-    cdef bint failed_in_run             # its barrier will not count: something failed
-    cdef int64_t drops                  # deletions the writer has not finished
-    cdef bint want_run                  # start one at the next turn whatever the time
-    cdef Mark run_mark                  # what the barrier of the run will say
-    cdef Mark persisted_mark            # newest barrier that came back OK
-    cdef Mark sync_mark                 # what the sync under way covers
-    cdef int64_t sync_log_end           # where the log ended then: what is pinned knows no more
-    cdef Mark synced_mark               # newest good sync that the log has caught up with
-    cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
-    cdef bint sync_open
-    cdef bint sync_started              # the syncer was told: what is pinned is written
-    cdef bint ends_pinned               # and was written well
-    cdef bint want_ends                 # write queueEnds at the next barrier (queue_ends.pxd)
-    cdef int64_t ends_log_offset        # log offset of the newest one asked for
-    cdef int64_t ends_ms                # and when
-    cdef int64_t trim_at                # next queue of a trim under way; -1: none
-    cdef int64_t trim_log_min           # start of the log for it
-    cdef int checkpoint_fd
-    cdef CheckpointFields checkpoint    # values kept from the file: index, master, confirm, boot id
     cdef QueueRepair repair             # None: nothing is mended (tools, tests)
     cdef int64_t now_ms                 # of the last turn
-    # The key index's time for the checkpoint, read with acquire order; NULL: the file's stays.
-    cdef const int64_t* index_safe_ms
-    cdef public int64_t run_interval_ms     # longest time between two runs
-    cdef public int64_t run_log_bytes       # most log bytes between two runs
-    cdef public int64_t sync_interval_ms    # time between two syncs of the file system
 
     # A repair that has come to its end, to be told and given to repair_logged(); NULL: none. Its
     # queue is in *queue; NULL: deleted meanwhile.
@@ -99,11 +42,6 @@ cdef class QueueStore(QueueTable):
     # Once a turn: takes in what the writer finished, hands over what is due, wakes the writer.
     # now_ms: wall clock of the turn; log_durable: the log's durable watermark.
     cdef void turn(self, int64_t now_ms, int64_t log_durable) noexcept nogil
-    # The log now starts at log_min: moves min offsets and deletes files, over the next turns.
-    cdef void drop_below(self, int64_t log_min) noexcept nogil
-    # Takes a queue out of the table; its files and its memory go when the writer gets there. The
-    # pointer is invalid from now on: who holds it (routes, waiters) lets go before.
-    cdef void delete_queue(self, Queue* queue) noexcept nogil
     # The queues of a topic: how many. used[0]: one of them was ever given an offset for a record.
     # Those that replay began at `kept_from` of the log or behind stay: they are a newer topic's.
     cdef int delete_topic(self, const char* topic, int32_t topic_length, int64_t kept_from,
@@ -111,34 +49,10 @@ cdef class QueueStore(QueueTable):
     # Hands over everything, waits, writes the checkpoint. OK | IO_ERROR | NO_SPACE.
     cdef int flush_all(self, int64_t now_ms, int64_t log_durable, int timeout_ms) noexcept nogil
 
-    # Also makes `dirty` and `run` longer.
-    cdef int grow(self, int64_t slots) noexcept nogil
-    cdef void mark_dirty(self, Queue* queue) noexcept nogil
-    cdef bint _hand_over(self, Queue* queue) noexcept nogil
-    cdef void _complete(self, QueueJob* job) noexcept nogil
-    cdef void _begin_run(self, int64_t now_ms) noexcept nogil
-    cdef void _begin_sync(self, int64_t now_ms) noexcept nogil
-    cdef void _collect(self, int64_t log_durable) noexcept nogil
-    cdef void _written(self, QueueJob* job) noexcept nogil
-    cdef void _retry(self, Queue* queue) noexcept nogil
     cdef void _collect_repairs(self) noexcept nogil
     cdef Queue* _queue_of(self, const Repair* r) noexcept nogil
-    cdef void _patched(self, QueueJob* job) noexcept nogil
-    cdef void _trimmed(self, QueueJob* job) noexcept nogil
-    cdef void _barrier_done(self) noexcept nogil
-    cdef void _continue_run(self) noexcept nogil
-    cdef void _continue_trim(self) noexcept nogil
-    cdef void _send_checkpoint(self) noexcept nogil
-    cdef QueueJob* _ends_job(self, int32_t kind) noexcept nogil
-    cdef bint _send_ends(self) noexcept nogil
-    cdef void _sync_done(self, int64_t log_durable) noexcept nogil
-    cdef QueueJob* _wait_for_job(self, int32_t kind, Queue* queue) noexcept nogil
     cdef int _reclaim(self, int64_t wanted) noexcept nogil
     cdef int _write_here(self) noexcept nogil
-    cdef int _persist_here(self, Queue* queue) noexcept nogil
-    cdef QueueJob* _take_job(self, int32_t kind, Queue* queue) noexcept nogil
-    cdef void _push(self, QueueJob* job) noexcept nogil
-    cdef void _free_queue(self, Queue* queue) noexcept nogil
     # Recovery only: where the files of a queue end and begin. What its first and last entry are is
     # not known to the writer then (Queue.filed).
     cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
@@ -150,15 +64,3 @@ cdef inline int queue_room(QueueStore store, Queue* queue) noexcept nogil:
     if queue.write_at != queue.write_end:
         return Status.OK
     return store.make_room(queue)
-
-
-cdef inline bint run_is_due(QueueStore store, int64_t now_ms) noexcept nogil:
-    """A run opens and writes a file for each dirty queue: the more, the less often."""
-    cdef int64_t times = 1 + store.dirty_count // RUN_QUEUES
-    cdef int64_t interval_ms = store.run_interval_ms
-    cdef int64_t log_bytes = store.run_log_bytes
-    if times > 1:
-        interval_ms = min(interval_ms * times, max(interval_ms, <int64_t> RUN_INTERVAL_MS_MAX))
-        log_bytes = min(log_bytes * times, max(log_bytes, <int64_t> RUN_LOG_BYTES_MAX))
-    return (now_ms - store.last_run_ms >= interval_ms
-            or store.log_end - store.last_run_log_end >= log_bytes)

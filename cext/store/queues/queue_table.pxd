@@ -1,7 +1,7 @@
 """Queue table: the consume queues of a shard, found by (topic, queue id), and read.
 
-Reactor thread. What is added to them, and how it gets into files, is QueueStore's part: it is the
-one subclass, and moves log_end and every queue's offsets.
+Reactor thread. How what is added gets into files is QueuePersistence's part, and what is added that
+of QueueStore, its subclass, which moves log_end and every queue's offsets.
 
 A read tries the chunks in memory first, then the page cache, and never waits for a disk: ABSENT
 says that somebody else has to. Every entry that leaves here was checked against log_end; entries in

@@ -7,9 +7,9 @@ The writer works strictly in order: when a job comes back, all earlier ones are 
 sleeps on an eventfd; the reactor rings it at most once a turn (writer_wake).
 
 A failed write is answered with its errno and tried again only when the reactor hands the same
-entries over again (they are still in memory). A BARRIER behind it does not count (queue_store.pyx):
-the log offset of its run does not become a safe restart point. Nothing is lost, because queue files
-are derived from the commit log.
+entries over again (they are still in memory). A BARRIER behind it does not count
+(queue_persistence.pyx): the log offset of its run does not become a safe restart point. Nothing is
+lost, because queue files are derived from the commit log.
 
 The writer alone knows what is in the files (Queue.filed): it writes it down for all of them
 (queue_ends.pxd), so that the next start need not believe the files.

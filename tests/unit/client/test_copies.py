@@ -305,6 +305,7 @@ class Internal:
         from cext.store.log.log_scan import LogScan
         from cext.store.log.log_tail import LogTail
         from cext.store.queues.queue_files import QueueFiles
+        from cext.store.queues.queue_persistence import QueuePersistence
         from cext.store.queues.queue_repair import QueueRepair
         from cext.store.queues.queue_writer import QueueWriter
         from cext.testing.broken_invariant import Pool
@@ -347,6 +348,7 @@ class Internal:
             "cext.store.log.log_window.LogWindow": lambda: LogWindow(log, 4096),
             "cext.store.log.preparer.Preparer": lambda: Preparer(log),
             "cext.store.queues.queue_files.QueueFiles": lambda: files,
+            "cext.store.queues.queue_persistence.QueuePersistence": lambda: QueuePersistence(folder),
             "cext.store.queues.queue_repair.QueueRepair": lambda: QueueRepair(log, folder, 100, ()),
             "cext.store.queues.queue_store.QueueStore": lambda: QueueStore(folder),
             "cext.store.queues.queue_table.QueueTable": lambda: QueueTable(folder),
