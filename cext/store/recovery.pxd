@@ -61,7 +61,9 @@ with A), and then the files of a queue are believed only if none of its records 
     Q12 queueEnds knows records that the log        cut where the log ends, log on another disk; a
         has lost                                    then as Q10             failed write-back
 
-Where the log ends: rows E1-E7 in log_scan.pxd. Example: killed by -9 at log end 10,000,000,
-checkpoint says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes
-dispatched again.
+Rows S and A are followed in recovery_start, rows Q in recovery_queues and, while the log is
+dispatched, in recovery. Where the log ends: rows E1-E7 in log_scan.pxd.
+
+Example: killed by -9 at log end 10,000,000, checkpoint says persisted 9,500,000 on this boot: S4,
+queues cut at 9,500,000, 500,000 bytes dispatched again.
 """

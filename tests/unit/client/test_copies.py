@@ -296,6 +296,32 @@ class Internal:
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 
+    def queues(self) -> dict[str, Callable[[], Any]]:
+        from cext.store.queues.queue_files import QueueFiles
+        from cext.store.queues.queue_persistence import QueuePersistence
+        from cext.store.queues.queue_repair import QueueRepair
+        from cext.store.queues.queue_writer import QueueWriter
+        from cext.store.recovery_state import RecoveryState
+
+        from cext.store.queues.queue_store import QueueStore
+        from cext.store.queues.queue_table import QueueTable
+
+        log, folder = self.log(), str(self.folder)
+        files = QueueFiles(folder, 100, 10, True)
+        return {
+            "cext.store.queues.queue_files.QueueFiles": lambda: files,
+            "cext.store.queues.queue_persistence.QueuePersistence": lambda: QueuePersistence(
+                folder
+            ),
+            "cext.store.queues.queue_repair.QueueRepair": lambda: QueueRepair(log, folder, 100, ()),
+            "cext.store.queues.queue_store.QueueStore": lambda: QueueStore(folder),
+            "cext.store.queues.queue_table.QueueTable": lambda: QueueTable(folder),
+            "cext.store.queues.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
+            "cext.store.recovery_state.RecoveryState": lambda: RecoveryState(
+                log, QueueStore(folder), (), True, {}, folder
+            ),
+        }
+
     def store(self) -> dict[str, Callable[[], Any]]:
         from cext.flow.fetch.disk_fetch import FetchPool
         from cext.flow.shard_state import ShardState
@@ -304,10 +330,6 @@ class Internal:
         from cext.store.index.index_store import IndexStore
         from cext.store.log.log_scan import LogScan
         from cext.store.log.log_tail import LogTail
-        from cext.store.queues.queue_files import QueueFiles
-        from cext.store.queues.queue_persistence import QueuePersistence
-        from cext.store.queues.queue_repair import QueueRepair
-        from cext.store.queues.queue_writer import QueueWriter
         from cext.testing.broken_invariant import Pool
         from cext.testing.driven_core import DrivenCore
 
@@ -319,15 +341,11 @@ class Internal:
         from cext.store.log.log_progress import LogProgress
         from cext.store.log.log_window import LogWindow
         from cext.store.log.preparer import Preparer
-        from cext.store.queues.queue_store import QueueStore
-        from cext.store.queues.queue_table import QueueTable
-        from cext.store.recovery import Recovery
         from cext.store.timers.timer_keeper import TimerKeeper
         from cext.testing import stage_loops
         from cext.testing.timer_probe import DrivenHeap, DrivenTimers
 
         log, folder = self.log(), str(self.folder)
-        files = QueueFiles(folder, 100, 10, True)
         keeper = TimerKeeper(log, folder, 100)
         return {
             "cext.flow.fetch.disk_fetch.FetchPool": FetchPool,
@@ -347,15 +365,7 @@ class Internal:
             "cext.store.log.log_tail.LogTail": lambda: LogTail(log),
             "cext.store.log.log_window.LogWindow": lambda: LogWindow(log, 4096),
             "cext.store.log.preparer.Preparer": lambda: Preparer(log),
-            "cext.store.queues.queue_files.QueueFiles": lambda: files,
-            "cext.store.queues.queue_persistence.QueuePersistence": lambda: QueuePersistence(folder),
-            "cext.store.queues.queue_repair.QueueRepair": lambda: QueueRepair(log, folder, 100, ()),
-            "cext.store.queues.queue_store.QueueStore": lambda: QueueStore(folder),
-            "cext.store.queues.queue_table.QueueTable": lambda: QueueTable(folder),
-            "cext.store.queues.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
-            "cext.store.recovery.Recovery": lambda: Recovery(
-                log, QueueStore(folder), (), True, {}, folder
-            ),
+            **self.queues(),
             "cext.store.timers.timer_keeper.TimerKeeper": lambda: keeper,
             "cext.testing.broken_invariant.Pool": Pool,
             "cext.testing.driven_core.DrivenCore": lambda: DrivenCore(self.core()),

@@ -1,0 +1,55 @@
+"""Recovery state: what the steps of one recovery know of log and queues (recovery.pxd).
+
+One use: made, run, thrown away. Calling thread only; the writer has not been started.
+"""
+from libc.stdint cimport int64_t
+
+from cext.store.deleted_topics cimport DeletedTopics
+from cext.store.log.checkpoint cimport CheckpointFields
+from cext.store.log.commit_log cimport CommitLog
+from cext.store.log.log_progress cimport LogProgress
+from cext.store.log.log_scan cimport LogScan
+from cext.store.queues.consume_queue cimport Queue
+from cext.store.queues.queue_scan cimport QueueState
+from cext.store.queues.queue_store cimport QueueStore
+from cext.store.queues.tags_code cimport DelayLevels
+
+cdef class RecoveryState:
+    cdef CommitLog log
+    cdef QueueStore queues
+    cdef LogScan scan
+    cdef DelayLevels levels
+    cdef QueueState* states         # owned; by Queue.index
+    cdef int64_t state_count, state_slots
+    cdef int64_t table_start, table_anchor
+    cdef int64_t log_min, log_limit  # first byte of the log; end of its last segment
+    cdef int64_t start              # entries below are believed, records from here on dispatched
+    cdef int64_t scan_from          # start of the scan, <= start
+    cdef bint everything            # S10: nothing is believed; gaps are filled with blanks
+    cdef bint thorough              # pages of queue files may be of different age
+    cdef bint from_table            # A1: queueEnds was believed
+    cdef CheckpointFields checkpoint
+    cdef bytes boot
+    cdef int64_t anchor             # record that ends at `start`; -1: not known
+    cdef int64_t highest            # end of the highest record any queue names; -1: none
+    cdef int64_t highest_anchor     # its start
+    cdef int64_t dispatched, unqueued, gaps, cut, last_store_ms, rebuilt
+    cdef LogProgress progress
+    cdef DeletedTopics deleted
+    cdef int64_t known_end          # where the log once reached
+    cdef str row, root
+    cdef list notes
+
+    # Opens every queue that has a directory.
+    cdef object find_queues(self)
+    # A state for each queue; what is known of their ends stays.
+    cdef int grow_states(self) except -1
+    cdef str name(self, Queue* queue)
+    # Its directory, or the file and the byte in it where the entry of an offset stands.
+    cdef str path(self, Queue* queue, int64_t offset)
+    # Raises StoreError for a failed system call. A file that was listed and cannot be found is
+    # damage: the log has what it held.
+    cdef int check(self, int status, Queue* queue, QueueState* state) except -1
+    cdef object note_damage(self, Queue* queue, const QueueState* state, str row)
+    # Raises when a scan of the log or the dispatch behind it has failed.
+    cdef object check_scan(self, int status)
