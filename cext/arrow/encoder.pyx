@@ -1,4 +1,4 @@
-"""Rows of Arrow columns as the body of a batch send, without an object a row.
+"""Encoder: rows of Arrow columns become the body of a batch send, without an object a row.
 
     size i32, magic 0, crc 0, flag 0, body length i32, body, properties length i16, properties
 

@@ -1,4 +1,4 @@
-# Clocks: wall time for what is stored, monotonic time for how long something took.
+# Clock: wall time for what is stored, monotonic time for how long something took.
 #
 # All are vDSO calls of some 20 ns: read once per reactor turn, not once per message.
 #

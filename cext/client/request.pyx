@@ -1,4 +1,4 @@
-"""Any request, or answer to a broker, as one frame.
+"""Request: any of the client's, or its answer to a broker, as one frame.
 
 Headers are binary ("ROCKETMQ"), which every broker and name server since 3.x reads and which costs
 a third of JSON to write; codes above 32767 (POP) do not fit into its 16 bits and go as JSON. The

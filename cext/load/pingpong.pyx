@@ -1,4 +1,4 @@
-"""Bare loopback ping-pong: the floor of every send latency on this machine.
+"""Ping-pong: frames to and fro over loopback, the floor of every send latency on this machine.
 
 One side sends `request_bytes`, the other reads them and sends `reply_bytes` back; both block in
 recv, nothing is parsed. What remains is two socket writes, two wake-ups and two reads, which no

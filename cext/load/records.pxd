@@ -1,4 +1,4 @@
-# Records of a pull reply: stored messages back to back, nothing between them.
+# Records: those of a pull's reply, stored messages back to back, nothing between them.
 #
 # Example: 32 records of 464 bytes = 14,848 bytes of body; the walk ends exactly at the last byte
 # and the queue offsets rise from one record to the next.

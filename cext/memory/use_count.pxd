@@ -1,4 +1,4 @@
-"""Use counts: what is removed while others still point to it is freed when nobody does any more.
+"""Use count: what is removed while others still point to it is freed when nobody does any more.
 
     who keeps the address     use_begin() .. use_end()
     its table takes it out    removed_list_add(): it is marked, and waits in the list

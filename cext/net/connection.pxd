@@ -1,4 +1,4 @@
-"""Connection and its protocol: what came in part, what waits to be sent, who it is, who serves it.
+"""Connection: what came in part, what waits to be sent, who it is, and the protocol that serves it.
 
 Input. Bytes are received into the reactor's scratch buffer and handed over in place. What is left
 of an incomplete frame is kept here: in a small buffer when the whole frame is at most

@@ -1,4 +1,4 @@
-"""Input of connections: one receive, whole frames to the protocol in place, the rest is kept.
+"""Input: one receive of a connection, whole frames to its protocol in place, the rest is kept.
 
     receive(c)      recv into the turn's scratch buffer, behind what is kept of the last frame
     on_bytes()      the protocol takes whole frames where they lie

@@ -1,4 +1,4 @@
-"""Output of connections: replies are queued without a copy and sent once a turn.
+"""Output: replies of a connection are queued without a copy and sent once a turn.
 
     at = reserve_reply(c, 100); length = write(at); commit_reply(c, length)
     add_borrowed(c, record, record_bytes)       in the store's memory, valid until the turn ends

@@ -1,4 +1,4 @@
-"""A certificate that a server makes for itself, so that it can speak TLS before it has a real one.
+"""Self-signed: a certificate that a server makes for itself, to speak TLS before it has a real one.
 
     pem = self_signed_pem()         key and certificate, elliptic P-256, for ten years
 

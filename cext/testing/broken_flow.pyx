@@ -1,4 +1,5 @@
-"""Broken invariants above the store, planted: network, answers, dispatch, role, the client.
+"""Broken flow: invariants above the store, broken on purpose: network, answers, dispatch, role,
+the client.
 
     PLANTS["ack_order"]()       does not return (broken_invariant.pyx)
 """

@@ -1,4 +1,4 @@
-"""Broken invariants: each kind, planted, for the test that sees the process end.
+"""Broken invariant: one of each kind, planted, for the test that sees the process end.
 
     plant("ring")       does not return: one line on standard error, then abort()
 

@@ -1,4 +1,4 @@
-"""Broken invariants of the store, planted: its log, queues, key index, timers, disk readers.
+"""Broken store: its invariants, broken on purpose: log, queues, key index, timers, disk readers.
 
     PLANTS["log_order"]()       does not return (broken_invariant.pyx)
 

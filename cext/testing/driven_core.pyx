@@ -1,4 +1,4 @@
-"""A core that is open but not started, driven turn by turn: whole turns and the gather of a pull.
+"""Driven core: open but not started, driven turn by turn: whole turns and the gather of a pull.
 
     core = ShardCore(options); core.open(); core.put_topic(b"t", 1, 1, 6, 0)
     driven = DrivenCore(core)

@@ -1,4 +1,4 @@
-"""A reactor that a test drives turn by turn, with line echoes on any number of listeners.
+"""Driven reactor: a test drives it turn by turn, with line echoes on any number of listeners.
 
     server = DrivenReactor(connections_max=8)
     echo = server.add_listener(listening.fileno())

@@ -1,4 +1,4 @@
-"""A heap and its keeper, driven as by the reactor (cext/flow/delay/timer_turn.pxd), no messages.
+"""Timer probe: a heap and its keeper, driven as the reactor does (timer_turn.pxd), no messages.
 
 For tests against a model, and for benches that need files of many timers: the way to the files is
 the real one.

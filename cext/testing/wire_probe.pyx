@@ -1,4 +1,4 @@
-"""Probe: drives the wire layer from the inside, to fuzz it and to time it. No part of the broker.
+"""Wire probe: drives the wire layer from the inside, to fuzz it and to time it.
 
 Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read
 stands directly before a page that may not be touched, and so does what is written, so that one byte

@@ -1,4 +1,4 @@
-"""Codes of the remoting protocol: request codes, response codes, flag bits, permissions.
+"""Codes: request and response codes of the remoting protocol, flag bits, permissions.
 
 Numbers and names are Apache RocketMQ's (RequestCode, ResponseCode, MessageSysFlag, PullSysFlag,
 PermName); a name of ours stands where RocketMQ has none, and its line says so. rmq/codes.py is

@@ -1,4 +1,4 @@
-"""END_TRANSACTION (37): a producer says what became of its half message.
+"""End transaction (37 END_TRANSACTION): a producer says what became of its half message.
 
 Example: producerGroup=p, tranStateTableOffset=17, commitLogOffset=40960, commitOrRollback=8,
 fromTransactionCheck=false, msgId=..: the half message at log offset 40960, entry 17 of the half

@@ -1,4 +1,4 @@
-"""Limits of the protocol and of stored data: lengths that client, broker and file agree on.
+"""Limits: lengths of the protocol and of stored data, on which client, broker and file agree.
 
 One name a limit. Where two numbers look like the same limit, they are not, and say here why. What
 is bounded for our own sake (buffers, records looked at in a turn) stands where it is used.

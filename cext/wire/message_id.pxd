@@ -1,4 +1,4 @@
-"""Message ids: the two kinds of id a send has, both upper-case hex.
+"""Message id: the two kinds of it that a send has, both upper-case hex.
 
     offset message id  store host (4 or 16 bytes) + port i32 + log offset i64
     unique key         ip (4 or 16) + pid u16 + discriminator u32 + ms of month u32 + counter u16

@@ -1,4 +1,4 @@
-"""UPDATE_CONSUMER_OFFSET (15): a group's progress on a queue.
+"""Offset commit (15 UPDATE_CONSUMER_OFFSET): a group's progress on a queue.
 
 Example: consumerGroup=g, topic=t, queueId=3, commitOffset=128: the group wants message 128 of queue
 3 of t next.

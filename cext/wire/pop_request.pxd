@@ -1,4 +1,4 @@
-"""Pop requests: the fields of codes 200050 .. 200055.
+"""Pop request: the fields of codes 200050 .. 200055.
 
     pop 200050            consumerGroup! topic! queueId! maxMsgNums! invisibleTime! pollTime!
                           bornTime initMode! expType exp order attemptId

@@ -1,4 +1,4 @@
-"""RECALL_MESSAGE (370): a timed message that is not due yet is to be forgotten.
+"""Recall request (370 RECALL_MESSAGE): a timed message that is not due yet is to be forgotten.
 
 Example: producerGroup=P, topic=t, recallHandle="djEgdCBicm9rZXItYSAxNzYzNzI2NDEwMDAxIDBB": what
 that is, recall_handle.pxd says.

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK (36): a consumer could not consume a message.
+"""Send back (36 CONSUMER_SEND_MSG_BACK): a consumer could not consume a message.
 
 Example: offset=40960, group=g, delayLevel=0, originMsgId=.., originTopic=t, maxReconsumeTimes=16:
 the message whose record starts at log offset 40960 is to come again, later each time, and to be

@@ -1,4 +1,4 @@
-# Disk readers: threads that wait for the disk so that the reactor never does.
+# Disk reader: threads that wait for the disk so that the reactor never does.
 #
 # The reactor submits a job, goes on, and is woken by an eventfd. A job asks for up to 64 records of
 # the commit log (or one range of any file, for consume queues) and names the buffer they go to, one
