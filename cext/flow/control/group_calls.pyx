@@ -7,8 +7,9 @@ from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.pop.held_pops cimport wake_all_pops
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.pop_table cimport PopPair, next_pair_of_group, pair_remove
+from cext.flow.pop.pop_table cimport next_pair_of_group, pair_remove
 from cext.flow.tables.delivery_counter cimport DeliveryCounter
 from cext.flow.tables.delivery_counters cimport delivery_counters_remove_group
 from cext.flow.tables.group_table cimport (

@@ -13,8 +13,9 @@ from cext.flow.pop.pop_order cimport (
     order_is_over,
     order_obtain,
 )
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.pop_table cimport PopPair, pair_find, pair_obtain
+from cext.flow.pop.pop_table cimport pair_find, pair_obtain
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
 from cext.wire.text cimport Text

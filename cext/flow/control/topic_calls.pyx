@@ -9,8 +9,9 @@ from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.pop.held_pops cimport wake_all_pops
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.pop_table cimport PopPair, pair_remove
+from cext.flow.pop.pop_table cimport pair_remove
 from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.tables.delivery_counters cimport delivery_counters_remove_topic
 from cext.flow.tables.queue_mapping cimport QueueMapping, queue_mapping_make

@@ -10,9 +10,10 @@
     popped              what one pop has found so far
     pop_reply           the replies
     held_pops           long polling: jobs that wait at the pair of their topic and group
-    pop_table           what is kept of topics and groups that pop
+    pop_table           all that is kept of consumers that pop
+    pop_pair            of a topic and a group: who waits, what is in order
     pop_ack             acks (200051, 200151) and changes of the invisible time (200053)
-    pop_merge           acks of one check point in a turn are one record
+    pop_merge           acks of one check point in a turn (merged_ack) are one record
     pop_order           pops in order: the batch a consumer holds
     pop_inflight        how many messages of a group are out
     pop_journal         where groups go on, read from the check points at a start

@@ -9,8 +9,8 @@ from libc.stdint cimport int32_t
 
 from cext.flow.append.appender cimport Dispatch
 from cext.flow.pop.pop_job cimport PopJob
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.pop_table cimport PopPair
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.topic_table cimport Topic

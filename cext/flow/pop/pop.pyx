@@ -8,7 +8,8 @@ from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pop.held_pops cimport pop_told
 from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_job cimport NOTIFY, PEEK, POP, PopJob
-from cext.flow.pop.pop_table cimport PopPair, pair_obtain
+from cext.flow.pop.pop_pair cimport PopPair
+from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_job cimport (
     JOB_FREE,

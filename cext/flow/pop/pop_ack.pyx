@@ -23,7 +23,8 @@ from cext.flow.pop.pop_order cimport (
     order_change,
     order_find,
 )
-from cext.flow.pop.pop_table cimport PopPair, pair_find, pop_retry_name
+from cext.flow.pop.pop_pair cimport PopPair
+from cext.flow.pop.pop_table cimport pair_find, pop_retry_name
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack, append_check_point
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue

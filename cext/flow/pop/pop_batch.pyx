@@ -9,8 +9,9 @@ from cext.flow.pop.pop_inflight cimport flight_begin
 from cext.flow.pop.pop_job cimport POP
 from cext.flow.pop.pop_offset cimport pop_move
 from cext.flow.pop.pop_order cimport OrderBlock, order_given, order_obtain
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_rewrite cimport extra_info_text, rewrite_record
-from cext.flow.pop.pop_table cimport PopPair, pair_obtain
+from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pop.popped cimport MESSAGES_MAX, note, note_order
 from cext.flow.pop.revive_log cimport append_check_point
 from cext.memory.buffer_pool cimport buffer_pool_take

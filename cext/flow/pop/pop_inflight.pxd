@@ -12,8 +12,9 @@ Reactor only.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.pop_table cimport PopPair, Pops
+from cext.flow.pop.pop_table cimport Pops
 from cext.flow.tables.topic_table cimport Topic
 
 # `pair` is of the topic the messages lie in, maybe a retry topic.

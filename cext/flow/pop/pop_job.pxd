@@ -5,7 +5,7 @@ Its states, and all that a scan of a queue needs, are those of the pull job it b
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.flow.pop.pop_table cimport PopPair
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.tables.topic_table cimport Topic
 

@@ -14,8 +14,9 @@ from cext.flow.context.role cimport is_writable, refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.context.step cimport RunStep
+from cext.flow.pop.merged_ack cimport MERGED_ACKS, MERGED_NAMES_BYTES, MergedAck
 from cext.flow.pop.pop_inflight cimport flight_end
-from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
+from cext.flow.pop.pop_table cimport MERGED_PLACES
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find

@@ -16,7 +16,7 @@ and 7 come again, each counted once.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.pop.pop_table cimport PopPair
+from cext.flow.pop.pop_pair cimport PopPair
 
 cdef enum:
     ORDER_MESSAGES_MAX = 32

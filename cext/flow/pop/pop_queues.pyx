@@ -7,9 +7,9 @@ from cext.flow.pop.pop_batch cimport give, given_bytes_max
 from cext.flow.pop.pop_inflight cimport flight_full
 from cext.flow.pop.pop_job cimport NOTIFY, POP
 from cext.flow.pop.pop_offset cimport is_blocked, pop_begin, pop_move
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_table cimport (
     RETRY_NAME_MAX,
-    PopPair,
     is_others_retry_topic,
     pair_find,
     retry_topic_name,

@@ -1,86 +1,29 @@
 """Pop table: what the shard keeps for consumers that pop.
 
-    PopPair        of each topic and group that ever popped: who waits, what is in order
-    CheckPoint     of each pop whose invisible time ends within about a second, until it is known
-                   which of its messages were not acknowledged (revive.pxd)
+    pop_pair       of each topic and group that ever popped: who waits, what is in order
+    revive_ring    check points of pops whose invisible time ends within about a second, until it is
+                   known which of their messages were not acknowledged (revive.pxd)
+    merged_ack     acks of this turn
 
 Nothing is kept in memory for a message under way before that second: its check point stands in the
 log as a timed message, and so does its ack.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.fetch.readahead cimport Readahead
+from cext.flow.pop.merged_ack cimport MergedAck
+from cext.flow.pop.pop_pair cimport PopPair
+from cext.flow.pop.revive_ring cimport ReviveQueue
 from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.topic_table cimport Topic
-from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport NameMap
-from cext.memory.use_count cimport RemovedList, UseCount
+from cext.memory.use_count cimport RemovedList
 
 cdef enum:
     PAIRS_MAX = 262144              # that pops may make; check points of others come beside them
     REVIVE_QUEUES_MAX = 64
-    CHECK_POINTS_MAX = 65536        # of each revive queue; more stay in its log until there is room
     MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
-    MERGED_ACKS = 32                # of one of them
-    MERGED_NAMES_BYTES = 1024
     RETRY_NAME_MAX = 768            # of a retry topic: prefix, group and topic
-
-# What consumers of a group that pop from a topic share; goes with either of them.
-cdef struct PopPair:
-    UseCount use                # by pops and check points (revive_ring.pxd)
-    Topic* topic                # borrowed; NULL when the pair is removed
-    PopPair* next_of_topic      # in topic.pop_waiting
-    ChainEntry* first           # PopJobs that wait, oldest first (held_pops.pxd)
-    int32_t waiting
-    int32_t special             # of these, notifications and pops of one queue
-    int32_t awake               # pops of all queues, woken and not answered yet
-    bint beside                 # its check points' alone: pops have made enough (PAIRS_MAX)
-    int32_t order_slots         # length of `orders`
-    void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
-    int32_t flight_slots        # length of `flights`
-    int64_t* flights            # of each queue (pop_inflight.pxd); owned
-    uint32_t group_length
-    uint8_t* group              # owned
-
-cdef struct CheckPoint:
-    PopPair* pair                   # used; of the topic the messages lie in, maybe a retry topic
-    int64_t revive_ms               # when the messages are visible again, by the wall clock
-    int64_t revive_offset           # where it stands in the revive log
-    int64_t start_offset
-    int64_t pop_ms
-    int32_t queue_id
-    int32_t count                   # messages given
-    uint32_t done                   # bits: acknowledged, or in the retry topic
-    int32_t next                    # in its bucket, -1 ends
-    bint finished                   # done with, but an older one is not
-    int32_t behind[32]              # offset of each message, from start_offset
-
-cdef struct ReviveQueue:
-    bint begun                      # the offsets are known
-    int64_t next_offset             # all before it are read
-    int64_t told_offset             # as committed for RocketMQ's revive group
-    int64_t commit_offset           # to be committed in the next turn
-    int64_t again_ms                # monotonic: its read failed, none before; 0: its last did not
-    CheckPoint* ring                # owned; grows up to CHECK_POINTS_MAX
-    int32_t* buckets                # owned; capacity of them
-    uint64_t* heap                  # owned; numbers of those not finished, the next in time on top
-    uint32_t heap_count
-    uint32_t capacity               # a power of two; 0: none yet
-    uint64_t head                   # number of the oldest; number n is at n modulo capacity
-    uint64_t tail
-
-cdef struct MergedAck:              # of one check point, of this turn (pop_merge.pxd)
-    int32_t count                   # 0: the place is free
-    int32_t queue_id
-    int32_t revive_queue
-    uint32_t lengths[3]
-    int64_t start_offset
-    int64_t pop_ms
-    int64_t invisible_ms
-    int64_t offsets[MERGED_ACKS]
-    AckReply replies[MERGED_ACKS]
-    uint8_t names[MERGED_NAMES_BYTES]       # topic, group, broker
 
 cdef struct Pops:
     NameMap pairs                   # topic \n group -> PopPair*

@@ -38,13 +38,10 @@ from cext.flow.fetch.readahead cimport (
     readahead_records,
 )
 from cext.flow.pop.pop_inflight cimport flight_end
+from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_table cimport (
-    CHECK_POINTS_MAX,
     RETRY_NAME_MAX,
     REVIVE_QUEUES_MAX,
-    CheckPoint,
-    PopPair,
-    ReviveQueue,
     is_others_retry_topic,
     pair_find,
     pair_leave,
@@ -57,7 +54,16 @@ from cext.flow.pop.revive_log cimport (
     is_of_revived,
     revive_topic,
 )
-from cext.flow.pop.revive_ring cimport ring_add, ring_find, ring_finish_next, ring_next, ring_oldest
+from cext.flow.pop.revive_ring cimport (
+    CHECK_POINTS_MAX,
+    CheckPoint,
+    ReviveQueue,
+    ring_add,
+    ring_find,
+    ring_finish_next,
+    ring_next,
+    ring_oldest,
+)
 from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue

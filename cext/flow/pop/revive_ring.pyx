@@ -3,7 +3,6 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from cext.flow.pop.pop_table cimport CHECK_POINTS_MAX
 from cext.memory.use_count cimport use_begin, use_end
 
 cdef enum:

@@ -35,8 +35,8 @@ from cext.flow.pull.queue_entry_scan cimport (
     record_passes,
     scan_entries,
 )
-from cext.flow.tables.tag_filter cimport tag_filter_passes
 from cext.flow.tables.queue_mapping cimport logic_item_end
+from cext.flow.tables.tag_filter cimport tag_filter_passes
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.store.log.disk_reader cimport READ_FILE, READ_RECORDS_MAX
 from cext.store.log.record cimport RecordView, record_parse

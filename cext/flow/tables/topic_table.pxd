@@ -46,7 +46,7 @@ cdef struct Topic:
     int32_t queue_slots     # length of `queues`; 0 when it is removed
     Queue** queues          # owned array; NULL until a queue is first used
     QueueMapping* mapping   # owned; the logical queues of a static topic, NULL of a plain one
-    void* pop_waiting       # list of PopPair (pop_table.pxd): whose consumers pop from the topic
+    void* pop_waiting       # list of PopPair (pop_pair.pxd): whose consumers pop from the topic
     void* counters          # list of DeliveryCounter (delivery_counter.pxd), one of each group
     void* pop_retry_of      # PopPair: the topic holds what its consumers did not acknowledge
     uint64_t messages_in
