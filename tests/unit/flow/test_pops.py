@@ -2,6 +2,7 @@
 lets pass. They are of seconds where something has to be done before they end: the machine's time
 passes, too."""
 
+import socket
 from base64 import b64encode
 from pathlib import Path
 
@@ -38,6 +39,7 @@ from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson
 from rmq.format.message import decode_messages
+from rmq.format.remoting import Command, encode, field_texts
 
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
@@ -162,6 +164,49 @@ async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
         found = [popped(reply, "g", "t") for reply in replies if reply.code == 0]
         assert numbers([one for some in found for one in some]) == list(range(50))
         assert {reply.code for reply in replies} <= {0, 210}
+
+
+@in_loop
+async def test_who_is_gone_waits_no_more(tmp_path: Path) -> None:
+    """Two may wait and one more; those whose client has left leave their places."""
+    async with served(tmp_path, popPollingSize=1) as (broker, client):
+        await fill(client, 1)
+        await ack(client, "g", *await pop(client, "g", "t"))
+        async with BrokerClient(broker.core.port) as other:
+            for _ in range(2):
+                other.post(POP, **pop_fields("g", "t", pollTime=HOUR_MS))
+            await until(lambda: broker.core.stats()["pulls_waiting"] == 2)
+            assert (await client.call(POP, **pop_fields("g", "t", pollTime=HOUR_MS))).code == 209
+        await until(lambda: broker.core.stats()["pulls_waiting"] == 0)
+        waiting = client.post(POP, **pop_fields("g", "t", pollTime=HOUR_MS))
+        await until(lambda: broker.core.stats()["pulls_waiting"] == 1 or client.has_reply(waiting))
+        assert not client.has_reply(waiting)
+
+
+@in_loop
+async def test_a_message_is_not_kept_for_who_does_not_read(tmp_path: Path) -> None:
+    """The first that waits is woken, but its client takes no answers: the next one has it."""
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 1)
+        await ack(client, "g", *await pop(client, "g", "t"))
+        for _ in range(20):
+            assert (await client.send("large", bytes(50_000))).code == 0
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect(("127.0.0.1", broker.core.port))
+            deaf.sendall(frame_of(POP, pop_fields("g", "t", pollTime=HOUR_MS)))
+            await until(lambda: broker.core.stats()["pulls_waiting"] == 1)
+            deaf.sendall(frame_of(PEEK, pop_fields("g", "large")) * 100)
+            await until(lambda: broker.core.stats()["unread_unsent"] == 1)
+            waiting = client.post(POP, **pop_fields("g", "t", pollTime=HOUR_MS))
+            await until(lambda: broker.core.stats()["pulls_waiting"] == 2)
+            async with BrokerClient(broker.core.port) as sender:
+                await sender.send("t", b"1")
+            assert numbers(popped(await client.reply(waiting), "g", "t")) == [1]
+
+
+def frame_of(code: int, fields: dict[str, object]) -> bytes:
+    return encode(Command(code=code, opaque=1, language="JAVA", fields=field_texts(fields)))
 
 
 @in_loop
