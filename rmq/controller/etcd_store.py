@@ -24,7 +24,7 @@ import msgspec
 from rmq.base import clock
 from rmq.controller import broker_set, etcd
 from rmq.controller.broker_set import BrokerSet
-from rmq.controller.etcd import Etcd, KeyValue, LeaseOverError
+from rmq.controller.etcd import Etcd, KeyValue, LeaseOverError, Result
 from rmq.controller.state_store import Controller, NotLeaderError, StateStoreError
 from rmq.errors import StoreCorruptError
 
@@ -52,6 +52,7 @@ class EtcdStore:
         self._brokers_key = root + "brokers/"
         self._own = Controller("", "")
         self._lease = 0
+        self._is_member = False  # under that lease
         self._leading = 0  # create revision of the leader's key; 0: another one's, or nobody's
         self._leader: Controller | None = None
         self._task: asyncio.Task[None] | None = None
@@ -152,18 +153,15 @@ class EtcdStore:
     async def _stand(self) -> None:
         """Keeps the lease, and takes the lead where nobody has it."""
         own = msgspec.json.encode(_Member(self._own.name, self._own.address))
-        if not self._lease or not await self._etcd.keep_alive(self._lease):
+        result = await self._keep(own) if self._lease else None
+        if result is None:
             self._follow(None)
-            self._lease = 0
-            lease = await self._etcd.grant(LEASE_S)
-            member = self._members_key + self._own.name.encode()
-            await self._etcd.transaction([], [etcd.put(member, own, lease)])
-            self._lease = lease
-        result = await self._etcd.transaction(
-            [etcd.created(self._leader_key, 0)],
-            [etcd.put(self._leader_key, own, self._lease)],
-            [etcd.get(self._leader_key)],
-        )
+            self._lease, self._is_member = 0, False
+            self._lease = await self._etcd.grant(LEASE_S)
+            result = await self._keep(own)
+            if result is None:
+                raise LeaseOverError("etcd: the lease was over before it was used")
+        self._is_member = True
         if result.succeeded:
             self._lead(result.revision)
             return
@@ -173,6 +171,30 @@ class EtcdStore:
                 self._lead(kept.create_revision)
         else:
             self._follow(_controller(kept))
+
+    async def _keep(self, own: bytes) -> Result | None:
+        """What the leader's key is now; None: the lease is over. Both are asked for at once: where
+        etcd is slow, one after the other would take longer than the lease."""
+        kept, claimed = await asyncio.gather(
+            self._etcd.keep_alive(self._lease), self._claim(own), return_exceptions=True
+        )
+        if kept is False or isinstance(claimed, LeaseOverError):
+            return None
+        if isinstance(kept, BaseException):
+            raise kept
+        if isinstance(claimed, BaseException):
+            raise claimed
+        return claimed
+
+    async def _claim(self, own: bytes) -> Result:
+        """The leader's key is ours from now on, or is found to be whose it was."""
+        member = self._members_key + self._own.name.encode()
+        known = [] if self._is_member else [etcd.put(member, own, self._lease)]
+        return await self._etcd.transaction(
+            [etcd.created(self._leader_key, 0)],
+            [*known, etcd.put(self._leader_key, own, self._lease)],
+            [*known, etcd.get(self._leader_key)],
+        )
 
     def _lead(self, revision: int) -> None:
         self._on_lead()

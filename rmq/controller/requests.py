@@ -197,13 +197,14 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
     asker = request.int_field("rmqBrokerId", None, 0)
     epoch = request.int_field("rmqMasterEpoch", 0, 0, I32_MAX)
     resigns, covered = (request.bool_field(each, False) for each in ("rmqResign", "rmqCovered"))
-    lease_ms = None
-    if asker is None or resigns:
-        if asker is not None:
-            await c.elections.resign(name, asker, epoch)
-        found, _ = await c.store.read(name)
-    else:
+    if asker is not None and resigns:
+        await c.elections.resign(name, asker, epoch)
+    asks_lease, lease_ms = asker is not None and not resigns, None
+    if asker is not None and asks_lease and epoch:
         found, lease_ms = await c.elections.grant(name, asker, epoch, covered)
+    else:  # a slave's: its master's question does not wait for it, where the store is slow
+        found, _ = await c.store.read(name)
+    if asks_lease:
         lease_ms = lease_ms or 0  # said: RocketMQ's controller, which grants none, says nothing
     if found is None:
         return request.reply(

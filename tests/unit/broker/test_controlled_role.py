@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from support.etcd_server import etcd_server
 from support.name_server import in_loop
 from support.role_stage import Broker, Stage, on_stage, stage
 from support.scripted_controller import LEADS, scripted
+from support.slow_answers import slow_answers
 
 from rmq.base import clock as rmq_clock
 from rmq.broker.replication.controlled_role import LOST_END_WAIT_S
@@ -29,11 +31,14 @@ from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
 from rmq.broker.replication.role_changes import RoleChanges
 from rmq.broker.replication.sync_state import SyncState
 from rmq.codes import RequestCode, ResponseCode
+from rmq.controller import etcd_store
 from rmq.demo.ports import free_port
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 
 pytestmark = pytest.mark.still_clock
+SLOW_S = 1.5  # what etcd takes for an answer
+SLOW_FOR_S = 60.0
 
 
 @on_stage
@@ -541,6 +546,42 @@ async def test_the_next_controller_that_leads_goes_on(tmp_path: Path) -> None:
             await one.role.stop()
             await seen(lambda: two.last == ("lead", 2, [2]))
             await two.role.stop()
+
+
+@in_loop
+async def test_an_etcd_that_is_slow_has_nobody_elected_for_a_master_that_lives(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lives is told by heartbeats, which wait for no answer of etcd. The lead stays where it
+    is, and the master has a lease all the time. One that is gone is replaced all the same."""
+    renewed_in_s = etcd_store.LEASE_S
+    monkeypatch.setattr(etcd_store, "LEASE_S", 60)  # etcd goes by the machine's clock
+    with etcd_server(tmp_path) as etcd:
+        async with (
+            slow_answers(etcd.endpoint) as way,
+            controller(tmp_path / "c1", rmqEtcd=way.endpoint, rmqControllerName="n1") as first,
+            controller(tmp_path / "c2", rmqEtcd=way.endpoint, rmqControllerName="n2") as second,
+        ):
+            clock.advance(5.3)
+            on = Stage(tmp_path, clock, f"{first.address};{second.address}")
+            on.is_waiting = lambda: way.is_asking
+            one, two = await on.two_in_sync()
+            way.late_s = SLOW_S
+            way.asked.clear()
+            ends = clock.monotonic() + SLOW_FOR_S
+            await on.passing(lambda: clock.monotonic() > ends)
+            renewals = [times for body, times in way.asked.items() if body.startswith(b'{"ID"')]
+            assert len(renewals) == 2 and max(map(longest_pause, renewals)) < renewed_in_s
+            assert first.store.is_leader() and not second.store.is_leader()
+            assert one.done == [("lead", 1, [1]), ("in sync", [1, 2])]
+            assert two.done == [("follow", 1, one.address, 1)]
+            await on.die(one)
+            await on.until(two, "lead", 2, [2])
+            await two.role.stop()
+
+
+def longest_pause(times: list[float]) -> float:
+    return max(after - before for before, after in pairwise(times))
 
 
 # ---- what counts of what the controller says
