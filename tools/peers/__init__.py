@@ -10,6 +10,7 @@
     npm.py      packages of npm in the same cache
     kafka.py    Kafka on one node, and the load for it
     nats.py     NATS with JetStream, and the load for it (nats_load/, in Go)
+    etcd/       etcd's own server, in Go, newer than a distribution's
     prometheus.py   Prometheus and promtool
     helm.py         Helm
     mqadmin.py  the mqadmin command line, one JVM for each call
