@@ -37,8 +37,10 @@ def _check_unleased(messages: Messages, findings: Findings) -> None:
         begin, end = fault.at + fault.fences_ms * MS, ends_at(messages.faults, fault)
         for stored in messages.stored.values():
             sent = messages.sent.get(stored.message)
+            if fault.fenced not in ("", stored.acker):
+                continue
             if sent is not None and begin <= sent.at and stored.at < end:
-                text = f"{stored.acker} acknowledges {stored.message}, and nobody gave it a lease"
+                text = f"{stored.acker} acknowledges {stored.message}, and had no lease any more"
                 findings.violation("unleased-acker", text, fault, sent, stored)
 
 

@@ -245,6 +245,7 @@ class PlainCluster:
     lease_ms = 0
     faults: tuple[tuple[str, str], ...] = ()
     hosts: tuple[str, ...] = ()
+    more_hosts: tuple[str, ...] = ("clients",)  # without a broker
 
     def __init__(self, folder: Path, settings: Sequence[str] = (), networked: bool = False) -> None:
         """`settings`: more of the brokers', key=value."""
@@ -253,7 +254,7 @@ class PlainCluster:
         self.nodes: dict[str, Broker] = {}
         self.controllers: list[Node] = []
         self.etcd: list[Node] = []
-        self.network = Network([*self.hosts, "clients"]) if networked else None
+        self.network = Network([*self.hosts, *self.more_hosts]) if networked else None
         self.clients = LOCAL if self.network is None else self.network.hosts["clients"]
         self.namesrv = ""
         self._stack = contextlib.ExitStack()
@@ -371,7 +372,7 @@ class CutPair(PlainPair):
 
     kind = "cut-pair"
     faults = (*(
-        (fault, name) for fault in ("isolate", "one-way") for name in ("master", "slave")
+        (fault, name) for fault in ("isolate", "one-way", "delay") for name in ("master", "slave")
     ), ("part", "slave"), ("kill", "master"), ("pause", "slave"))  # fmt: skip
 
     def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:

@@ -22,8 +22,17 @@ from support.waiting import wait_until
 
 from tests.ha.cluster import LOSES_MS, Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import Nemesis, jumping, kill, kill_all, noted, start_all, taken_over
-from tests.ha.network import Network
+from tests.ha.nemesis import (
+    Nemesis,
+    jumping,
+    kill,
+    kill_all,
+    network_of,
+    noted,
+    partition,
+    start_all,
+    taken_over,
+)
 from tests.ha.quorum_faults import (
     controller_and_master_killed,
     controller_clock_jump,
@@ -31,12 +40,14 @@ from tests.ha.quorum_faults import (
     controllers_killed,
     etcd_leader_killed,
     etcd_quorum_lost,
+    unled,
+    unled_all,
+    unled_one_way,
 )
 from tests.ha.store_faults import all_killed, power_cut, torn, wiped
 
 LONG_PAUSE_S = 20
 BEHIND_S = 2.0  # below what makes a controller take a broker for dead
-CLIENTS = "clients"
 
 
 @contextlib.contextmanager
@@ -152,46 +163,45 @@ def clock_jump(cluster: Cluster, target: str, maker: Random, history: Writer) ->
 @contextlib.contextmanager
 def isolated(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Nobody reaches the node, and it reaches nobody."""
-    others = [name for name in _network(cluster).hosts if name != target]
-    with _partition(cluster, history, "isolate", target):
-        _network(cluster).cut([[target], others])
+    others = [name for name in network_of(cluster).hosts if name != target]
+    with partition(cluster, history, "isolate", target):
+        network_of(cluster).cut([[target], others])
         yield
 
 
 @contextlib.contextmanager
 def parted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The node and the other nodes do not see each other; clients see them all."""
-    others = [name for name in _network(cluster).hosts if name not in (target, CLIENTS)]
-    with _partition(cluster, history, "part", target):
-        _network(cluster).cut([[target, CLIENTS], [*others, CLIENTS]])
+    """The node and the other nodes do not see each other; all others see them all."""
+    with partition(cluster, history, "part", target):
+        for other in _others(cluster, target):
+            network_of(cluster).separate(target, other)
         yield
 
 
 @contextlib.contextmanager
 def bridged(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The node and one other do not see each other; the third, and the clients, see both."""
-    nodes = [name for name in _network(cluster).hosts if name not in (target, CLIENTS)]
-    other, *between = maker.sample(nodes, len(nodes))
-    with _partition(cluster, history, f"bridge, not to {other}", target):
-        _network(cluster).cut([[target, *between, CLIENTS], [other, *between, CLIENTS]])
+    other = maker.choice(_others(cluster, target))
+    with partition(cluster, history, f"bridge, not to {other}", target):
+        network_of(cluster).separate(target, other)
         yield
 
 
 @contextlib.contextmanager
 def one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """What the node sends to another node does not come, or what it is sent."""
-    other = maker.choice([n for n in _network(cluster).hosts if n not in (target, CLIENTS)])
+    other = maker.choice(_others(cluster, target))
     sender, receiver = maker.sample([target, other], 2)
-    with _partition(cluster, history, f"one-way {sender} to {receiver}", target):
-        _network(cluster).drop(sender, receiver)
+    with partition(cluster, history, f"one-way {sender} to {receiver}", target):
+        network_of(cluster).drop(sender, receiver)
         yield
 
 
 @contextlib.contextmanager
 def slow(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Everything that the node sends comes late. OSError where the kernel has no netem."""
-    network, milliseconds = _network(cluster), maker.choice((5, 50, 300))
-    with noted(history, f"delay {milliseconds} ms", target):
+    """Everything that the node sends comes late."""
+    network, milliseconds = network_of(cluster), maker.choice((5, 50, 300))
+    with noted(history, f"delay {milliseconds} ms", target, *taken_over(cluster)):
         network.delay(target, milliseconds)
         try:
             yield
@@ -199,18 +209,8 @@ def slow(cluster: Cluster, target: str, maker: Random, history: Writer) -> Itera
             network.delay(target, 0)
 
 
-def _network(cluster: Cluster) -> Network:
-    assert cluster.network is not None, f"{cluster.kind} has no network to cut"
-    return cluster.network
-
-
-@contextlib.contextmanager
-def _partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
-    with noted(history, name, target, *taken_over(cluster)):
-        try:
-            yield
-        finally:
-            _network(cluster).heal()
+def _others(cluster: Cluster, target: str) -> list[str]:
+    return [name for name in cluster.nodes if name != target]
 
 
 @contextlib.contextmanager
@@ -227,7 +227,7 @@ FAULTS: dict[str, Nemesis] = {
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
     "etcd-quorum": etcd_quorum_lost, "controller-clock": controller_clock_jump,
-    "power-cut": power_cut,
+    "unled": unled, "unled-one-way": unled_one_way, "unled-all": unled_all, "power-cut": power_cut,
 }  # fmt: skip
 
 

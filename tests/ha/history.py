@@ -148,7 +148,8 @@ class Fault(Event, tag="fault"):
     than that before, or until `after_ms` behind its end, may fall by it, as docs/promises.md and
     docs/operations.md have it. `hides_resets`: who answers meanwhile may not have heard of a reset
     of that time, which is there again behind it. `fences_ms`: nobody grants a lease meanwhile, so
-    what is sent more than that after its begin is not acknowledged before its end."""
+    what is sent more than that after its begin is not acknowledged before its end; not by the
+    broker of the address `fenced`, where others have a lease."""
 
     name: str
     target: str = ""
@@ -157,6 +158,7 @@ class Fault(Event, tag="fault"):
     after_ms: int = 0
     hides_resets: bool = False
     fences_ms: int = 0
+    fenced: str = ""
 
 
 AnyEvent = (

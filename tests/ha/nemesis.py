@@ -21,6 +21,7 @@ from support.driven_clock import DrivenClock
 
 from tests.ha.cluster import LOSES_MS, Cluster, Node
 from tests.ha.history import Fault, Writer
+from tests.ha.network import Network
 
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
@@ -31,10 +32,10 @@ RETURN_MS = 35_000  # until clients have gone back to the master: they try it ag
 @contextlib.contextmanager
 def noted(
     history: Writer, name: str, target: str, loses_ms: int = 0, after_ms: int = 0,
-    hides_resets: bool = False, fences_ms: int = 0,
+    hides_resets: bool = False, fences_ms: int = 0, fenced: str = "",
 ) -> Iterator[None]:  # fmt: skip
     history.add(Fault(name=name, target=target, loses_ms=loses_ms, after_ms=after_ms,
-                      hides_resets=hides_resets, fences_ms=fences_ms))  # fmt: skip
+                      hides_resets=hides_resets, fences_ms=fences_ms, fenced=fenced))  # fmt: skip
     try:
         yield
     finally:
@@ -48,6 +49,21 @@ def taken_over(cluster: Cluster) -> tuple[int, int, bool]:
     if not cluster.has_replicas:
         return 0, 0, False
     return LOSES_MS + cluster.copies_ms, RETURN_MS, not cluster.is_told_of_changes
+
+
+def network_of(cluster: Cluster) -> Network:
+    assert cluster.network is not None, f"{cluster.kind} has no network to cut"
+    return cluster.network
+
+
+@contextlib.contextmanager
+def partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
+    """Links that are cut in the block are whole again behind it."""
+    with noted(history, name, target, *taken_over(cluster)):
+        try:
+            yield
+        finally:
+            network_of(cluster).heal()
 
 
 def kill(node: Node, history: Writer) -> None:

@@ -10,7 +10,8 @@
 Each host is a network namespace with one address on a bridge, which is in a namespace of its own:
 nothing of it is seen outside. A link is cut by the sender's neighbour table: its frames go to a
 hardware address that nobody has, as on a switch whose port is dead, so nobody is told. That asks
-for no packet filter in the kernel. Slowing down asks for netem, which not every kernel has.
+for no packet filter in the kernel. A host that is slow has a process between its port and the
+bridge (slow_link.py), which asks for no netem.
 
 Names begin with rmqha and the process id: what a killed test left behind is swept away at the next
 start. Asks for root and iproute2; missing() says what is missing.
@@ -25,6 +26,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -35,6 +37,7 @@ NAMESPACES = Path("/run/netns")
 SWEEPING = Path("/run/rmqha.lock")  # one run at a time: a name is there while it is being removed
 CLONE_NEWNET = 0x40000000
 NOBODY = "02:00:00:00:00:fe"
+SLOW_LINK = Path(__file__).with_name("slow_link.py")
 
 
 def missing() -> str:
@@ -54,6 +57,7 @@ class Host:
     address: str
     namespace: str = ""
     hardware: str = ""
+    port: str = ""  # of the bridge
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The command that runs there; its process becomes the program's."""
@@ -109,17 +113,18 @@ class Network:
         self._hub = f"{self._head}hub"
         self.hosts = {
             name: Host(name, f"10.213.7.{number}", f"{self._head}{name}",
-                       f"02:00:00:00:00:{number:02x}")
+                       f"02:00:00:00:00:{number:02x}", f"port{number}")
             for number, name in enumerate(names, 1)
         }  # fmt: skip
+        self._slow: dict[str, subprocess.Popen[bytes]] = {}  # by host
 
     def __enter__(self) -> Network:
         try:
             ip("netns", "add", self._hub)
             ip("-n", self._hub, "link", "add", "bridge", "type", "bridge")
             ip("-n", self._hub, "link", "set", "bridge", "up")
-            for number, host in enumerate(self.hosts.values(), 1):
-                self._connect(number, host)
+            for host in self.hosts.values():
+                self._connect(host)
             self.heal()
         except BaseException:
             self.close()
@@ -130,17 +135,19 @@ class Network:
         self.close()
 
     def close(self) -> None:
+        for process in self._slow.values():
+            _end(process)
+        self._slow.clear()
         for namespace in [*(host.namespace for host in self.hosts.values()), self._hub]:
             if (NAMESPACES / namespace).exists():
                 _remove(namespace)
 
-    def _connect(self, number: int, host: Host) -> None:
+    def _connect(self, host: Host) -> None:
         ip("netns", "add", host.namespace)
         ip("-n", host.namespace, "link", "set", "lo", "up")
-        port = f"port{number}"
-        ip("-n", self._hub, "link", "add", port, "type", "veth", "peer", "name", "eth0",
+        ip("-n", self._hub, "link", "add", host.port, "type", "veth", "peer", "name", "eth0",
            "address", host.hardware, "netns", host.namespace)  # fmt: skip
-        ip("-n", self._hub, "link", "set", port, "master", "bridge", "up")
+        ip("-n", self._hub, "link", "set", host.port, "master", "bridge", "up")
         ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
         ip("-n", host.namespace, "link", "set", "eth0", "up")
 
@@ -155,6 +162,11 @@ class Network:
         """What one sends does not reach the other; the way back is open."""
         self._reach(self.hosts[sender], self.hosts[receiver], NOBODY)
 
+    def separate(self, one: str, other: str) -> None:
+        """Neither reaches the other."""
+        self.drop(one, other)
+        self.drop(other, one)
+
     def cut(self, groups: Sequence[Sequence[str]]) -> None:
         """Hosts reach those of a group that they are in. Who is in two groups is the bridge."""
         for one, other in permutations(self.hosts, 2):
@@ -167,15 +179,25 @@ class Network:
            "eth0", "nud", "permanent")  # fmt: skip
 
     def delay(self, name: str, milliseconds: int) -> None:
-        """All that the host sends comes so much later; 0: at once again. OSError: this kernel has
-        no netem."""
-        tc = ["tc", "-n", self.hosts[name].namespace, "qdisc"]
-        words = ["replace", "dev", "eth0", "root", "netem", "delay", f"{milliseconds}ms"]
+        """All that the host sends comes so much later; 0: at once again."""
+        host = self.hosts[name]
+        slow, far = f"{host.port}slow", f"{host.port}far"
+        if (before := self._slow.pop(name, None)) is not None:
+            _end(before)
+            ip("-n", self._hub, "link", "delete", slow)
         if not milliseconds:
-            words = ["delete", "dev", "eth0", "root"]
-        done = subprocess.run([*tc, *words], capture_output=True, text=True)
-        if done.returncode:
-            raise OSError(f"tc {' '.join(words)}: {done.stderr.strip()}")
+            ip("-n", self._hub, "link", "set", host.port, "master", "bridge")
+            return
+        ip("-n", self._hub, "link", "add", slow, "type", "veth", "peer", "name", far)
+        ip("-n", self._hub, "link", "set", slow, "up")
+        ip("-n", self._hub, "link", "set", far, "master", "bridge", "up")
+        ip("-n", self._hub, "link", "set", host.port, "nomaster")
+        words = [sys.executable, "-I", str(SLOW_LINK), host.port, slow, str(milliseconds)]
+        hub = Host("hub", "", self._hub)
+        self._slow[name] = process = subprocess.Popen(hub.command(words), stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        if process.stdout.readline() != b"ready\n":
+            raise OSError(f"{SLOW_LINK} carries nothing")
 
     # ---- this process in it
 
@@ -191,6 +213,13 @@ class Network:
                 yield
             finally:
                 _enter(outside.fileno())
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _enter(descriptor: int) -> None:

@@ -4,8 +4,9 @@
         ...                     # no master has a lease any more
                                 # and there are three again
 
-Where nobody is left to grant a lease, the fault lasts longer than one, and the history says from
-when on nothing may be acknowledged (Fault.fences_ms).
+Where nobody is left to grant a lease, or nobody whom a master sees, the fault lasts longer than
+one, and the history says from when on nothing may be acknowledged (Fault.fences_ms), or not by that
+master (Fault.fenced).
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import time
 from collections.abc import Iterator
 from random import Random
 
+from support.waiting import wait_until
+
 from tests.ha.cluster import Cluster, Node
 from tests.ha.history import Writer
-from tests.ha.nemesis import jumping, kill, noted, start_all, taken_over
-from tests.ha.trios import Controller, leading_controller, leading_etcd
+from tests.ha.nemesis import jumping, kill, network_of, noted, partition, start_all, taken_over
+from tests.ha.trios import CONTROLLER, Controller, leading_controller, leading_etcd
 
 BEYOND_S = 1.0  # so long after the end of the last lease nobody decides yet
 
@@ -83,6 +86,48 @@ def etcd_quorum_lost(
 
 
 @contextlib.contextmanager
+def unled(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """The node and the controller do not see each other; clients and other nodes see both."""
+    ways = [(target, CONTROLLER), (CONTROLLER, target)]
+    with _unseen(cluster, target, ways, "unled", history):
+        yield
+
+
+@contextlib.contextmanager
+def unled_one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """What the node sends to the controller does not come, or what it is sent."""
+    sender, receiver = maker.sample([target, CONTROLLER], 2)
+    name = f"unled, {sender} to {receiver}"
+    with _unseen(cluster, target, [(sender, receiver)], name, history):
+        yield
+
+
+@contextlib.contextmanager
+def unled_all(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+    """The controller and all nodes do not see each other."""
+    with partition(cluster, history, "unled-all", ""):
+        for name in cluster.nodes:
+            network_of(cluster).separate(name, CONTROLLER)
+        with _unled(cluster, history):
+            yield
+
+
+@contextlib.contextmanager
+def _unseen(
+    cluster: Cluster, target: str, ways: list[tuple[str, str]], name: str, history: Writer
+) -> Iterator[None]:
+    """Until its lease is over, and another node leads."""
+    others = [node for node in cluster.nodes.values() if node.name != target]
+    with partition(cluster, history, name, target):
+        for sender, receiver in ways:
+            network_of(cluster).drop(sender, receiver)
+        with _unled(cluster, history, cluster.nodes[target].address):
+            with cluster.inside():
+                wait_until(lambda: any(node.is_master() for node in others))
+            yield
+
+
+@contextlib.contextmanager
 def _gone(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> Iterator[None]:
     target = " ".join(each.name for each in nodes)
     with noted(history, f"{name} killed", target, *taken_over(cluster)):
@@ -108,8 +153,8 @@ def _paused(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> 
 
 
 @contextlib.contextmanager
-def _unled(cluster: Cluster, history: Writer) -> Iterator[None]:
-    """Nobody grants a lease any more, so the last one ends."""
-    with noted(history, "no lease", "", fences_ms=cluster.lease_ms):
+def _unled(cluster: Cluster, history: Writer, fenced: str = "") -> Iterator[None]:
+    """Nobody grants a lease any more, or not to this one, so the last one ends."""
+    with noted(history, "no lease", fenced, fences_ms=cluster.lease_ms, fenced=fenced):
         time.sleep(cluster.lease_ms / 1000 + BEYOND_S)
         yield

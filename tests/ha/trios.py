@@ -6,7 +6,7 @@
 
 In a Trio one controller keeps its state in a file; in an EtcdTrio there are two, and three members
 of etcd. The cut kinds have a host for each broker, between which links are cut: the controller of a
-CutTrio is where the clients are, in a CutEtcdTrio each host has one, and a member of etcd.
+CutTrio is on one of its own, in a CutEtcdTrio each host has one, and a member of etcd.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tests.ha.network import LOCAL, Host
 
 LEASE_MS = 3000
 STARTS = 3
+CONTROLLER = "controller"  # its host, in a CutTrio
 ETCD_S = 60.0  # until a member has a leader
 
 
@@ -154,14 +155,24 @@ class Trio(PlainCluster):
 
 
 class CutTrio(Trio):
+    """Nobody is on the controller's host, so each may lose sight of it alone."""
+
     kind = "cut-trio"
     faults = (
-        *((fault, "master") for fault in ("isolate", "part", "one-way")),
-        ("isolate", "b"), ("part", "c"),
+        *((fault, "master") for fault in ("isolate", "part", "one-way", "delay")),
+        ("isolate", "b"), ("part", "c"), ("delay", "b"),
+        *((fault, "master") for fault in ("unled", "unled-one-way")),
+        ("unled", "b"), ("unled-all", ""),
     )  # fmt: skip
+    more_hosts = ("clients", CONTROLLER)
 
     def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
         super().__init__(folder, settings, networked=True)
+
+    def _start_controllers(self, stack: contextlib.ExitStack) -> None:
+        assert self.network is not None
+        store = str(self.folder / "controller")
+        self._start_controller(stack, self.network.hosts[CONTROLLER], "--store", store)
 
 
 # ---- with etcd
@@ -253,8 +264,8 @@ class CutEtcdTrio(EtcdTrio):
 
     kind = "cut-etcd-trio"
     faults = (
-        *((fault, "master") for fault in ("part", "isolate", "bridge", "one-way")),
-        ("part", "b"),
+        *((fault, "master") for fault in ("part", "isolate", "bridge", "one-way", "delay")),
+        ("part", "b"), ("delay", "b"),
     )  # fmt: skip
 
     def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:

@@ -454,6 +454,23 @@ def test_what_was_sent_before_the_lease_ended_may_be_acknowledged_later(
     assert ("unleased-acker" not in findings.broken) is is_good
 
 
+@pytest.mark.parametrize(
+    ("fenced", "is_good"), [("host-1", False), ("host-2", True), ("", False)],
+    ids=["its lease is over", "another one's is", "all are"],
+)  # fmt: skip
+def test_who_lost_sight_of_its_controller_acknowledges_nothing_and_others_may(
+    tmp_path: Path, fenced: str, is_good: bool
+) -> None:
+    events: list[AnyEvent] = [
+        Fault(at=5 * MS, name="no lease", target=fenced, fences_ms=4, fenced=fenced),
+        Sending(at=10 * MS, message="p/1", topic=TOPIC),
+        Stored(at=30 * MS, message="p/1", topic=TOPIC, broker=BROKER, acker="host-1"),
+        Fault(at=40 * MS, name="no lease", target=fenced, ends=True),
+    ]
+    findings = found(tmp_path / "h.jsonl", events)
+    assert ("unleased-acker" not in findings.broken) is is_good
+
+
 # ---- files and the program
 
 

@@ -21,6 +21,7 @@ from tests.ha import network
 from tests.ha.network import NAMESPACES, Network
 
 ASKED_AGAIN_S = 1.0
+LATE_MS = 100
 ECHO = """
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -143,11 +144,40 @@ def test_several_runs_sweep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(swept) == names
 
 
-def test_a_host_is_slow(hosts: Network) -> None:
-    try:
-        hosts.delay("a", 100)
-    except OSError as error:
-        assert "qdisc kind is unknown" in str(error) or "netem" in str(error)
-        return  # this kernel has no netem, and says so
-    assert reaches(hosts, "a", "b")
-    hosts.delay("a", 0)
+def test_what_a_slow_host_sends_comes_late(hosts: Network) -> None:
+    hosts.delay("a", LATE_MS)
+    began = time.monotonic()
+    assert reaches(hosts, "a", "b")  # what b answers is late only if a's question is
+    assert time.monotonic() - began >= LATE_MS / 1000
+    began = time.monotonic()
+    assert reaches(hosts, "b", "a")
+    assert time.monotonic() - began >= LATE_MS / 1000
+    assert reaches(hosts, "b", "c")
+
+
+def test_what_a_slow_host_sends_comes_whole(hosts: Network) -> None:
+    """Also what is larger than a packet of the link, and on a connection that was there before."""
+    sent = os.urandom(4 << 20)
+    with hosts.inside("a"), socket.create_server((hosts.hosts["a"].address, 7002)) as server:
+        with hosts.inside("b"):
+            client = socket.create_connection((hosts.hosts["a"].address, 7002))
+        with client, server.accept()[0] as accepted, ThreadPoolExecutor(2) as threads:
+            client.settimeout(HANG_S)
+            accepted.settimeout(HANG_S)
+            hosts.delay("a", 5)
+            for one, other in ((accepted, client), (client, accepted)):
+                sending = threads.submit(one.sendall, sent)
+                assert received(other, len(sent)) == sent
+                sending.result()
+            hosts.delay("a", 0)
+            accepted.sendall(b"!")
+            assert client.recv(1) == b"!"
+
+
+def received(connection: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        came = connection.recv(1 << 20)
+        assert came, f"the connection ended after {len(found)} bytes"
+        found += came
+    return bytes(found)
