@@ -8,10 +8,11 @@ Duplicates are no violation, delivery is at least once: they are counted.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 from tests.ha.findings import Findings
 from tests.ha.group_offsets import Loss, losses_of
-from tests.ha.history import Assigned, Delivered, Reset, Stored
+from tests.ha.history import Assigned, Delivered, Reset, Stored, Subscribed
 from tests.ha.messages import IN_ORDER, PULL, GroupQueue, Messages
 
 AHEAD_NS = 1_000_000_000  # what was pulled before a reset may come so much behind its answer
@@ -29,14 +30,26 @@ def check_readers(messages: Messages, findings: Findings) -> None:
 
 
 def _check_undelivered(messages: Messages, findings: Findings) -> None:
+    given = _given(messages)
+    delivered = len(messages.deliveries)
+    findings.counts["delivered"] += delivered
+    findings.counts["duplicates"] += delivered - sum(map(len, given.values()))
+    for stored, wanted in undelivered(messages):
+        text = f"{wanted.group} never got {stored.message} of {stored.topic}"
+        findings.violation("undelivered", text, stored, wanted)
+
+
+def _given(messages: Messages) -> dict[str, set[str]]:
+    """By group."""
     given: dict[str, set[str]] = defaultdict(set)
-    count: dict[str, int] = defaultdict(int)
     for event in messages.deliveries:
         given[event.group].add(event.message)
-        count[event.group] += 1
-    for group, messages_given in given.items():
-        findings.counts["delivered"] += count[group]
-        findings.counts["duplicates"] += count[group] - len(messages_given)
+    return given
+
+
+def undelivered(messages: Messages) -> Iterator[tuple[Stored, Subscribed]]:
+    """What a group is to get, and has not got."""
+    given = _given(messages)
     for wanted in {(each.group, each.topic): each for each in messages.subscribed}.values():
         for stored in messages.promised():
             if (
@@ -44,8 +57,7 @@ def _check_undelivered(messages: Messages, findings: Findings) -> None:
                 and stored.message not in given[wanted.group]
                 and not _skipped(messages, wanted.group, stored)
             ):
-                text = f"{wanted.group} never got {stored.message} of {stored.topic}"
-                findings.violation("undelivered", text, stored, wanted)
+                yield stored, wanted
 
 
 def _skipped(messages: Messages, group: str, stored: Stored) -> bool:

@@ -48,6 +48,7 @@ from tests.ha.findings import Findings
 from tests.ha.history import Writer, read
 from tests.ha.losses import FAULTS_TOO_MUCH, OF_LOSSES, SETTINGS, WEAKER
 from tests.ha.messages import Messages
+from tests.ha.readers import undelivered
 from tests.ha.trios import CutEtcdTrio, CutTrio, EtcdTrio, Trio
 from tests.ha.workload import ORDERED, PLAIN, TOPICS, TRANSACTED
 from tools.peers.java_client import history_client
@@ -203,15 +204,8 @@ def make_topics(cluster: Cluster) -> None:
 def missing(folder: Path, found: set[str]) -> int:
     """How many messages, and deliveries to groups, are still to come."""
     messages = Messages(read(files_of([folder])), Findings())
-    promised = {each.message: each.topic for each in messages.promised()}
-    given: dict[str, set[str]] = {}
-    for event in messages.deliveries:
-        given.setdefault(event.group, set()).add(event.message)
-    wanted = {(each.group, each.topic) for each in messages.subscribed}
-    return len(promised.keys() - found) + sum(
-        topic == promised[name] and name not in given.get(group, ())
-        for group, topic in wanted for name in promised
-    )  # fmt: skip
+    promised = {each.message for each in messages.promised()}
+    return len(promised - found) + sum(1 for _ in undelivered(messages))
 
 
 def until_answered(folder: Path, java: bool = False, since: int = 0) -> None:
