@@ -1,7 +1,8 @@
 """Replica rows: what a slave that every send waits for costs its master, and what it costs itself.
 
-Both brokers have the same cores where the machine has two: what is compared is CPU per message. The
-rates in the notes are those of a machine that both share.
+Where CPU per message is compared, both brokers have the same cores on a machine of two, and the
+rates in the notes are those of a core that both share. Where rates are (replica_rate), the master
+has a core to itself, with a slave and without.
 
     outcomes = REPLICA_ROWS["replica"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0))
 """
@@ -36,14 +37,15 @@ from rmq.load.latency import percentile_ns
 
 
 @contextlib.contextmanager
-def pair(bench: Bench) -> Iterator[tuple[Ours, Server]]:
-    """A master whose sends wait for its slave, and the slave."""
+def pair(bench: Bench, slave_cpus: list[int] | None = None) -> Iterator[tuple[Ours, Server]]:
+    """A master whose sends wait for its slave, and the slave; on the same processors, unless others
+    are given."""
     settings = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "1", "slaveTimeout": "60000"}
     with bench.ours(name="master", **settings) as master:
         command = [sys.executable, "-m", "rmq", "broker", "--replica-of", master.address]
         directory = bench.root / "slave"
         command += ["--store", str(directory / "store"), "--port", "0"]
-        with Server(command, directory, bench.places(sync=False)) as slave:
+        with Server(command, directory, slave_cpus or bench.places(sync=False)) as slave:
             await_slave(master, slave)
             with Connection(master.address) as connection:
                 connection.call(RequestCode.UPDATE_BROKER_CONFIG, {}, b"inSyncReplicas=2")
@@ -111,6 +113,33 @@ def cost(bench: Bench, name: str, load: str, connections: int, window: int) -> l
     return [of_master, of_slave]
 
 
+def replica_rate(bench: Bench) -> Outcome:
+    """With one processor there is no core to itself: then it is shown, and not judged."""
+    outcome = Outcome("replica_rate", "sync replica, 1 connection, window 64: rate to alone", 0.85)
+    outcome.better = ">="
+    master_cpus, slave_cpus = apart(bench)
+    if slave_cpus == master_cpus:
+        outcome.goal = None
+    bench = replace(bench, cpus=master_cpus)
+    with bench.ours() as alone, pair(bench, slave_cpus) as (master, _):
+        rounds = in_rounds(
+            bench,
+            sends(bench, alone, topic_queues(alone), 1, 64).slice,
+            sends(bench, master, topic_queues(master), 1, 64).slice,
+        )
+    compare_cpu(outcome, rounds, "alone master")
+    outcome.notes.append(f"CPU-s/M {outcome.median:.2f}x")
+    outcome.values = [b.rate / a.rate for a, b in rounds]
+    return outcome
+
+
+def apart(bench: Bench) -> tuple[list[int], list[int]]:
+    """Processors of a master and of its slave. Where there is no third one the slave has that of
+    the load, which has more time left than the master's."""
+    others = bench.cpus[1:] or [cpu for cpu in bench.all_cpus if cpu not in bench.cpus]
+    return bench.cpus[:1], others or bench.cpus
+
+
 def replica_latency(bench: Bench) -> Outcome:
     outcome = Outcome("replica_latency", "sync replica, p50: to alone and a round trip", 1.3)
     with bench.ours() as alone, pair(bench) as (master, _):
@@ -138,5 +167,6 @@ def replica_latency(bench: Bench) -> Outcome:
 REPLICA_ROWS: dict[str, Row] = {
     "replica": replica,
     "replica_many": replica_many,
+    "replica_rate": replica_rate,
     "replica_latency": replica_latency,
 }

@@ -4,8 +4,8 @@ accounts and TLS cost against Apache's, which needs its broker as well.
     PYTHONPATH=.:tests python bench/replicas.py                  all; `make bench-replicas`
     PYTHONPATH=.:tests python bench/replicas.py --only kill      some rows
 
-What a slave costs its master stands in the table of `make bench` (replica, replica_many,
-replica_latency).
+What a slave costs its master, of CPU, rate and latency, stands in the table of `make bench`
+(replica, replica_many, replica_rate, replica_latency).
 """
 
 import os

@@ -23,7 +23,7 @@ ALL = {
     "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
     "restart", "indexed", "query", "shards", "bus", "shard_faults", "idle", "store_pool",
     "pop", "delay", "timed", "transaction", "pending", "tag_skip", "sql_skip",
-    "replica", "replica_many", "replica_latency", "accounts", "tls", "tls_pull",
+    "replica", "replica_many", "replica_rate", "replica_latency", "accounts", "tls", "tls_pull",
     "tls_handshakes", "tls_idle", "tls_half_open", "follow", "large", "cold",
 }  # fmt: skip
 ONE_OF_EACH = (
