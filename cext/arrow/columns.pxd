@@ -44,7 +44,8 @@ cpdef enum Field:
     TIMESTAMP_TYPE = 21         # always 1: the time of storing (Kafka's LogAppendTime)
     CORRUPT = 22                # null, or what is wrong with the row
     BODY_TEXT = 23              # unpacked, what is no UTF-8 replaced: for columns of strings
-    FIELDS = 24
+    BODY_SIZE = 24              # bytes as it is stored: packed or not
+    FIELDS = 25
 
 # What a row is made of. A damaged row has no view.
 cdef struct Row:

@@ -27,7 +27,8 @@ class Field(IntEnum):
     TIMESTAMP_TYPE = 21
     CORRUPT = 22
     BODY_TEXT = 23
-    FIELDS = 24
+    BODY_SIZE = 24
+    FIELDS = 25
 
 @final
 class Columns:

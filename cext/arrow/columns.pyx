@@ -38,7 +38,8 @@ cdef int64_t MS_MAX = INT64_MAX // 1000     # what microseconds can say
 cdef int32_t width_of(int32_t field) noexcept nogil:
     if field in (QUEUE_OFFSET, PHYSICAL_OFFSET, BORN_TIMESTAMP, STORE_TIMESTAMP, PREPARED_OFFSET):
         return 8
-    if field in (QUEUE_ID, RECONSUME_TIMES, FLAG, SYS_FLAG, BODY_CRC, PARTITION, TIMESTAMP_TYPE):
+    if field in (QUEUE_ID, RECONSUME_TIMES, FLAG, SYS_FLAG, BODY_CRC, PARTITION, TIMESTAMP_TYPE,
+                 BODY_SIZE):
         return 4
     return 0
 
@@ -112,6 +113,8 @@ cdef int32_t int_of(int32_t field, const RecordView* view) noexcept nogil:
         return view.sys_flag
     if field == BODY_CRC:
         return <int32_t> view.body_crc
+    if field == BODY_SIZE:
+        return <int32_t> view.body_bytes
     return 1                                    # TIMESTAMP_TYPE
 
 

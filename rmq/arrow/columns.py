@@ -2,7 +2,7 @@
 
     topic brokerName queueId queueOffset msgId uniqueKey tags keys body properties bornTimestamp
     storeTimestamp bornHost storeHost reconsumeTimes flag sysFlag bodyCrc physicalOffset
-    preparedTransactionOffset                           and _corrupt with mode=permissive
+    preparedTransactionOffset           and _corrupt with mode=permissive, bodySize when it is named
 
 Null only: uniqueKey, tags and keys of messages without them; everything but topic, brokerName,
 queueId, queueOffset and _corrupt in a row that stands for a damaged message.
@@ -52,6 +52,7 @@ RMQ = {
     "bodyCrc": Column("BODY_CRC", (INT,)),
     "physicalOffset": Column("PHYSICAL_OFFSET", (LONG,)),
     "preparedTransactionOffset": Column("PREPARED_OFFSET", (LONG,)),
+    "bodySize": Column("BODY_SIZE", (INT,)),
     "_corrupt": Column("CORRUPT", (TEXT,)),
 }
 KAFKA = {
@@ -85,6 +86,8 @@ def names_of(options: Options) -> list[str]:
 def _by_default(name: str, options: Options) -> bool:
     if name == "_corrupt":
         return bool(options.mode == "permissive")
+    if name == "bodySize":  # who has the body needs no other column for it
+        return False
     if name == "headers":
         return bool(options.include_headers)
     if name in ("body", "value"):

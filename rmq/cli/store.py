@@ -109,8 +109,9 @@ def dump(
     in it, row by row. Reads only, and works beside a running broker.
 
     With --columns PATH is the directory of a queue. Its columns are offset (in the queue),
-    physical_offset (of the record in the log), size (of the record, bytes), tags_code and
-    store_time (UTC; missing where the log has no record of the message any more):
+    physical_offset (of the record in the log), size (of the record, bytes), tags_code, store_time
+    (UTC) and body_size (bytes, as it is stored); the last two are missing where the log has no
+    record of the message any more:
 
     \b
       rmq store dump STORE/consumequeue/TOPIC/0 --columns queue.parquet
@@ -168,7 +169,7 @@ def _dump_columns(
         else:
             click.echo(f"{rows} rows to {out}")
     elif output.is_data:
-        by_name = zip(*text_rows(found), strict=True) if len(found.offset) else [()] * 5
+        by_name = zip(*text_rows(found), strict=True) if len(found.offset) else [()] * len(found)
         output.value(dict(zip(found._fields, by_name, strict=True)))
     else:
         output.rows(columns(*(name.upper() for name in found._fields)), list(text_rows(found)))

@@ -1,11 +1,11 @@
 """Column files: queue columns written as .npz, .csv or .parquet.
 
     write_columns(columns, Path("queue.npz"))       numpy.load("queue.npz")["offset"]
-    write_columns(columns, Path("queue.csv"))       offset,physical_offset,size,tags_code,store_time
+    write_columns(columns, Path("queue.csv"))       offset,physical_offset,size,tags_code,..
     write_columns(columns, Path("queue.parquet"))   needs pyarrow
 
-Times are datetime64[ms] in .npz, timestamps in .parquet and 2026-11-21T12:00:00.000 in .csv, where
-a missing one is empty; all are UTC.
+Times are datetime64[ms] in .npz, timestamps in .parquet and 2026-11-21T12:00:00.000 in .csv; all
+are UTC. What is missing is NaT and -1 in .npz, null in .parquet and empty in .csv.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rmq.errors import ConfigError
-from rmq.offline.queue_columns import QueueColumns
+from rmq.offline.queue_columns import NO_SIZE, QueueColumns
 
 
 def write_columns(columns: QueueColumns, path: Path) -> None:
@@ -36,7 +36,8 @@ def text_rows(columns: QueueColumns) -> Iterator[tuple[Any, ...]]:
     """The rows as Python's numbers, with times as text, None where there is none."""
     times = np.datetime_as_string(columns.store_time, unit="ms").tolist()
     shown = [None if time == "NaT" else time for time in times]
-    return zip(*(column.tolist() for column in columns[:4]), shown, strict=True)
+    sizes = [None if size == NO_SIZE else size for size in columns.body_size.tolist()]
+    return zip(*(column.tolist() for column in columns[:4]), shown, sizes, strict=True)
 
 
 def _write_npz(columns: QueueColumns, path: Path) -> None:
@@ -58,6 +59,7 @@ def _write_parquet(columns: QueueColumns, path: Path) -> None:
         raise ConfigError(f"{path}: needs pyarrow: pip install pyarrow") from None
     fields = columns._asdict()
     fields["store_time"] = pyarrow.array(columns.store_time, pyarrow.timestamp("ms", "UTC"))
+    fields["body_size"] = pyarrow.array(columns.body_size, mask=columns.body_size == NO_SIZE)
     parquet.write_table(pyarrow.table(fields), path)
 
 

@@ -6,12 +6,14 @@
     columns.size                bytes of the record
     columns.tags_code           hash of its tag; in queues of delays the time it is due
     columns.store_time          datetime64[ms], UTC: when the broker stored it
+    columns.body_size           bytes of the body in it, as it is stored: packed or not
 
     columns.size.mean(); numpy.diff(columns.store_time).max()       mean size, longest pause
 
-The first four are in the queue's files (entries of 20 bytes, big-endian), the last one in the
-records of the log. store_time is NaT (no time) where the log has no record of the message:
-retention has deleted it, or the files contradict each other, which `rmq store check` names.
+The first four are in the queue's files (entries of 20 bytes, big-endian), the last two in the
+heads of the log's records. store_time is NaT (no time) and body_size -1 where the log has no record
+of the message: retention has deleted it, or the files contradict each other, which
+`rmq store check` names. No body is read.
 
 Reads only, by mapping the files, and works beside a running broker.
 """
@@ -24,19 +26,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rmq.codes import BORNHOST_V6_FLAG, MAGIC_V1, MAGIC_V2
+from rmq.codes import BORNHOST_V6_FLAG, MAGIC_V1, MAGIC_V2, STOREHOSTADDRESS_V6_FLAG
 from rmq.format.store_files import BLANK_ENTRY, QUEUE_ENTRY_BYTES, numbered_files
 
-# One entry, and the head of a record as far as its store time, which is 12 bytes further behind the
-# longer address of a sender with IPv6.
+# One entry, and the head of a record as far as the length of its body. Behind the longer address of
+# a sender with IPv6, and behind that of a broker, all is 12 bytes further.
 QUEUE_ENTRY_TYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 HEAD_TYPE = np.dtype({
-    "names": ["magic", "queue_offset", "physical_offset", "sys_flag", "store_ms", "store_ms_v6"],
-    "offsets": [4, 20, 28, 36, 56, 68],
-    "formats": [">u4", ">i8", ">i8", ">i4", ">i8", ">i8"],
-    "itemsize": 76,
+    "names": ["magic", "queue_offset", "physical_offset", "sys_flag", "store_ms", "store_ms_v6",
+              "body_size", "body_size_v6", "body_size_two_v6"],
+    "offsets": [4, 20, 28, 36, 56, 68, 84, 96, 108],
+    "formats": [">u4", ">i8", ">i8", ">i4", ">i8", ">i8", ">i4", ">i4", ">i4"],
+    "itemsize": 112,
 })  # fmt: skip
-HEADS_AT_ONCE = 65_536  # 5 MB of heads are gathered at a time
+HEAD_BYTES_MIN = 88  # with two addresses of IPv4; no record is shorter
+HEADS_AT_ONCE = 65_536  # 7 MB of heads are gathered at a time
+NO_SIZE = -1
 
 
 class QueueColumns(NamedTuple):
@@ -47,6 +52,7 @@ class QueueColumns(NamedTuple):
     size: NDArray[np.int32]
     tags_code: NDArray[np.int64]
     store_time: NDArray[np.datetime64]
+    body_size: NDArray[np.int32]
 
 
 def queue_columns(
@@ -79,7 +85,7 @@ def read_columns(
         physical_offset,
         entries["size"].astype(np.int32),
         entries["tags_code"].astype(np.int64),
-        _store_times(commit_log, offset, physical_offset),
+        *_of_records(commit_log, offset, physical_offset),
     )
 
 
@@ -113,29 +119,44 @@ def _entries(directory: Path, start: int, count: int | None) -> tuple[NDArray[np
     return np.concatenate(offsets), np.concatenate(parts)
 
 
-def _store_times(
+def _of_records(
     log: Path, offset: NDArray[np.int64], physical_offset: NDArray[np.int64]
-) -> NDArray[np.datetime64]:
+) -> tuple[NDArray[np.datetime64], NDArray[np.int32]]:
+    """(store times, sizes of bodies)"""
     times = np.full(len(offset), np.datetime64("NaT", "ms"))
+    sizes = np.full(len(offset), NO_SIZE, np.int32)
     segments = [path for path in numbered_files(log)[0] if path.stat().st_size]
     if not segments:
-        return times
+        return times, sizes
     starts = np.array([int(path.name) for path in segments], np.int64)
     place = np.searchsorted(starts, physical_offset, "right") - 1
     for number in np.unique(place[place >= 0]):
         data = _mapped(segments[number], np.uint8)
         rows = np.flatnonzero(place == number)
-        rows = rows[physical_offset[rows] - starts[number] <= len(data) - HEAD_TYPE.itemsize]
+        rows = rows[physical_offset[rows] - starts[number] <= len(data) - HEAD_BYTES_MIN]
         for first in range(0, len(rows), HEADS_AT_ONCE):
             some = rows[first : first + HEADS_AT_ONCE]
-            at = physical_offset[some] - starts[number]
-            heads = data[at[:, None] + np.arange(HEAD_TYPE.itemsize)].view(HEAD_TYPE)[:, 0]
+            heads, longer = _heads(data, physical_offset[some] - starts[number])
             found = (
                 np.isin(heads["magic"], (MAGIC_V1, MAGIC_V2))
                 & (heads["physical_offset"] == physical_offset[some])
                 & (heads["queue_offset"] == offset[some])
+                & (physical_offset[some] - starts[number] + HEAD_BYTES_MIN + longer <= len(data))
             )
-            longer = heads["sys_flag"] & BORNHOST_V6_FLAG != 0
-            stored = np.where(longer, heads["store_ms_v6"], heads["store_ms"])[found]
+            is_v6 = heads["sys_flag"] & BORNHOST_V6_FLAG != 0
+            stored = np.where(is_v6, heads["store_ms_v6"], heads["store_ms"])[found]
             times[some[found]] = stored.astype("datetime64[ms]")
-    return times
+            names = ("body_size", "body_size_v6", "body_size_two_v6")
+            bodies = np.choose(longer // 12, [heads[name] for name in names])
+            sizes[some[found]] = bodies[found]
+    return times, sizes
+
+
+def _heads(data: NDArray[Any], at: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64]]:
+    """The heads of the records there, and by how many bytes each is longer than the shortest. What
+    would lie behind the file's end is made up of its last byte; a head that ends there is whole."""
+    places = np.minimum(at[:, None] + np.arange(HEAD_TYPE.itemsize), len(data) - 1)
+    heads = data[places].view(HEAD_TYPE)[:, 0]
+    flags = heads["sys_flag"]
+    longer = np.where(flags & BORNHOST_V6_FLAG, 12, 0)
+    return heads, longer + np.where(flags & STOREHOSTADDRESS_V6_FLAG, 12, 0)

@@ -33,6 +33,8 @@ READ_ABOUT = {
     "bodyCrc": "CRC-32 of the stored body without its top bit; it has been checked",
     "physicalOffset": "the place in the broker's log",
     "preparedTransactionOffset": "committed or set aside: where its half message is; else 0",
+    "bodySize": "bytes of the body as it is stored, packed or not; only when `columns` or a schema "
+    "names it: for those who only count",
     "_corrupt": "why the row has no message; only with mode=permissive, null in a good row",
 }
 KAFKA_ABOUT = {

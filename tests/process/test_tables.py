@@ -134,6 +134,21 @@ def test_other_libraries_take_them_as_they_are() -> None:
     assert total == [(COUNT * (COUNT - 1) // 2,)] and orders is not None
 
 
+def test_who_only_counts_has_numbers_alone(broker: BrokerProcess) -> None:
+    """numpy arrays of offsets, times and sizes, which agree with the bodies; nobody else sees the
+    column."""
+    names = ["queueId", "queueOffset", "storeTimestamp", "bodySize"]
+    table = rmq.read_table("orders", columns=names)
+    whole = rmq.read_table("orders")
+    assert "bodySize" not in whole.column_names
+    queues, offsets, times, sizes = (table[name].to_numpy() for name in names)
+    assert sizes.tolist() == [len(body) for body in whole["body"].to_pylist()]
+    assert [each.dtype.kind for each in (queues, offsets, times, sizes)] == ["i", "i", "M", "i"]
+    stored = rmq.scan_store(broker.store, "orders", columns=names).read_all()
+    order = [("queueId", "ascending"), ("queueOffset", "ascending")]
+    assert stored.sort_by(order).equals(table.sort_by(order))
+
+
 def places(column: Any) -> list[int]:
     """Where the values of each part lie: of texts and bytes their characters."""
     return [part.buffers()[-1].address for part in column.chunks]

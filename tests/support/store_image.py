@@ -21,6 +21,7 @@ from cext.store.queues.queue_store import QueueStore
 from cext.store.recovery import recover
 from cext.testing.record_probe import record_encode
 from cext.testing.store_probe import checkpoint_page
+from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 
 SEGMENT = 16_384
@@ -79,6 +80,8 @@ class StoreImage:
             queue_offset=offset_in_queue,
             sys_flag=sys_flag,
             store_timestamp_ms=self.now,
+            born_host=bytes(20 if sys_flag & BORNHOST_V6_FLAG else 8),  # the encoder goes by these
+            store_host=bytes(20 if sys_flag & STOREHOSTADDRESS_V6_FLAG else 8),
         )
         size = len(record_encode(physical_offset=0, **fields))
         left = self.segment - self.end % self.segment

@@ -117,6 +117,26 @@ def test_packed_bodies_come_out_as_they_were_sent(flags: int, pack) -> None:
     assert row["_corrupt"] is not None
 
 
+def test_a_body_counts_as_it_is_stored() -> None:
+    """Not unpacked for it; of a damaged message nothing is known."""
+    body, packed = b"again and again " * 1000, zlib.compress(b"again and again " * 1000)
+
+    def unpack(sys_flag: int, packed: bytes, limit: int) -> bytes:
+        raise AssertionError("nobody wants the body")
+
+    columns = Columns([Field.BODY_SIZE, Field.QUEUE_OFFSET])
+    columns.place("T", "broker-a", 3, 3)
+    decoder = Decoder(columns, unpack=unpack, mode=DamageMode.PERMISSIVE)
+    damaged = bytearray(record(2, b"other"))
+    damaged[88] ^= 1
+    data = record(0, body) + record(1, packed, flags=1) + bytes(damaged) + record(3, b"")
+    assert decode_bytes(decoder, data, 0)[0] == Status.OK
+    schema = pa.schema([("bodySize", pa.int32()), ("queueOffset", pa.int64())])
+    found = BatchMaker(schema, columns).batch()
+    assert found["bodySize"].to_pylist() == [len(body), len(packed), None, 0]
+    assert found["queueOffset"].to_pylist() == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, TypeError, OSError])
 @pytest.mark.parametrize("mode", [DamageMode.PERMISSIVE, DamageMode.DROP, DamageMode.FAIL_FAST])
 def test_only_a_value_error_says_that_a_body_is_damaged(error: type, mode: int) -> None:

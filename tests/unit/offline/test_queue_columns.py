@@ -20,10 +20,11 @@ from support.pages import BLOCK, DOCS
 from support.store_image import PER_FILE, Placed, StoreImage
 
 from rmq.cli.main import cli
-from rmq.offline.queue_columns import QueueColumns, queue_columns
+from rmq.format.message import decode_message
+from rmq.offline.queue_columns import NO_SIZE, QueueColumns, queue_columns
 
 QUEUE_ENTRY = struct.Struct(">qiq")
-V6 = 0x10  # the sender's address takes 20 bytes
+V6, STORE_V6 = 0x10, 0x20  # the sender's address takes 20 bytes, and the broker's
 NAT = np.datetime64("NaT", "ms")
 
 
@@ -34,7 +35,7 @@ def image(tmp_path: Path) -> StoreImage:
     for number in range(1000):
         topic, queue_id = b"topic-%d" % (number % 2), number // 2 % 3
         made.add(topic, queue_id, b"%d" % number * (number % 37), tags_code=-(number % 5),
-                 sys_flag=V6 if number % 7 == 0 else 0)  # fmt: skip
+                 sys_flag=V6 * (number % 7 == 0) | STORE_V6 * (number % 5 == 0))  # fmt: skip
     return made.write_log().write_queues().checkpoint_at(1000, queue_count=6)
 
 
@@ -42,13 +43,18 @@ def records(image: StoreImage, topic: bytes = b"topic-0", queue_id: int = 0) -> 
     return [each for each in image.records if (each.topic, each.queue_id) == (topic, queue_id)]
 
 
-def rows(columns: QueueColumns) -> list[tuple[int, int, int, int, int]]:
+def rows(columns: QueueColumns) -> list[tuple[int, ...]]:
     times = columns.store_time.astype(np.int64)
-    return list(zip(*(column.tolist() for column in (*columns[:4], times)), strict=True))
+    arrays = (*columns[:4], times, columns.body_size)
+    return list(zip(*(column.tolist() for column in arrays), strict=True))
 
 
-def expected(placed: list[Placed]) -> list[tuple[int, int, int, int, int]]:
-    return [(r.queue_offset, r.offset, len(r.data), r.tags_code, r.store_ms) for r in placed]
+def expected(placed: list[Placed]) -> list[tuple[int, ...]]:
+    return [
+        (r.queue_offset, r.offset, len(r.data), r.tags_code, r.store_ms,
+         len(decode_message(r.data)[0].body))
+        for r in placed
+    ]  # fmt: skip
 
 
 def dump(*words: object) -> Result:
@@ -76,7 +82,7 @@ def test_every_entry_of_every_queue_is_a_row(image: StoreImage) -> None:
 def test_arrays_are_in_the_machines_byte_order(image: StoreImage) -> None:
     columns = queue_columns(image.root, "topic-0", 0)
     assert [column.dtype.str for column in columns] == [
-        np.dtype(kind).str for kind in ("i8", "i8", "i4", "i8", "datetime64[ms]")
+        np.dtype(kind).str for kind in ("i8", "i8", "i4", "i8", "datetime64[ms]", "i4")
     ]
 
 
@@ -118,12 +124,28 @@ def test_what_the_log_does_not_have_has_no_store_time(image: StoreImage) -> None
     assert first >= image.segment
     assert deleted.sum() > len(astray)
     assert (np.isnat(columns.store_time) == deleted).all()
+    assert ((columns.body_size == NO_SIZE) == deleted).all()
+
+
+@pytest.mark.parametrize(("sys_flag", "head_bytes"), [(0, 88), (V6, 100), (V6 | STORE_V6, 112)])
+def test_a_head_may_end_with_its_file(tmp_path: Path, sys_flag: int, head_bytes: int) -> None:
+    """The shortest record of a copy that has nothing behind it, and one cut off in its head."""
+    made = StoreImage(tmp_path / "store")
+    placed = made.add(b"T", 0, b"x", sys_flag=sys_flag)
+    made.write_log().write_queues().checkpoint_at(1)
+    for length, has_head in ((len(placed.data), True), (head_bytes, True), (head_bytes - 1, False)):
+        with made.segment_path(0).open("r+b") as file:
+            file.truncate(length)
+        columns = queue_columns(made.root, "T", 0)
+        assert columns.body_size.tolist() == [1 if has_head else NO_SIZE]
+        assert np.isnat(columns.store_time).tolist() == [not has_head]
 
 
 def test_a_queue_without_a_log_has_no_times(image: StoreImage, tmp_path: Path) -> None:
     columns = queue_columns(image.root, "topic-0", 0, commit_log=tmp_path / "elsewhere")
     assert len(columns.offset) == len(records(image))
     assert np.isnat(columns.store_time).all()
+    assert (columns.body_size == NO_SIZE).all()
 
 
 def test_the_log_may_lie_elsewhere(image: StoreImage, tmp_path: Path) -> None:
@@ -155,7 +177,10 @@ def test_npz_csv_and_parquet_hold_the_same(image: StoreImage, queue: Path, tmp_p
             np.testing.assert_array_equal(found[name], column)
     table = parquet.read_table(tmp_path / "q.parquet")
     for name, column in whole._asdict().items():
-        np.testing.assert_array_equal(table[name].to_numpy(), column)
+        found = table[name].fill_null(NO_SIZE) if name == "body_size" else table[name]
+        np.testing.assert_array_equal(found.to_numpy(), column)
+    gone = int((whole.body_size == NO_SIZE).sum())
+    assert 0 < gone == table["body_size"].null_count == table["store_time"].null_count
     assert str(table.schema.field("store_time").type) == "timestamp[ms, tz=UTC]"
     with (tmp_path / "q.csv").open() as file:
         head, *lines = csv.reader(file)
@@ -163,13 +188,15 @@ def test_npz_csv_and_parquet_hold_the_same(image: StoreImage, queue: Path, tmp_p
     assert [int(line[1]) for line in lines] == whole.physical_offset.tolist()
     times = [np.datetime64(line[4], "ms") if line[4] else NAT for line in lines]
     np.testing.assert_array_equal(np.array(times), whole.store_time)
+    assert [int(line[5] or NO_SIZE) for line in lines] == whole.body_size.tolist()
 
 
 def test_a_dash_prints_a_table_and_json_columns(image: StoreImage, queue: Path) -> None:
     first = records(image)[PER_FILE]
     output = dump(queue, "--columns", "-", "--from", PER_FILE, "--count", 1).output
     head, line = output.splitlines()
-    assert head.split() == ["OFFSET", "PHYSICAL_OFFSET", "SIZE", "TAGS_CODE", "STORE_TIME"]
+    assert head.split() == ["OFFSET", "PHYSICAL_OFFSET", "SIZE", "TAGS_CODE", "STORE_TIME",
+                            "BODY_SIZE"]  # fmt: skip
     assert line.split()[:2] == [str(PER_FILE), str(first.offset)]
     assert line.split()[4].startswith("1970-01-01T00:16:")
     found = json.loads(dump(queue, "--columns", "-", "--json", "--count", 3).output)
