@@ -3,7 +3,7 @@ steps it names, of which rmq never has more than the others.
 
 Method: one broker of two shards, with accounts, an audit file, a member of the group, dead letters
 and a traced message; the commands of the page run in its order, in this process. Cannot show: how
-many steps others need, and what a browser does (tests/process/test_console_browser.py).
+many steps others need, and what a browser does (tests/process/test_browser_tasks.py).
 """
 
 from __future__ import annotations
@@ -13,42 +13,31 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 from support.command_line import rmq
+from support.day_tasks import (
+    ACCOUNTS,
+    BROWSER,
+    NAME,
+    PASSWORD,
+    TASKS,
+    TERMINAL,
+    ailing_group,
+    browser_steps,
+)
 from support.machine import machine
-from support.pages import DOCS, pipeline
+from support.pages import pipeline
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
-from rmq import Message, Producer, PushConsumer
-from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
 from rmq.console.page import SECTIONS
 
-ACCOUNTS = (
-    "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
-    "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
-)  # fmt: skip
-ENVIRONMENT = {"RMQ_ACCESS_KEY": "admin", "RMQ_SECRET_KEY": "top secret"}
-TASKS = 20
+ENVIRONMENT = {"RMQ_ACCESS_KEY": NAME, "RMQ_SECRET_KEY": PASSWORD}
 SHARDS = 2
-BAD_KEY = "order-8"  # of the message that the group gives up
 FOLLOW = "rmq consume orders --follow"
-
-
-def table(heading: str) -> list[list[str]]:
-    """Cells of the rows below a heading, without the first."""
-    text = (DOCS / "tasks.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines()
-            if re.match(r"\| \d+ \|", line)]  # fmt: skip
-    return [[cell.strip() for cell in row[1:]] for row in rows]
-
-
-TERMINAL, BROWSER = table("In a terminal"), table("In a browser")
 COMMANDS = [re.findall(r"`(rmq [^`]+)`", row[1]) for row in TERMINAL]
 
 
@@ -67,23 +56,13 @@ def test_no_task_takes_more_commands_than_others_need(row: list[str]) -> None:
         assert not theirs or len(ours) <= len(theirs)
 
 
-def browser_steps(cell: str) -> int | None:
-    """None: it does not do this."""
-    if cell.startswith("–"):
-        return None
-    number, _, names = re.sub(r" \[\^\w+\]$", "", cell).partition(": ")
-    assert int(number) == len(names.split(", ") if names else ())
-    return int(number)
-
-
 @pytest.mark.parametrize("row", BROWSER, ids=range(1, TASKS + 1))
 def test_no_task_takes_more_steps_in_a_browser(row: list[str]) -> None:
     ours, *others = map(browser_steps, row)
     if ours is None:
         assert others == [None, None]
-    assert all(theirs is None or (ours or 0) <= theirs for theirs in others)
-    first = row[0].partition(": ")[2].split(", ")[0]
-    assert not ours or first in {name for _, name, _ in SECTIONS}
+    assert all(theirs is None or len(ours or []) <= len(theirs) for theirs in others)
+    assert not ours or ours[0] in {name for _, name, _ in SECTIONS}
 
 
 # ---- the commands
@@ -107,30 +86,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     options = (*ACCOUNTS, "--set", f"rmqAuditLog={folder / 'audit.log'}")
     with patch.dict(os.environ, ENVIRONMENT), machine(folder, SHARDS, options) as broker:
         os.environ["NAMESRV_ADDR"] = broker.namesrv
-        given = {"namesrv_addr": broker.namesrv, "access_key": "admin", "secret_key": "top secret"}
+        given = {"namesrv_addr": broker.namesrv, "access_key": NAME, "secret_key": PASSWORD}
         done("topic", "create", "orders", "--queues", "2")
         shards = ("broker-a", *(f"broker-a-{number}" for number in range(1, SHARDS)))
         until_routed(broker.namesrv, "orders", dict.fromkeys(shards, 2))
-        with Producer("tracer", enable_trace=True, **given) as producer:
-            sent = producer.send(Message("orders", b"fine", keys="order-7"))
-            producer.send(Message("orders", b"bad", keys=BAD_KEY))
-        is_repaired = threading.Event()
-
-        def consume(messages: list[Any], context: Any) -> ConsumeConcurrentlyStatus:
-            if is_repaired.is_set() or all(each.keys != BAD_KEY for each in messages):
-                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-            context.delay_level_when_next_consume = -1
-            return ConsumeConcurrentlyStatus.RECONSUME_LATER
-
-        with PushConsumer("billing", consume, consume_from_where="CONSUME_FROM_FIRST_OFFSET",
-                          **given) as consumer:  # fmt: skip
-            consumer.subscribe("orders")
+        with ailing_group(given, 1, dead_letters) as sent:
             made = World(broker.namesrv, str(sent.message_id))
-            wait_until(lambda: '"dead_letters":1' in done("dlq", "list", "--json"))
-            is_repaired.set()
             for command in ("rmq trace ID", "rmq message show ID orders"):
                 wait_until(lambda command=command: rmq(*made.words(command)).returncode == 0)
             yield made
+
+
+def dead_letters() -> int:
+    return sum(row["dead_letters"] for row in json.loads(done("dlq", "list", "--json")))
 
 
 def done(*words: str) -> str:
