@@ -16,7 +16,7 @@ that waits for a send.
     pull_consumer       PullConsumer
     pop_consumer        PopConsumer
 
-Each is the twin of a client with threads (rmq/client), which does the work.
+Each is the twin of a client with threads (rmq/client/threaded): the same work is behind both.
 """
 
 from rmq.aio.pop_consumer import PopConsumer

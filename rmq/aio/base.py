@@ -1,7 +1,8 @@
-"""LoopClient: what the clients of rmq.aio have in common, a client of rmq and an event loop.
+"""LoopClient: what the clients of rmq.aio have in common, a client's work and an event loop.
 
-Each is the twin of a client with threads, which does the work: what may block (starting, closing,
-questions to brokers) runs in threads of the loop's executor; what comes wakes the loop.
+Each is the twin of a client of rmq, and holds what that one holds (rmq/client/threaded): what may
+block (starting, closing, questions to brokers) runs in threads of the loop's executor; what comes
+wakes the loop.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from rmq.client.consumer.subscription import EVERYTHING
+from rmq.client.threaded.base import ClientImpl, ConsumerImpl
 from rmq.errors import not_copied
 
 if TYPE_CHECKING:
@@ -26,29 +28,8 @@ async def threaded(function: Callable[..., R], *arguments: Any, **named: Any) ->
     return await asyncio.to_thread(function, *arguments, **named)
 
 
-class ThreadedClient(Protocol):
-    """The client with threads."""
-
-    @property
-    def client_id(self) -> str: ...
-
-    def start(self) -> object: ...
-
-    def close(self) -> None: ...
-
-
-class ThreadedConsumer(ThreadedClient, Protocol):
-    """The consumer with threads."""
-
-    def subscribe(
-        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
-    ) -> object: ...
-
-    def unsubscribe(self, topic: str) -> None: ...
-
-
-C = TypeVar("C", bound=ThreadedClient)
-M = TypeVar("M", bound=ThreadedConsumer)
+C = TypeVar("C", bound=ClientImpl)
+M = TypeVar("M", bound=ConsumerImpl)
 
 
 class LoopClient(Generic[C]):
@@ -92,6 +73,7 @@ class LoopClient(Generic[C]):
 
     @property
     def client_id(self) -> str:
+        """What brokers know it by; ClosedError before the start and after the end."""
         return self._client.client_id
 
 
@@ -123,4 +105,5 @@ class LoopConsumer(LoopClient[M]):
         await threaded(self._client.subscribe, topic, tags, sql=sql)
 
     async def unsubscribe(self, topic: str) -> None:
+        """No more messages of this topic."""
         await threaded(self._client.unsubscribe, topic)

@@ -23,7 +23,7 @@ from cext.client.message import MessageExt
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.parameters import PopConsumerParameters
 from rmq.client.parameters.documented import documented
-from rmq.client.pop.consumer import PopConsumer as ThreadedPopConsumer
+from rmq.client.pop.consumer import PopConsumerImpl
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @documented(PopConsumerParameters)
-class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
+class PopConsumer(LoopConsumer[PopConsumerImpl]):
     """As rmq.PopConsumer; used in one event loop."""
 
     def __init__(
@@ -42,7 +42,7 @@ class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
         parameters: PopConsumerParameters | None = None,
         **changes: Unpack[PopConsumerKeywords],
     ) -> None:
-        super().__init__(ThreadedPopConsumer(consumer_group, parameters=parameters, **changes))
+        super().__init__(PopConsumerImpl(consumer_group, parameters=parameters, **changes))
 
     # ---- life
 

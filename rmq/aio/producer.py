@@ -24,10 +24,13 @@ from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
 from rmq.client.parameters.documented import documented
 from rmq.client.producer.base import Chosen
-from rmq.client.producer.producer import Producer as ThreadedProducer
+from rmq.client.producer.producer import ProducerImpl
 from rmq.client.producer.targets import Selector
-from rmq.client.producer.transaction import TransactionListener, TransactionResult
-from rmq.client.producer.transaction import TransactionProducer as ThreadedTransactionProducer
+from rmq.client.producer.transaction import (
+    TransactionListener,
+    TransactionProducerImpl,
+    TransactionResult,
+)
 from rmq.errors import BusyError, ClosedError, RequestTimeoutError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 
@@ -40,7 +43,7 @@ R = TypeVar("R")
 WAIT_S = 0.002  # between two looks at whether there is room again
 
 
-class _LoopProducer(ThreadedProducer):
+class _LoopProducer(ProducerImpl):
     """A producer whose sends end in an event loop."""
 
     loop_mailbox: Mailbox | None = None
@@ -300,6 +303,7 @@ class Producer(LoopClient[_LoopProducer]):
         await self._threaded(self._client.reply, request, body)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues messages of this topic are sent to."""
         return await self._threaded(self._client.queues, topic)
 
     async def _threaded(self, function: Callable[..., R], *arguments: Any, **named: Any) -> R:
@@ -321,7 +325,7 @@ def _settle(
 
 
 @documented(TransactionProducerParameters)
-class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
+class TransactionProducer(LoopClient[TransactionProducerImpl]):
     """As rmq.TransactionProducer, for transactions alone: other messages are a Producer's. The
     listener is called in threads, as there."""
 
@@ -334,7 +338,7 @@ class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
         **changes: Unpack[TransactionProducerKeywords],
     ) -> None:
         super().__init__(
-            ThreadedTransactionProducer(
+            TransactionProducerImpl(
                 producer_group, transaction_listener, parameters=parameters, **changes
             )
         )

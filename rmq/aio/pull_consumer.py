@@ -22,7 +22,7 @@ from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.parameters.documented import documented
-from rmq.client.pull.consumer import PullConsumer as ThreadedPullConsumer
+from rmq.client.pull.consumer import PullConsumerImpl
 from rmq.errors import ClosedError
 from rmq.format.fastjson import MessageQueue
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @documented(PullConsumerParameters)
-class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
+class PullConsumer(LoopConsumer[PullConsumerImpl]):
     """As rmq.PullConsumer; used in one event loop."""
 
     def __init__(
@@ -43,7 +43,7 @@ class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        super().__init__(ThreadedPullConsumer(consumer_group, parameters=parameters, **changes))
+        super().__init__(PullConsumerImpl(consumer_group, parameters=parameters, **changes))
 
     # ---- life
 
@@ -63,7 +63,7 @@ class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await threaded(self._client.__exit__, kind, error, trace)
+        await threaded(self._client.close, finished=kind is None)
 
     # ---- what is read
 
@@ -115,9 +115,11 @@ class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
         await threaded(self._client.pause, queues)
 
     async def resume(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
+        """poll returns messages of these queues again."""
         await threaded(self._client.resume, queues)
 
     def paused(self) -> list[MessageQueue]:
+        """The queues that are paused."""
         return self._client.paused()
 
     # ---- offsets
@@ -127,9 +129,11 @@ class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
         await threaded(self._client.seek, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """To the first message there is."""
         await threaded(self._client.seek_to_begin, queue)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Behind the last message there is now."""
         await threaded(self._client.seek_to_end, queue)
 
     async def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
@@ -137,6 +141,7 @@ class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
         await threaded(self._client.seek_to_time, queue, timestamp)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
+        """Offset of the first message stored at or after a time; the end when there is none."""
         return await threaded(self._client.offset_for_timestamp, queue, timestamp)
 
     async def position(self, queue: MessageQueue) -> int:

@@ -23,7 +23,7 @@ from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consumer.listener import Listen, function_of, is_coroutine
 from rmq.client.parameters.consumer import PushConsumerParameters
 from rmq.client.parameters.documented import documented
-from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
+from rmq.client.push.consumer import PushConsumerImpl
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _waits: ContextVar[threading.Thread | None] = ContextVar("rmq_waits", default=No
 
 
 @documented(PushConsumerParameters)
-class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
+class PushConsumer(LoopConsumer[PushConsumerImpl]):
     """As rmq.PushConsumer; used in one event loop."""
 
     def __init__(
@@ -49,7 +49,7 @@ class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
         **changes: Unpack[PushConsumerKeywords],
     ) -> None:
         super().__init__(
-            ThreadedPushConsumer(consumer_group, message_listener, parameters=parameters, **changes)
+            PushConsumerImpl(consumer_group, message_listener, parameters=parameters, **changes)
         )
 
     # ---- life
@@ -79,6 +79,7 @@ class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
         self._client.suspend()
 
     async def resume(self) -> None:
+        """Pulls go on."""
         await threaded(self._client.resume)
 
     def update_core_pool_size(self, count: int) -> None:

@@ -15,7 +15,7 @@ from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.send_records import DELIMITER, records
 from rmq.cli.times import DURATION, MOMENT
-from rmq.client.producer.producer import Producer
+from rmq.client.threaded.producer import Producer
 from rmq.codes import ResponseCode
 from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue

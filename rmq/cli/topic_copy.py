@@ -175,7 +175,7 @@ class _Messages:
         self._done = 0
 
     def copy(self, places: Places) -> None:
-        from rmq.client.producer.producer import Producer
+        from rmq.client.threaded.producer import Producer
 
         total = sum(end - first for _, first, end in places)
         try:

@@ -5,6 +5,7 @@
     producer            sends, transactions, requests with replies
     consumer            what all kinds of consumers share
     push, pull, pop     one kind each
+    threaded            producers and consumers as users have them
     allocation          who of a group reads which queue
     administration      topics, groups, offsets and stored messages, for programs
     hooks               what sees every request before it leaves, and every answer

@@ -91,25 +91,27 @@ class Admin:
         """transport: how requests travel, in place of the client's engine. Its owner closes it."""
         self.parameters = (parameters or ClientParameters()).changed(changes)
         self._transport = transport
-        self._instance: ClientInstance | None = None
-        self._cluster: ClusterView | None = None
+        self._acquired: ClientInstance | None = None
+        self._view: ClusterView | None = None
 
     def __reduce__(self) -> NoReturn:
         raise not_copied(self, "start one in each process, from its parameters")
 
     def start(self) -> Admin:
-        if self._cluster is not None:
+        """Connects; a `with` does it."""
+        if self._view is not None:
             return self
         if self._transport is not None:
             addresses = NameServerSource(self.parameters).addresses()
-            self._cluster = ClusterView(addresses, self._transport)
+            self._view = ClusterView(addresses, self._transport)
         else:
-            self._instance = ClientInstance.acquire(self.parameters)
-            self._cluster = _InstanceView(self._instance)
+            self._acquired = ClientInstance.acquire(self.parameters)
+            self._view = _InstanceView(self._acquired)
         return self
 
     def close(self) -> None:
-        instance, self._instance, self._cluster = self._instance, None, None
+        """It may start again."""
+        instance, self._acquired, self._view = self._acquired, None, None
         if instance is not None:
             instance.release()
 
@@ -120,16 +122,16 @@ class Admin:
         self.close()
 
     @property
-    def instance(self) -> ClientInstance:
-        if self._instance is None:
+    def _instance(self) -> ClientInstance:
+        if self._acquired is None:
             raise not_open("Admin", is_closed=False)
-        return self._instance
+        return self._acquired
 
     @property
-    def cluster(self) -> ClusterView:
-        if self._cluster is None:
+    def _cluster(self) -> ClusterView:
+        if self._view is None:
             raise not_open("Admin", is_closed=False)
-        return self._cluster
+        return self._view
 
     def _name(self, name: str) -> str:
         return wrap(self.parameters.namespace, name)
@@ -146,33 +148,36 @@ class Admin:
     ) -> None:  # fmt: skip
         """Creates the topic, or changes it. attributes: {"message.type": "DELAY"} and such."""
         admin.create_topic(
-            self.cluster, self._name(topic), queues, perm=perm, order=order,
+            self._cluster, self._name(topic), queues, perm=perm, order=order,
             cluster_name=cluster_name, attributes=attributes,
         )  # fmt: skip
 
     def delete_topic(self, topic: str, cluster_name: str | None = None) -> None:
-        admin.delete_topic(self.cluster, self._name(topic), cluster_name)
+        """Of all brokers, or of those of one cluster."""
+        admin.delete_topic(self._cluster, self._name(topic), cluster_name)
 
     def topics(self) -> list[str]:
         """The names of all topics, those of the system among them."""
-        return self.cluster.topics()
+        return self._cluster.topics()
 
     def route(self, topic: str) -> Route:
-        return self.cluster.route(self._name(topic))
+        """Its brokers, and the queues of each."""
+        return self._cluster.route(self._name(topic))
 
     def queue_ranges(self, topic: str) -> list[admin.QueueRange]:
         """Smallest and next offset of every queue."""
-        return admin.topic_queues(self.cluster, self._name(topic))
+        return admin.topic_queues(self._cluster, self._name(topic))
 
     # ---- groups
 
     def create_group(self, group: str, **settings: Any) -> None:
         """Creates the consumer group, or changes it; settings by RocketMQ's names
         (retryMaxTimes=3)."""
-        admin.create_group(self.cluster, self._name(group), settings)
+        admin.create_group(self._cluster, self._name(group), settings)
 
     def delete_group(self, group: str, *, clean_offsets: bool = True) -> None:
-        admin.delete_group(self.cluster, self._name(group), clean_offsets=clean_offsets)
+        """clean_offsets: how far it was is forgotten, too."""
+        admin.delete_group(self._cluster, self._name(group), clean_offsets=clean_offsets)
 
     def set_consume_mode(
         self, topic: str, group: str, mode: str, *, pop_share_queue_num: int = 0
@@ -180,44 +185,45 @@ class Admin:
         """PULL or POP: how the group's push consumers with client_rebalance=False take the topic.
         pop_share_queue_num: each pops also the queues of so many neighbours; 0: all queues."""
         admin.set_consume_mode(
-            self.cluster, self._name(topic), self._name(group), mode,
+            self._cluster, self._name(topic), self._name(group), mode,
             pop_share_queue_num=pop_share_queue_num,
         )  # fmt: skip
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Consumer group -> its settings."""
-        return admin.groups(self.cluster)
+        return admin.groups(self._cluster)
 
     def progress(self, group: str) -> list[admin.QueueProgress]:
         """How far the group is in each of its queues."""
-        return admin.group_progress(self.cluster, self._name(group))[0]
+        return admin.group_progress(self._cluster, self._name(group))[0]
 
     def members(self, group: str) -> dict[str, Any] | None:
         """Its consumers and their subscriptions; None when nobody is online."""
-        return admin.group_members(self.cluster, self._name(group))
+        return admin.group_members(self._cluster, self._name(group))
 
     # ---- offsets
 
     def min_offset(self, queue: MessageQueue) -> int:
-        return admin.min_offset(self.cluster, self._queue(queue))
+        """The offset of the first message that is there."""
+        return admin.min_offset(self._cluster, self._queue(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset the next message gets."""
-        return admin.max_offset(self.cluster, self._queue(queue))
+        return admin.max_offset(self._cluster, self._queue(queue))
 
     def offset_at(self, queue: MessageQueue, timestamp: Any, *, upper: bool = False) -> int:
         """The first message stored at or after a time (ms or datetime); upper: the last one
         stored at or before it."""
         when = milliseconds(timestamp)
-        return admin.offset_at(self.cluster, self._queue(queue), when, upper=upper)
+        return admin.offset_at(self._cluster, self._queue(queue), when, upper=upper)
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Where the group goes on; None when it never committed."""
-        return admin.committed_offset(self.cluster, self._name(group), self._queue(queue))
+        return admin.committed_offset(self._cluster, self._name(group), self._queue(queue))
 
     def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Sets where the group goes on. Its members must be offline: they would set it back."""
-        admin.commit_offset(self.cluster, self._name(group), self._queue(queue), offset)
+        admin.commit_offset(self._cluster, self._name(group), self._queue(queue), offset)
 
     def reset_offset(
         self, group: str, topic: str, timestamp: Any = LATEST, *, force: bool = True
@@ -226,7 +232,7 @@ class Admin:
         where it goes on. Consumers that are online go there."""
         when = milliseconds(timestamp)
         return admin.reset_offset(
-            self.cluster, self._name(group), self._name(topic), when, force=force
+            self._cluster, self._name(group), self._name(topic), when, force=force
         )
 
     # ---- messages
@@ -234,7 +240,7 @@ class Admin:
     def message(self, message_id: str, topic: str | None = None) -> MessageExt:
         """The message with this offset id; with a topic, also by its unique key."""
         try:
-            return _received(lookup.by_id(self.cluster, message_id))
+            return _received(lookup.by_id(self._cluster, message_id))
         except (ProtocolError, RemoteError):
             if topic is None:
                 raise
@@ -249,7 +255,7 @@ class Admin:
         """Messages of the topic that have the key (unique: that unique key), oldest first."""
         kind = lookup.UNIQUE if unique else lookup.KEY
         found = lookup.by_key(
-            self.cluster, self._name(topic), key, kind, count=count,
+            self._cluster, self._name(topic), key, kind, count=count,
             begin_ms=milliseconds(begin), end_ms=milliseconds(end),
         )  # fmt: skip
         return [_received(each) for each in found]
@@ -257,11 +263,12 @@ class Admin:
     # ---- cluster
 
     def brokers(self) -> list[BrokerEntry]:
-        return self.cluster.brokers()
+        """All that name servers know, slaves among them."""
+        return self._cluster.brokers()
 
     def broker_info(self, broker: BrokerEntry) -> dict[str, str]:
         """A broker's own figures, by RocketMQ's names."""
-        return admin.runtime_info(self.cluster, broker)
+        return admin.runtime_info(self._cluster, broker)
 
 
 def _received(found: ReceivedMessage) -> MessageExt:

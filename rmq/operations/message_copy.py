@@ -43,7 +43,7 @@ def place_of(message: ReceivedMessage) -> str:
 
 def send_each(messages: Iterable[Message], given: ClientKeywords) -> Iterator[SendResult]:
     """What became of each, once it is stored. `given`: where to, and as whom."""
-    from rmq.client.producer.producer import Producer
+    from rmq.client.threaded.producer import Producer
 
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
         for each in messages:

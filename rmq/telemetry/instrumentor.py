@@ -8,7 +8,7 @@
     poll of pull and pop consumers that brings something                `receive TOPIC`
     a push consumer's call of its listener                              `process TOPIC`
 
-Those of rmq.aio, too: most are built on those of threads. Sends of an instrumented
+Those of rmq.aio, too: most have the same work done. Sends of an instrumented
 producer have a few microseconds of Python each.
 """
 
@@ -30,10 +30,10 @@ from wrapt import wrap_function_wrapper
 import rmq
 from rmq.aio.pop_consumer import PopConsumer as LoopPopConsumer
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
-from rmq.client.pop.consumer import PopConsumer
-from rmq.client.producer.producer import Producer
-from rmq.client.producer.transaction import TransactionProducer
-from rmq.client.pull.consumer import PullConsumer
+from rmq.client.pop.consumer import PopConsumerImpl
+from rmq.client.producer.producer import ProducerImpl
+from rmq.client.producer.transaction import TransactionProducerImpl
+from rmq.client.pull.consumer import PullConsumerImpl
 from rmq.client.push.listener_call import ListenerCall
 from rmq.telemetry.spans import Sending, Spans
 
@@ -72,13 +72,13 @@ class Wrappers:
         self._spans = spans
 
     def send(
-        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+        self, wrapped: Callable[..., Any], producer: ProducerImpl, args: Arguments, named: Named
     ) -> Any:
         sending = self._sending(producer, _argument(args, named, "message"))
         return self._ended(sending, lambda: wrapped(*args, **named), lambda result: [result])
 
     def send_async(
-        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+        self, wrapped: Callable[..., Any], producer: ProducerImpl, args: Arguments, named: Named
     ) -> Any:
         message, callback = _argument(args, named, "message"), _argument(args, named, "callback", 1)
         sending = self._sending(producer, message)
@@ -94,13 +94,13 @@ class Wrappers:
         return future
 
     def send_oneway(
-        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+        self, wrapped: Callable[..., Any], producer: ProducerImpl, args: Arguments, named: Named
     ) -> Any:
         sending = self._sending(producer, _argument(args, named, "message"))
         return self._ended(sending, lambda: wrapped(*args, **named), lambda _: [])
 
     def send_batch(
-        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+        self, wrapped: Callable[..., Any], producer: ProducerImpl, args: Arguments, named: Named
     ) -> Any:
         messages = list(_argument(args, named, "messages"))
         rest = {key: value for key, value in named.items() if key != "messages"}
@@ -110,7 +110,7 @@ class Wrappers:
         return self._ended(sending, lambda: wrapped(messages, *args[1:], **rest), list)
 
     def send_in_transaction(
-        self, wrapped: Callable[..., Any], producer: Producer, args: Arguments, named: Named
+        self, wrapped: Callable[..., Any], producer: ProducerImpl, args: Arguments, named: Named
     ) -> Any:
         sending = self._sending(producer, _argument(args, named, "message"), is_half=True)
         with trace.use_span(sending.span, end_on_exit=False, record_exception=False):
@@ -153,7 +153,7 @@ class Wrappers:
             elif call.status in REFUSED:
                 processing.refused(call.status.name)
 
-    def _sending(self, producer: Producer, *messages: Any, is_half: bool = False) -> Sending:
+    def _sending(self, producer: ProducerImpl, *messages: Any, is_half: bool = False) -> Sending:
         return self._spans.send(producer.group, producer.client_id, messages, is_half=is_half)
 
     def _ended(
@@ -173,14 +173,14 @@ class Wrappers:
 
 # Whose, its name, and what is called in its place.
 WRAPPED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
-    (Producer, "send", Wrappers.send),
-    (Producer, "send_async", Wrappers.send_async),
-    (Producer, "send_chosen", Wrappers.send_async),  # aio.Producer, by TLS
-    (Producer, "send_oneway", Wrappers.send_oneway),
-    (Producer, "send_batch", Wrappers.send_batch),
-    (TransactionProducer, "send_in_transaction", Wrappers.send_in_transaction),
-    (PullConsumer, "poll", Wrappers.poll),
-    (PopConsumer, "poll", Wrappers.poll),
+    (ProducerImpl, "send", Wrappers.send),
+    (ProducerImpl, "send_async", Wrappers.send_async),
+    (ProducerImpl, "send_chosen", Wrappers.send_async),  # aio.Producer, by TLS
+    (ProducerImpl, "send_oneway", Wrappers.send_oneway),
+    (ProducerImpl, "send_batch", Wrappers.send_batch),
+    (TransactionProducerImpl, "send_in_transaction", Wrappers.send_in_transaction),
+    (PullConsumerImpl, "poll", Wrappers.poll),
+    (PopConsumerImpl, "poll", Wrappers.poll),
     (LoopPopConsumer, "poll", Wrappers.loop_poll),
     (ListenerCall, "__init__", Wrappers.call),
 )

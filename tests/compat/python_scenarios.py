@@ -196,19 +196,19 @@ def refusals(address: str, run: str) -> dict[str, Any]:
     with Admin(namesrv_addr=address) as admin, Producer(f"r-{run}", namesrv_addr=address) as sender:
         topic = topic_of(admin, "refused", run)
         queue = sender.queues(topic)[0]
-        address_of = admin.instance.routes.address_of(queue.broker_name)
+        address_of = admin._instance.routes.address_of(queue.broker_name)
         for name, code, fields in (
             ("unknown topic", RequestCode.GET_TOPIC_STATS_INFO, {"topic": f"none-{run}"}),
             ("unknown code", 7777, {}),
             ("no such message", RequestCode.VIEW_MESSAGE_BY_ID, {"offset": 1 << 50}),
         ):
-            found[name] = admin.instance.ask(address_of, code, fields).code
+            found[name] = admin._instance.ask(address_of, code, fields).code
         try:
             sender.send(Message("SCHEDULE_TOPIC_XXXX", b"x"))
         except RemoteError as error:
             found["system topic"] = error.code
         found["min, max"] = (admin.min_offset(queue), admin.max_offset(queue))
-        pulled = admin.instance.ask(address_of, RequestCode.PULL_MESSAGE, {
+        pulled = admin._instance.ask(address_of, RequestCode.PULL_MESSAGE, {
             "consumerGroup": f"readers-{run}", "topic": topic, "queueId": 0, "queueOffset": 5,
             "maxMsgNums": 1, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
             "subscription": "*", "subVersion": 0,

@@ -206,7 +206,7 @@ def wrong_sql(address: str, run: str) -> dict[str, Any]:
     """What a broker says to a heartbeat's check of an expression (46), by code."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "wrong", run)
-        broker = admin.instance.routes.address_of(admin.route(topic).readable()[0].broker_name)
+        broker = admin._instance.routes.address_of(admin.route(topic).readable()[0].broker_name)
         codes = {}
         for expression in ("a > 5", "a > 'five'", "a BETWEEN 9 AND", "a IN ()", ""):
             body = fastjson.dumps({
@@ -215,7 +215,7 @@ def wrong_sql(address: str, run: str) -> dict[str, Any]:
                     "classFilterMode": False, "codeSet": [], "tagsSet": [], "subVersion": 1,
                 },
             })  # fmt: skip
-            reply = admin.instance.ask(broker, RequestCode.CHECK_CLIENT_CONFIG, {}, body)
+            reply = admin._instance.ask(broker, RequestCode.CHECK_CLIENT_CONFIG, {}, body)
             codes[expression] = reply.code
         return codes
 
@@ -288,10 +288,10 @@ def instructed(address: str, run: str) -> dict[str, Any]:
             send(address, topic, 8)
             kept.wait(8)
             queue = admin.route(topic).readable()[0]
-            broker = admin.instance.routes.address_of(queue.broker_name)
+            broker = admin._instance.routes.address_of(queue.broker_name)
 
             def ask(code: int, **fields: Any) -> tuple[int, dict[str, Any]]:
-                reply = admin.instance.ask(broker, code, fields)
+                reply = admin._instance.ask(broker, code, fields)
                 return reply.code, fastjson.loads_object(reply.body) if reply.body else {}
 
             place = {"consumerGroup": group, "clientId": member.client_id}

@@ -137,7 +137,7 @@ def test_of_a_group_that_consumes_in_order_no_second_letter_is_made(namesrv: str
         "ordered", lambda *_: None, namesrv_addr=namesrv, consume_orderly=True
     ) as consumer:
         consumer.subscribe(group.topic)
-        wait_until(lambda: any(each.holds_lock() for each in consumer.process_queues()))
+        wait_until(lambda: any(each.holds_lock() for each in consumer._client.process_queues()))
         result = run("dlq", "resend", "ordered", "--yes")
         assert result.returncode == 1 and "consumes in order" in result.stderr
         assert group.counts() == (4, 4)

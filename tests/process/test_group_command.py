@@ -104,7 +104,7 @@ def test_members_that_are_online_go_there(broker: BrokerProcess) -> None:
 
     with PushConsumer("online", listener, namesrv_addr=group.namesrv) as consumer:
         consumer.subscribe(group.topic)
-        wait_until(lambda: len(consumer.process_queues()) >= 2)
+        wait_until(lambda: len(consumer._client.process_queues()) >= 2)
         group.run("reset", "online", group.topic, "--to", "-2", "--yes")
         wait_until(lambda: sorted(got) == [b"8", b"8", b"9", b"9"])
         code, _, said = group.run("delete", "online", "--yes")

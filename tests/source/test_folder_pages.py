@@ -26,7 +26,7 @@ PAGES = (
     "rmq/client/blocking",
     *(
         f"rmq/client/{folder}"
-        for folder in ("connection", "producer", "consumer", "push", "pull", "pop")
+        for folder in ("connection", "producer", "consumer", "push", "pull", "pop", "threaded")
     ),
 )
 

@@ -94,7 +94,7 @@ def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
     with Admin(namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
 
         def is_at_rest() -> bool:
-            queues = [queue for each in consumers for queue in each.process_queues()]
+            queues = [queue for each in consumers for queue in each._client.process_queues()]
             return queues != [] and all(
                 each.count == 0 and each.pull_offset == admin.max_offset(each.wire)
                 for each in queues
@@ -106,7 +106,7 @@ def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
 def refusals(consumer: PushConsumer) -> list[MessageQueue]:
     """Grows by each queue that the consumer asks a lock for from now on, and does not get."""
     found: list[MessageQueue] = []
-    locks = consumer.rebalance._locks
+    locks = consumer._client.rebalance._locks
     lock = locks.lock
 
     def ask(queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:

@@ -13,14 +13,14 @@ def read_all(namesrv_addr: str, topic: str) -> list[MessageExt]:
     with Admin(namesrv_addr=namesrv_addr, mq_client_api_timeout=60_000) as admin:
         for each in admin.queue_ranges(topic):
             at = each.min_offset
-            address = admin.instance.routes.address_of(each.queue.broker_name)
+            address = admin._instance.routes.address_of(each.queue.broker_name)
             while at < each.max_offset:
                 fields = {
                     "consumerGroup": "readers", "topic": topic, "queueId": each.queue.queue_id,
                     "queueOffset": at, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
                     "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
                 }  # fmt: skip
-                reply = admin.instance.call(address, Code.PULL_MESSAGE, fields)
+                reply = admin._instance.call(address, Code.PULL_MESSAGE, fields)
                 found += decode_messages(reply, each.queue.broker_name, True)
                 at = reply.int_field("nextBeginOffset")
     return found

@@ -25,7 +25,7 @@ from rmq.errors import RemoteError
 
 def make_topic(asking: Admin | ClusterView, topic: str, queues: int = 1, **settings: Any) -> Route:
     """On every master (of the cluster_name given); its route."""
-    view = asking.cluster if isinstance(asking, Admin) else asking
+    view = asking._cluster if isinstance(asking, Admin) else asking
     masters = calls.create_topic(view, topic, queues, **settings)
     return until_routed(view, topic, {broker.name: queues for broker in masters})
 

@@ -1,6 +1,6 @@
 """Member: what every consumer is, one of a group with the connections of a client.
 
-    class PullConsumer(Member[PullConsumerParameters]):
+    class PullConsumerImpl(Member[PullConsumerParameters]):
         consume_type = "CONSUME_ACTIVELY"
 
         def _prepare(self, instance): ...       # before brokers can ask for anything
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from cext.client.sender import check_topic
 from rmq.base import clock
-from rmq.client.connection.instance import ClientInstance, not_open, shown
+from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap, wrap_group
 from rmq.client.consumer.group import check_filter
 from rmq.client.consumer.subscription import Subscription
@@ -70,11 +70,15 @@ class Member(Generic[P]):
         return self._instance is not None and not self._closed
 
     @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
     def client_id(self) -> str:
         return self.instance.client_id
 
     def start(self) -> Self:
-        """Connects; a `with` does it. A closed consumer does not start again."""
+        """A closed consumer does not start again."""
         if self._closed:
             raise ClosedError("the consumer is closed")
         if self._instance is not None:
@@ -123,15 +127,6 @@ class Member(Generic[P]):
         if instance is not None and not self._is_forked:
             instance.heartbeats.remove_consumer(self.group)
             instance.release()
-
-    def __repr__(self) -> str:
-        return shown(self, self.group, is_open=self.is_open, is_closed=self._closed)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close()
 
     # ---- what is read
 

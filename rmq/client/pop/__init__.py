@@ -1,4 +1,4 @@
-"""PopConsumer: takes messages one by one for a while and acknowledges each.
+"""PopConsumerImpl: takes messages one by one for a while and acknowledges each.
 
 consumer            the class
 request             one pop: what is asked, and the messages of the answer

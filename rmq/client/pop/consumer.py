@@ -1,4 +1,4 @@
-"""PopConsumer: takes messages for a while, acknowledges each (RocketMQ 5's pop, as its simple
+"""PopConsumerImpl: takes messages for a while, acknowledges each (RocketMQ 5's pop, as its simple
 consumers do).
 
 A poll asks all brokers of the subscribed topics at once and returns what comes first; what others
@@ -26,7 +26,6 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
-from rmq.client.parameters.documented import documented
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle
 from rmq.client.pop.request import (
@@ -53,23 +52,8 @@ FULL_PAUSE_S = 0.05
 MOST = 32
 
 
-@documented(PopConsumerParameters)
-class PopConsumer(Member[PopConsumerParameters]):
-    """Takes messages of one group for a while, and acknowledges each; any thread may use it.
-
-        with PopConsumer("billing", namesrv_addr="127.0.0.1:9876") as consumer:
-            consumer.subscribe("orders", "paid || sent")
-            for message in consumer.poll(10_000):
-                bill(message)
-                consumer.ack(message)              # or it is visible again after pop_invisible_time
-                # consumer.ack_async(message)      the same without waiting for the broker
-                # consumer.change_invisible_time(message, 300_000)     more time, or less
-
-    The broker shares messages out, not queues: any number of consumers of a group read one queue at
-    the same time, and a slow one holds up nobody. A message that is not acknowledged in time comes
-    again, to whoever asks then, with reconsume_times grown by one, and is a dead letter after the
-    group's retryMaxTimes. With consume_orderly a queue has one batch in hand at a time.
-    """
+class PopConsumerImpl(Member[PopConsumerParameters]):
+    """Any thread may use it."""
 
     consume_type = "CONSUME_POP"
 
@@ -80,7 +64,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         parameters: PopConsumerParameters | None = None,
         **changes: Unpack[PopConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name; ConfigError for one that cannot be."""
         super().__init__(parameters or PopConsumerParameters(), consumer_group, {**changes})
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)

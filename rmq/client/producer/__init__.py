@@ -1,6 +1,6 @@
 """Sending: the producer, transactions, requests with replies.
 
-    producer            the class, which puts the parts together
+    producer            ProducerImpl, which puts the parts together
     base                what each part may know of it
     transaction         a message and a local transaction, both or neither
     requests            a message whose sender waits for an answer, and the answer

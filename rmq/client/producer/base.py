@@ -1,7 +1,7 @@
 """ProducerBase: what every part of a producer may know of it.
 
 The parts (targets.py, attempts.py, hooked_sends.py, ..) are given a ProducerBase and each other, in
-the order in which they need one another; Producer (producer.py) puts them together.
+the order in which they need one another; ProducerImpl (producer.py) puts them together.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ class ProducerBase(Sender):
     @property
     def is_open(self) -> bool:
         return self._instance is not None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     @property
     def client_id(self) -> str:

@@ -1,4 +1,4 @@
-"""Producer: sends messages; TransactionProducer is in rmq/client/producer/transaction.py.
+"""ProducerImpl: what a producer does; users have it as rmq.Producer, and as that of rmq.aio.
 
 Plain asynchronous sends never leave cext/client/sender. What they need besides, and all others, are
 parts of their own: targets.py (which queue), attempts.py (tries elsewhere), synchronous_sends.py
@@ -14,9 +14,8 @@ from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
 from cext.client.sender import Target, TopicQueues, monotonic_ms
 from rmq.base import clock, waits
-from rmq.client.connection.instance import ClientInstance, shown
+from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters
-from rmq.client.parameters.documented import documented
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
 from rmq.client.producer.hooked_sends import HookedSends
@@ -37,27 +36,13 @@ if TYPE_CHECKING:
 
     from rmq.client.parameters.keywords import ProducerKeywords
 
-P = TypeVar("P", bound="Producer")
+P = TypeVar("P", bound="ProducerImpl")
 BATCH_DELAY_MS, BATCH_BYTES, BATCHES_BYTES_MAX = 10, 32 << 10, 32 << 20
 ASYNC_MESSAGES_MAX, ASYNC_BYTES_MAX = 65_535, 100 << 20
 
 
-@documented(ProducerParameters)
-class Producer(ProducerBase):
-    """Sends messages of one group; any number of threads may use it.
-
-        with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
-            result = producer.send(Message("orders", b"paid", tags="card", keys="42"))
-            producer.send_async(message, lambda result, error: ...)  # or .result() of its Future
-            producer.send_oneway(message)
-            results = producer.send_batch([message, ...])
-
-    Which queue: in turn; by the message's sharding_key (equal keys, one queue, kept order); by
-    `selector(queues, message, arg)`; or the `queue` given. A send that a broker could not take, or
-    that got no answer because its connection broke, is tried again on another broker where there is
-    one (retry_times_when_send_failed); so a message may be stored twice, with the same message_id.
-    A send that got no answer in time is not tried again.
-    """
+class ProducerImpl(ProducerBase):
+    """Any number of threads may use it."""
 
     parameters: ProducerParameters
 
@@ -68,7 +53,7 @@ class Producer(ProducerBase):
         parameters: ProducerParameters | None = None,
         **changes: Unpack[ProducerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name; ConfigError for one that cannot be."""
         given: dict[str, Any] = {**changes}
         if producer_group is not None:
             given["producer_group"] = producer_group
@@ -87,7 +72,7 @@ class Producer(ProducerBase):
     # ---- life
 
     def start(self: P) -> P:
-        """Connects; a `with` does it. A closed producer does not start again."""
+        """A closed producer does not start again."""
         if self._closed:
             raise ClosedError("the producer is closed")
         if self._instance is not None:
@@ -161,15 +146,6 @@ class Producer(ProducerBase):
     def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""
         return self._drain(self.parameters.send_msg_timeout if timeout_ms is None else timeout_ms)
-
-    def __repr__(self) -> str:
-        return shown(self, self.group, is_open=self.is_open, is_closed=self._closed)
-
-    def __enter__(self: P) -> P:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---- sends
 

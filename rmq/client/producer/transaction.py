@@ -1,4 +1,4 @@
-"""TransactionProducer: a message and a local transaction, both or neither.
+"""TransactionProducerImpl: a message and a local transaction, both or neither.
 
     class Payments:
         def execute_local_transaction(self, message, arg): ...; return LocalTransactionState.COMMIT
@@ -32,8 +32,7 @@ from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.connection.workers import Workers
 from rmq.client.parameters import TransactionProducerParameters
-from rmq.client.parameters.documented import documented
-from rmq.client.producer.producer import Producer
+from rmq.client.producer.producer import ProducerImpl
 from rmq.codes import (
     TRANSACTION_COMMIT_TYPE,
     TRANSACTION_NOT_TYPE,
@@ -89,17 +88,8 @@ class TransactionResult:
         return self.result.transaction_id
 
 
-@documented(TransactionProducerParameters)
-class TransactionProducer(Producer):
-    """A Producer that can also send in transactions.
-
-    class Payment(TransactionListener):
-        def execute_local_transaction(self, message, arg): ...    # a LocalTransactionState
-        def check_local_transaction(self, message): ...           # asked again by the broker
-
-    with TransactionProducer("payments", Payment()) as producer:
-        producer.send_in_transaction(Message("orders", b"paid", keys="42"))
-    """
+class TransactionProducerImpl(ProducerImpl):
+    """A producer that can also send in transactions."""
 
     parameters: TransactionProducerParameters
 
@@ -141,7 +131,7 @@ class TransactionProducer(Producer):
         def asked(request: Reply, address: str) -> None:
             for message in decode_messages(request):
                 producer = instance.heartbeats.producer(message.get_property("PGROUP") or "")
-                if isinstance(producer, TransactionProducer):
+                if isinstance(producer, TransactionProducerImpl):
                     producer._check_later(message, request, address)
                 else:
                     log.warning("%s asks about a transaction of an unknown group", address)
@@ -149,7 +139,7 @@ class TransactionProducer(Producer):
         return asked
 
     def close(self) -> None:
-        """As Producer.close; first it waits for the checks under way, but one that closes."""
+        """First it waits for the checks under way, but one that closes."""
         checks, self._checks = self._checks, None
         if checks is not None:
             until = clock.monotonic() + CHECKS_UNDER_WAY_S

@@ -1,4 +1,4 @@
-"""PullConsumer: pulls ahead and hands out when asked.
+"""PullConsumerImpl: pulls ahead and hands out when asked.
 
 consumer            the class
 assignment          the queues it reads now, and how far its group is in them

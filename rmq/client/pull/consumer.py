@@ -1,4 +1,4 @@
-"""PullConsumer: messages when one asks for them (RocketMQ's lite pull consumer).
+"""PullConsumerImpl: messages when one asks for them (RocketMQ's lite pull consumer).
 
 Offsets beyond a queue's ends are moved to its ends by the broker.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
@@ -23,13 +23,12 @@ from rmq.client.consumer.offset_stores import offset_store
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.parameters.consumer import BROADCASTING
-from rmq.client.parameters.documented import documented
 from rmq.client.pull.assignment import Assignment
 from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.client.pull.puller import Puller
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ClosedError, ConfigError, RouteError
+from rmq.errors import ConfigError, RouteError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -43,22 +42,8 @@ REBALANCE_MS, AGAIN_MS = 20_000, 1_000
 HAND_OVER_MS = 200  # who had the queue before commits meanwhile
 
 
-@documented(PullConsumerParameters)
-class PullConsumer(Member[PullConsumerParameters]):
-    """Reads as a member of one group, when it is asked to; any thread may use it.
-
-        with PullConsumer("invoices", namesrv_addr="127.0.0.1:9876") as consumer:
-            consumer.subscribe("orders", "paid || sent")   # shared with the group's other members
-            for message in consumer.poll(1_000): ...       # up to 1000 of what was pulled ahead
-            for message in consumer: ...                   # one by one, until it is closed
-
-        consumer.assign(consumer.queues("orders"))         # or: these queues, whoever else reads
-        consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
-
-    Each message is delivered at least once: what poll returned counts as dealt with when poll is
-    called again; with auto_commit offsets are committed every auto_commit_interval_millis, by poll,
-    and by close. A block that ends by an exception does not commit what the last poll returned.
-    """
+class PullConsumerImpl(Member[PullConsumerParameters]):
+    """Any thread may use it."""
 
     consume_type = "CONSUME_ACTIVELY"
 
@@ -69,7 +54,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name; ConfigError for one that cannot be."""
         super().__init__(parameters or PullConsumerParameters(), consumer_group, {**changes})
         self._puller: Puller | None = None
         self._assignment: Assignment | None = None
@@ -110,11 +95,9 @@ class PullConsumer(Member[PullConsumerParameters]):
         for topic in self.parameters.register_topics:
             self.subscribe(topic)
 
-    def close(self) -> None:
-        """Commits (with auto_commit) what poll has returned, and leaves the group."""
-        self._close(finished=True)
-
-    def _close(self, *, finished: bool) -> None:
+    def close(self, *, finished: bool = True) -> None:
+        """Commits (with auto_commit) what poll has returned, and leaves the group. finished: what
+        the last poll returned is dealt with."""
         self._closed = True
         instance, puller = self._instance, self._puller
         if instance is None or puller is None:
@@ -128,9 +111,6 @@ class PullConsumer(Member[PullConsumerParameters]):
             self._next_round.cancel()
             self._assigned.end(finished=finished)
         self._leave()
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._close(finished=kind is None)
 
     def wake_by(self, waker: Callable[[], object]) -> None:
         """For who polls in an event loop (rmq.aio): called in any thread when poll may have
@@ -288,16 +268,6 @@ class PullConsumer(Member[PullConsumerParameters]):
         return self._pulls.take(
             self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms, max_messages
         )
-
-    def __iter__(self) -> Iterator[MessageExt]:
-        """Messages one by one, as long as it is open; one counts as dealt with when the next is
-        asked for."""
-        while not self._closed:
-            try:
-                found = self.poll(None, 1)
-            except ClosedError:
-                return
-            yield from found
 
     def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
         """poll returns nothing from these queues until they are resumed."""

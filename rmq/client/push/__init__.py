@@ -1,4 +1,4 @@
-"""PushConsumer: pulls by itself and calls a listener.
+"""PushConsumerImpl: pulls by itself and calls a listener.
 
     consumer            the class, which puts the parts together
 

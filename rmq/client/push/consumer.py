@@ -1,4 +1,4 @@
-"""PushConsumer: calls a function with the messages of topics, as they come.
+"""PushConsumerImpl: calls a function with the messages of topics, as they come.
 
 Closing ends pulls, waits for the calls under way, commits, gives locks back and leaves the group.
 The parts: rebalance (who reads which queue), pulls and process_queue (what was pulled), pops and
@@ -35,7 +35,6 @@ from rmq.client.parameters.consumer import (
     MAX_RECONSUME_TIMES,
     PushConsumerParameters,
 )
-from rmq.client.parameters.documented import documented
 from rmq.client.push.concurrent_service import ConcurrentService
 from rmq.client.push.consume_stats import SAMPLE_MS, ConsumeStats
 from rmq.client.push.orderly_service import OrderlyService
@@ -59,23 +58,8 @@ log = logging.getLogger("rmq.client")
 CALLS_UNDER_WAY_S, ACKS_UNDER_WAY_S = 30.0, 3.0  # waited for by close
 
 
-@documented(PushConsumerParameters)
-class PushConsumer(Member[PushConsumerParameters]):
-    """Calls a function with messages, as a member of one group; any thread may use it.
-
-        def bill(messages, context):                       # in one of consume_thread_min threads
-            for message in messages: ...                   # an exception: again later
-
-        with PushConsumer("billing", bill, namesrv_addr="127.0.0.1:9876") as consumer:
-            consumer.subscribe("orders", "paid || sent")   # or sql="amount > 100"
-            stop.wait()
-
-    The members of a group share the queues; each message is delivered at least once. What failed
-    comes again through the group's retry topic, later each time, and is a dead letter after 16
-    tries. With consume_orderly=True a queue's messages come one after the other, at one member at a
-    time. With message_model="BROADCASTING" every member gets everything, and keeps its offsets in a
-    file.
-    """
+class PushConsumerImpl(Member[PushConsumerParameters]):
+    """Any thread may use it."""
 
     consume_type = "CONSUME_PASSIVELY"
 
@@ -95,7 +79,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         parameters: PushConsumerParameters | None = None,
         **changes: Unpack[PushConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name; ConfigError for one that cannot be."""
         given: dict[str, Any] = {**changes}
         if message_listener is not None:
             given["message_listener"] = message_listener
@@ -111,7 +95,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     # ---- life
 
     def start(self) -> Self:
-        """Connects and begins; a `with` does it. A closed consumer does not start again."""
+        """A closed consumer does not start again."""
         self.parameters.check()
         if is_coroutine(function_of(self.parameters.message_listener)):
             raise ConfigError("the listener is a coroutine function: rmq.aio.PushConsumer calls it")

@@ -147,7 +147,7 @@ def _plan_send(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
 
 def _send(cluster: Cluster, values: Mapping[str, Any]) -> str:
     from cext.client.message import Message
-    from rmq.client.producer.producer import Producer
+    from rmq.client.threaded.producer import Producer
 
     message = Message(values["topic"], (values["body"] or "").encode())
     for name, value in (values["properties"] or {}).items():

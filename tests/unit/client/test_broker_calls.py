@@ -23,7 +23,7 @@ from rmq.pytest_plugin import RunningBroker
 
 def ask(broker: RunningBroker, code: int, fields: dict[str, Any]) -> dict[str, Any]:
     with Admin(namesrv_addr=broker.namesrv_addr) as admin:
-        reply = admin.instance.call(broker.broker_addr, code, fields, b"", 10_000)
+        reply = admin._instance.call(broker.broker_addr, code, fields, b"", 10_000)
         return fastjson.loads_object(reply.body)
 
 
@@ -52,7 +52,7 @@ def test_it_says_how_far_it_is(broker: RunningBroker) -> None:
     with consumer_of(address, "calls-status", kept) as consumer:
         consumer.subscribe("calls-status")
         kept.wait(11)
-        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 0)
+        wait_until(lambda: sum(each.count for each in consumer._client.process_queues()) == 0)
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
         found = ask(broker, code, {"topic": "calls-status", "group": "calls-status"})
         table = found["consumerTable"][consumer.client_id]
@@ -68,7 +68,7 @@ def test_it_says_what_it_does(broker: RunningBroker) -> None:
     with consumer_of(address, "calls-info", kept, consume_orderly=True) as consumer:
         consumer.subscribe("calls-info", "*")
         kept.wait(5)
-        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 0)
+        wait_until(lambda: sum(each.count for each in consumer._client.process_queues()) == 0)
         consumer.commit(wait=True)
         fields = {"consumerGroup": "calls-info", "clientId": consumer.client_id}
         info = ask(broker, RequestCode.GET_CONSUMER_RUNNING_INFO, {**fields, "jstackEnable": True})

@@ -341,7 +341,7 @@ def test_repeated_sends_have_one_effect(broker: RunningBroker, tmp_path: Path) -
     with consumer_of(address, "dedupe-real", decorate(kept.__call__),
                      consume_message_batch_max_size=8) as consumer:  # fmt: skip
         consumer.subscribe("dedupe-real")
-        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 0
+        wait_until(lambda: sum(each.count for each in consumer._client.process_queues()) == 0
                    and len(kept.messages) >= 100, 90)  # fmt: skip
     assert Counter(kept.bodies) == Counter(range(100))
 

@@ -55,16 +55,16 @@ def test_what_is_under_way_is_waited_for_at_the_close(way: str) -> None:
     with Cluster(gate) as cluster:
         producer = of_way(cluster, way).start()
         futures = [producer.send_async(Message("t", b"123")) for _ in range(5)]
-        assert (producer.messages_under_way, producer.bytes_under_way) == (5, 15)
+        assert (producer._client.messages_under_way, producer._client.bytes_under_way) == (5, 15)
         assert not producer.flush(20)
         closing = threading.Thread(target=producer.close)
         closing.start()
-        wait_until(lambda: producer._closed)
+        wait_until(lambda: producer._client._closed)
         assert not any(each.done() for each in futures)
         gate.opened.set()
         closing.join(HANG_S)
         assert all(each.result(HANG_S).is_ok for each in futures)
-        assert (producer.messages_under_way, producer.bytes_under_way) == (0, 0)
+        assert (producer._client.messages_under_way, producer._client.bytes_under_way) == (0, 0)
 
 
 def test_back_pressure_counts_them() -> None:
@@ -77,10 +77,10 @@ def test_back_pressure_counts_them() -> None:
         ) as producer,
     ):  # fmt: skip
         futures = [producer.send_async(Message("t", b"x")) for _ in range(3)]
-        producer.timeout_ms = 50
+        producer._client.timeout_ms = 50
         with pytest.raises(BusyError, match="3 messages"):
             producer.send_async(Message("t", b"x"))
-        producer.timeout_ms = LONG_MS
+        producer._client.timeout_ms = LONG_MS
         gate.opened.set()
         futures.append(producer.send_async(Message("t", b"x")))
         assert all(each.result(HANG_S).is_ok for each in futures)

@@ -96,5 +96,5 @@ def test_a_name_server_that_has_moved_is_found_where_it_is_now(hosts: Hosts) -> 
             assert producer.send(Message("t", b"x")).is_ok
             hosts["names.example"] = now.name_server.address
             before.name_server.__exit__()
-            wait_until(takes(lambda: producer.instance.routes.of("t", refresh=True)))
+            wait_until(takes(lambda: producer._client.instance.routes.of("t", refresh=True)))
         assert now.name_server.requests

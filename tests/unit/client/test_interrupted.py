@@ -44,7 +44,7 @@ def a_close() -> Case:
 
 def a_poll_of_pops() -> Case:
     consumer = PopConsumer("billing")
-    return consumer._lock, lambda: consumer.poll(HANG_S * 1000)
+    return consumer._client._lock, lambda: consumer.poll(HANG_S * 1000)
 
 
 def a_close_with_acks_under_way() -> Case:

@@ -94,7 +94,7 @@ class Gate(Kept):
 
 
 def one_queue(consumer: Any) -> ProcessQueue:
-    (found,) = [each for each in consumer.process_queues() if each.wire.topic == TOPIC]
+    (found,) = [each for each in consumer._client.process_queues() if each.wire.topic == TOPIC]
     assert isinstance(found, ProcessQueue)
     return found
 
@@ -154,7 +154,7 @@ def test_a_lost_tail_takes_nothing_before_it_from_polls(broker: Pair) -> None:
     send(broker.namesrv, numbers(TOPIC, 150, 200))
     with pull_consumer(broker) as consumer:
         consumer.assign(queues)
-        state = consumer._assigned.of(queues[0])
+        state = consumer._client._assigned.of(queues[0])
         wait_until(lambda: state.count == 200)
         assert offsets(consumer.poll(0, 100)) == [*range(100)]
         store.comes_back()
@@ -195,8 +195,8 @@ def test_retention_takes_nothing_from_polls_that_was_pulled(broker: Pair) -> Non
     consumer = pull_consumer(broker, **few).start()
     try:
         consumer.assign(queues)
-        state = consumer._assigned.of(queues[0])
-        wait_until(lambda: state in consumer._pulls._full)
+        state = consumer._client._assigned.of(queues[0])
+        wait_until(lambda: state in consumer._client._pulls._full)
         assert state.count == 8
         lose_the_beginning(broker)
         assert offsets(consumer.poll(0, 2)) == [0, 1]
@@ -230,7 +230,7 @@ def test_a_slave_that_lacks_the_beginning_is_not_asked_without_pause(
     ) as reader:
         if isinstance(reader, PullConsumer):
             reader.assign(queues)
-        timers = reader.instance.timers
+        timers = reader._client.instance.timers
 
         def pauses() -> bool:
             return any(due - clock.monotonic() > 3_000 for due, *_ in list(timers._heap))

@@ -115,7 +115,7 @@ def test_a_wrong_expression_is_told_when_it_is_subscribed(broker: RunningBroker,
         consumer.subscribe(topic, sql="n > 5")
         with pytest.raises(RemoteError, match=r"code 23: .*character 5: "):
             consumer.subscribe(topic, sql=WRONG)
-        assert consumer.subscriptions[topic].text == "n > 5"
+        assert consumer._client.subscriptions[topic].text == "n > 5"
         if kind is PullConsumer:
             consumer.unsubscribe(topic)
             with pytest.raises(RemoteError, match=r"code 23: .*character 5: "):
@@ -142,7 +142,7 @@ def test_a_wrong_expression_for_a_topic_of_later_is_told_by_the_pulls(
         consumer.subscribe("wrong-late", sql=WRONG)
         create(broker.namesrv_addr, "wrong-late")
         send(broker.namesrv_addr, [Message("wrong-late", "1")])
-        consumer.instance.routes.refresh()
+        consumer._client.instance.routes.refresh()
 
         def is_told() -> bool:
             try:
@@ -206,9 +206,9 @@ def test_a_client_says_what_it_is_and_whether_it_is_open(broker: RunningBroker, 
     name = kind.__name__
     assert repr(client) == f"<{name} of group shown, not started>"
     with pytest.raises(ClosedError, match=r"is not started: call start\(\)"):
-        _ = client.instance
+        _ = client._client.instance
     with client:
         assert repr(client) == f"<{name} of group shown, open>"
     assert repr(client) == f"<{name} of group shown, closed>"
     with pytest.raises(ClosedError, match="is closed"):
-        _ = client.instance
+        _ = client._client.instance

@@ -115,8 +115,8 @@ def test_messages_that_waited_are_sent_in_their_order(
     bodies = [b"%d" % number for number in range(1000)]
     with Cluster(refusing(len(bodies))) as cluster, cluster.producer(**LONG) as producer:
         ends = [producer.send_async(Message("t", body)) for body in bodies]
-        wait_until(lambda: len(producer.later) == len(bodies))
-        producer.later._try_again()
+        wait_until(lambda: len(producer._client.later) == len(bodies))
+        producer._client.later._try_again()
         assert producer.flush(HANG_S * 1000)  # those that wait are waited for
         assert all(end.done() and end.result() for end in ends)
         assert [each.body for each in cluster.sends(0)] == bodies * 2

@@ -52,7 +52,7 @@ SILENT = {"heartbeat_broker_interval": 1_000_000_000}
 def wait_for_greetings(cluster: Cluster, producer: Producer) -> None:
     """The first heartbeats, which follow the first look at the routes, have been answered."""
     producer.queues("t")
-    greeted = producer.instance.heartbeats._greeted
+    greeted = producer._client.instance.heartbeats._greeted
 
     def all_greeted() -> bool:
         pass_some_time(0.01)  # it greets as many ms after it has seen them
@@ -272,7 +272,7 @@ def test_one_client_has_one_producer_of_a_group() -> None:
         wait_for_greetings(cluster, one)
         with pytest.raises(ClosedError, match="group g already"):
             cluster.producer(instance_name="shared-by-two").start()
-        assert one.instance.heartbeats.producer("g") is one
+        assert one._client.instance.heartbeats.producer("g") is one._client
         codes = [each.code for each in cluster.brokers[0].requests]
         assert RequestCode.UNREGISTER_CLIENT not in codes
         assert one.send(Message("t", b"x")).is_ok
@@ -456,7 +456,7 @@ def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> 
         with pytest.raises(BusyError, match="5 messages"), clock.passing():
             producer.send_async(Message("t", b"x"))
         assert clock.monotonic() - began > 0.299  # of a clock that stands still, rounded
-        producer.timeout_ms = 60_000
+        producer._client.timeout_ms = 60_000
         threading.Timer(0.1, release.set).start()
         futures.append(producer.send_async(Message("t", b"x"), timeout_ms=60_000))
         assert all(each.result(60).is_ok for each in futures)
@@ -484,7 +484,7 @@ def test_sends_go_elsewhere_though_all_requests_are_under_way() -> None:
         thread.start()
         # Half of them are answered: the other half has all slots.
         wait_until(lambda: len(futures) >= 2 * SLOTS - 2)
-        wait_until(lambda: producer.engine.stats()["under_way"] == SLOTS)
+        wait_until(lambda: producer._client.engine.stats()["under_way"] == SLOTS)
         cluster.brokers[0].__exit__()
         release.set()
         thread.join()
@@ -513,7 +513,7 @@ def test_one_way_sends_wait_for_a_broker_that_takes_nothing() -> None:
             while sent < 4_000:  # far more than sockets hold
                 producer.send_oneway(message)
                 sent += 1
-        producer.timeout_ms = 60_000
+        producer._client.timeout_ms = 60_000
         threading.Timer(0.1, release.set).start()
         producer.send_oneway(message)
         wait_until(lambda: len(cluster.sends(0)) == sent + 1)
@@ -569,8 +569,8 @@ def test_no_callback_ends_the_thread_that_calls_it(error: BaseException, gathere
         for i in range(30):
             producer.send_async(Message("t", b"x"), ending(i))
             if i % 10 == 9:
-                producer.seal_batches()
-                wait_until(lambda: not producer.messages_under_way)
+                producer._client.seal_batches()
+                wait_until(lambda: not producer._client.messages_under_way)
         wait_until(lambda: len(ends) == 30)
         assert ends == list(range(30))
         assert producer.send_async(Message("t", b"x")).result(60).is_ok

@@ -94,8 +94,8 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
     send(broker, [Message("pull-bounds", f"{i}") for i in range(300)])
     with consumer_of(broker, "pull-bounds", pull_threshold_for_queue=40) as consumer:
         consumer.assign([queue])
-        state = consumer._assigned.of(queue)
-        wait_until(lambda: state in consumer._puller._full or state.count > 40)
+        state = consumer._client._assigned.of(queue)
+        wait_until(lambda: state in consumer._client._puller._full or state.count > 40)
         assert state.count == 40
         assert not state.pulling
         assert bodies(consumer.poll(0, 5)) == list(range(5))
@@ -113,7 +113,7 @@ def test_one_pull_brings_as_many_as_are_asked_for(broker: RunningBroker) -> None
             broker, f"pull-bulk-{batch}", pull_batch_size=batch, pull_threshold_for_queue=1
         ) as consumer:
             consumer.assign([queue])
-            state = consumer._assigned.of(queue)
+            state = consumer._client._assigned.of(queue)
             wait_until(lambda state=state: state.count > 0)
             assert state.count == brought
             assert bodies(gather(consumer, 300)) == list(range(300))
@@ -125,7 +125,7 @@ def test_a_waiting_poll_gets_what_is_sent_at_once(
     (queue,) = create(broker, "pull-wait", 1)
 
     def send_then() -> None:
-        wait_until(lambda: consumer._assigned.of(queue).pulling, still=True)
+        wait_until(lambda: consumer._client._assigned.of(queue).pulling, still=True)
         send(broker, [Message("pull-wait", b"7")])
 
     with consumer_of(broker, "pull-wait") as consumer:
@@ -223,7 +223,7 @@ def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way
     with Admin(namesrv_addr=broker.namesrv_addr, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
         with consumer_of(broker, topic) as consumer:
             consumer.subscribe(topic)
-            wait_until(lambda: [each.committed for each in consumer._assigned.all()] == [0])
+            wait_until(lambda: [each.committed for each in consumer._client._assigned.all()] == [0])
             admin.commit_offset(topic, queue, 3)
             if way == "give-up":
                 consumer.unsubscribe(topic)
@@ -241,22 +241,22 @@ def test_topics_whose_share_is_not_complete_have_one_more_round_together(
         for topic in topics:
             create(broker, topic, 1)
             consumer.subscribe(topic)
-        instance = consumer.instance
+        instance = consumer._client.instance
         if cause == "uncertain":  # a broker has just come back, and knows some no more
             instance.heartbeats.returned_at = math.inf
             for topic in topics:
-                consumer._members._before[topic].add("another")
+                consumer._client._members._before[topic].add("another")
         else:
             if cause == "unknown":
                 other = stack.enter_context(consumer_of(broker, f"pull-rounds-{cause}"))
                 other.subscribe(topics[0])
             instance.heartbeats.remove_consumer(consumer.group)
         for _ in range(3):
-            with consumer._rebalancing:  # it is told of the group's changes as well
-                consumer.rebalance()
+            with consumer._client._rebalancing:  # it is told of the group's changes as well
+                consumer._client.rebalance()
                 pending = [
                     timer for due, _, timer in list(instance.timers._heap)
-                    if timer.function == consumer.rebalance and not timer.cancelled
+                    if timer.function == consumer._client.rebalance and not timer.cancelled
                     and due - clock.monotonic() > 600
                 ]  # fmt: skip
             assert len(pending) == 1
@@ -327,7 +327,7 @@ def test_a_late_commit_of_the_start_says_where_it_began(
     (queue,) = create(broker, topic, 1)
     send(broker, [Message(topic, f"{i}") for i in range(30)])
     with consumer_of(broker, topic, auto_commit_interval_millis=10_000) as consumer:
-        consumer._pulls.keeper = lambda: None  # the chore does not come
+        consumer._client._pulls.keeper = lambda: None  # the chore does not come
         assert consumer.poll(0) == []  # the next commit in time is 10 s away
         consumer.assign([queue])
         wait_until(lambda: consumer.position(queue) == 0)
@@ -337,7 +337,7 @@ def test_a_late_commit_of_the_start_says_where_it_began(
         assert consumer.committed(queue) in (0, None), "not yet"
         if given is not None:
             consumer.commit({queue: given})
-        consumer._assigned._commit_starts()
+        consumer._client._assigned._commit_starts()
         wait_until(lambda: consumer.committed(queue) == kept, still=True)
 
 
@@ -346,8 +346,8 @@ class ToldLock:
 
     def __init__(self, consumer: PullConsumer) -> None:
         self.asked = threading.Event()
-        self.inner = consumer._commits.order
-        consumer._commits.order = self  # type: ignore[assignment]
+        self.inner = consumer._client._commits.order
+        consumer._client._commits.order = self  # type: ignore[assignment]
 
     def __enter__(self) -> None:
         self.asked.set()
@@ -402,10 +402,10 @@ def test_commits_in_time_that_have_waited_leave_the_last_one_to_the_close(
         consumer.seek(queue, 5)
         order = ToldLock(consumer)
         with order.inner:
-            committing = threading.Thread(target=consumer._assigned._commit_done)
+            committing = threading.Thread(target=consumer._client._assigned._commit_done)
             committing.start()
             assert order.asked.wait(HANG_S)
-            consumer._pulls.close()
+            consumer._client._pulls.close()
         committing.join()
         assert store.told == []
     assert store.told == [5]
@@ -417,7 +417,7 @@ def test_who_gives_up_no_queue_waits_for_no_commit(broker: RunningBroker) -> Non
         order = ToldLock(consumer)
         consumer.subscribe("pull-keeps")
         wait_until(lambda: consumer.assignment() == queues)
-        consumer.rebalance()
+        consumer._client.rebalance()
         assert not order.asked.is_set()
         consumer.unsubscribe("pull-keeps")
         assert order.asked.is_set()
@@ -427,11 +427,11 @@ def test_a_queue_that_is_given_up_while_it_is_asked_begins_nowhere(broker: Runni
     (queue,) = create(broker, "pull-given-up", 1)
     with consumer_of(broker, "pull-given-up") as consumer:
         late: list[Callable[[Start, None], object]] = []
-        consumer._pulls.start_offsets.ask = (  # type: ignore[method-assign]
+        consumer._client._pulls.start_offsets.ask = (  # type: ignore[method-assign]
             lambda wire, completed, first=None: late.append(completed)
         )
         consumer.assign([queue])
-        (given_up,) = consumer._assigned.all()
+        (given_up,) = consumer._client._assigned.all()
         consumer.assign([])
         (tell,) = late
         tell(Start(7, False), None)
@@ -498,7 +498,7 @@ def test_paused_queues_give_nothing_until_they_are_resumed(broker: RunningBroker
     send(broker, [Message("pull-pause", f"{i}") for i in range(100)])
     with consumer_of(broker, "pull-pause") as consumer:
         consumer.assign(queues)
-        wait_until(lambda: sum(consumer._assigned.of(each).count for each in queues) == 100)
+        wait_until(lambda: sum(consumer._client._assigned.of(each).count for each in queues) == 100)
         consumer.pause(queues[0])
         assert consumer.paused() == [queues[0]]
         first = [each for _ in range(5) for each in consumer.poll(100)]
@@ -567,7 +567,7 @@ def test_what_comes_while_it_is_asked_where_to_begin_is_read(broker: RunningBrok
     """The queue was empty, and its end is asked for when it is not any more."""
     create(broker, "pull-between", 1)
     with consumer_of(broker, "pull-between") as consumer:
-        instance = consumer.instance
+        instance = consumer._client.instance
         submit = instance.submit
         asking: list[threading.Thread] = []
 

@@ -67,8 +67,8 @@ def test_what_fails_is_dropped(broker: RunningBroker, tmp_path: Path) -> None:
     with consumer_of(address, "cast-fail", kept, **settings(tmp_path)) as consumer:
         consumer.subscribe("cast-fail")
         kept.wait(5)
-        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 0)
-        assert [each.wire.topic for each in consumer.process_queues()] == ["cast-fail"]
+        wait_until(lambda: sum(each.count for each in consumer._client.process_queues()) == 0)
+        assert [each.wire.topic for each in consumer._client.process_queues()] == ["cast-fail"]
     assert once_each(kept.bodies, 0, 5)
 
 

@@ -197,7 +197,8 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
         def is_shared(among: list[PushConsumer]) -> bool:
             """Who has a queue reads it, too: it is handed over."""
             shares = [each.assignment() for each in among]
-            is_read = all(queue.pulling for each in among for queue in each.process_queues())
+            read = [queue for each in among for queue in each._client.process_queues()]
+            is_read = all(queue.pulling for queue in read)
             whole = sorted(each for share in shares for each in share) == queues
             return whole and all(shares) and is_read
 
@@ -273,7 +274,7 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
     changes = {"pull_threshold_for_queue": 64, "pull_batch_size": 16}
     with consumer_of(address, "push-bounds", kept, **changes) as consumer:
         consumer.subscribe("push-bounds")
-        (state,) = [each for each in consumer.process_queues() if each.queue == queue]
+        (state,) = [each for each in consumer._client.process_queues() if each.queue == queue]
         wait_until(lambda: state.is_waiting)
         assert 64 < state.count <= 64 + 16
         assert not state.pulling, "until there is room"
@@ -304,8 +305,8 @@ def test_thresholds_of_topic_size_and_span(
         offset_store=Forgetful(), **changes,
     ) as consumer:  # fmt: skip
         consumer.subscribe(topic)
-        wait_until(lambda: all(each.is_waiting for each in consumer.process_queues()))
-        assert all(0 < each.count <= most for each in consumer.process_queues())
+        wait_until(lambda: all(each.is_waiting for each in consumer._client.process_queues()))
+        assert all(0 < each.count <= most for each in consumer._client.process_queues())
         gate.set()
         wait_until(lambda: len(kept.messages) == 60 * len(queues))
 
@@ -374,7 +375,7 @@ def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
     }  # fmt: skip
     with consumer_of(address, "push-start", Kept(), **changes) as consumer:
         consumer.subscribe("push-start")
-        wait_until(lambda: any(each.first == 10 for each in consumer.process_queues()))
+        wait_until(lambda: any(each.first == 10 for each in consumer._client.process_queues()))
     send(address, numbers("push-start", 10, 15))
     kept = Kept()
     with consumer_of(address, "push-start", kept, **changes) as consumer:
@@ -385,7 +386,7 @@ def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
     with consumer_of(address, "push-empty", Kept()) as consumer:
         consumer.subscribe("push-empty")
         wait_until(lambda: any(each.wire == empty and each.first == 0
-                               for each in consumer.process_queues()))  # fmt: skip
+                               for each in consumer._client.process_queues()))  # fmt: skip
     assert committed(address, "push-empty", [empty]) == [0]
 
 
@@ -401,7 +402,7 @@ def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way
     ):
         consumer.subscribe(topic)
         wait_until(lambda: admin.committed_offset(topic, queue) == 0)
-        wait_until(lambda: not consumer.store.owes(queue))  # it has the answer
+        wait_until(lambda: not consumer._client.store.owes(queue))  # it has the answer
         admin.commit_offset(topic, queue, 3)
         if way == "give-up":
             consumer.unsubscribe(topic)
@@ -426,13 +427,13 @@ def test_a_call_that_does_not_end_is_sent_back(
     with consumer_of(address, "push-slow", kept) as consumer:
         consumer.subscribe("push-slow")
         kept.wait(5)
-        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 1)
+        wait_until(lambda: sum(each.count for each in consumer._client.process_queues()) == 1)
         consumer.commit(wait=True)
         assert committed(address, "push-slow", [queue]) in ([0], [None])
-        consumer.service.clean_expired(3_600)
-        assert sum(each.count for each in consumer.process_queues()) == 1
-        consumer.service.clean_expired(0)
-        assert sum(each.count for each in consumer.process_queues()) == 0
+        consumer._client.service.clean_expired(3_600)
+        assert sum(each.count for each in consumer._client.process_queues()) == 1
+        consumer._client.service.clean_expired(0)
+        assert sum(each.count for each in consumer._client.process_queues()) == 0
         consumer.commit(wait=True)
         assert committed(address, "push-slow", [queue]) == [5]
         assert kept.wait(6)[5] == 0
@@ -456,7 +457,7 @@ def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) ->
     assert begun.wait(HANG_S)
     closing = threading.Thread(target=consumer.close)
     closing.start()
-    wait_until(lambda: consumer.is_closing)
+    wait_until(lambda: consumer._client.is_closing)
     closing.join(0.2)
     assert closing.is_alive(), "the call has not ended"
     gate.set()
@@ -469,7 +470,7 @@ def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) ->
     changes["await_termination_millis_when_shutdown"] = 20_000
     consumer = consumer_of(address, "push-close", rest, **changes).start()
     rest.wait(1)
-    wait_until(lambda: 50 in [each.pull_offset for each in consumer.process_queues()])
+    wait_until(lambda: 50 in [each.pull_offset for each in consumer._client.process_queues()])
     consumer.close()  # deals with what was pulled
     assert once_each(kept.bodies + rest.bodies, 0, 50)
     assert committed(address, "push-close", [queue]) == [50]
@@ -499,7 +500,8 @@ def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:
         consumer.subscribe("push-suspend")
         send(address, numbers("push-suspend", 0, 1))
         kept.wait(1)
-        (state,) = [each for each in consumer.process_queues() if "RETRY" not in each.wire.topic]
+        held = consumer._client.process_queues()
+        (state,) = [each for each in held if "RETRY" not in each.wire.topic]
         wait_until(lambda: state.pull_offset == 1 and state.pulling)
         consumer.suspend()
         send(address, numbers("push-suspend", 1, 2))
@@ -531,7 +533,7 @@ def test_groups_begin_where_they_are_told(broker: RunningBroker) -> None:
     changes = {"consume_from_where": "CONSUME_FROM_LAST_OFFSET", "offset_store": Forgetful()}
     with consumer_of(address, "push-begin-2", last, **changes) as consumer:
         consumer.subscribe("push-begin")
-        wait_until(lambda: any(each.first == 10 for each in consumer.process_queues()))
+        wait_until(lambda: any(each.first == 10 for each in consumer._client.process_queues()))
         send(address, numbers("push-begin", 10, 11))
         assert last.wait(1) == [10]
 
@@ -551,7 +553,7 @@ def test_namespaces_keep_topics_groups_and_retries_apart(driven_broker: RunningB
         assert kept.wait(2) == [0, 0]
         assert {each.topic for each in kept.messages} == {"push-ns"}
         assert consumer.assignment()[0].topic == "push-ns"
-        topics = {each.wire.topic for each in consumer.process_queues()}
+        topics = {each.wire.topic for each in consumer._client.process_queues()}
         assert topics == {"ns2%push-ns", f"{RETRY_PREFIX}ns2%push-ns"}
 
 
@@ -627,9 +629,9 @@ def test_one_client_has_one_consumer_of_a_group(broker: RunningBroker) -> None:
         with pytest.raises(ClosedError, match="push-twice"):
             consumer_of(address, "push-twice", print, instance_name="shared-by-two").start()
         with consumer_of(address, "push-thrice", print, instance_name="shared-by-two") as other:
-            assert other.instance is one.instance
-        assert one.instance.heartbeats.consumer("push-twice") is one
-        assert one.instance.heartbeats.consumer("push-thrice") is None
+            assert other._client.instance is one._client.instance
+        assert one._client.instance.heartbeats.consumer("push-twice") is one._client
+        assert one._client.instance.heartbeats.consumer("push-thrice") is None
 
 
 def test_a_listener_may_give_a_message_up_at_once(driven_broker: RunningBroker) -> None:
@@ -670,7 +672,7 @@ def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
                 lambda: sum(each or 0 for each in committed(address, "push-kill", queues)) == 300
             )
             broker.kill()
-            wait_until(lambda: all(each.instance.heartbeats._lost for each in consumers))
+            wait_until(lambda: all(each._client.instance.heartbeats._lost for each in consumers))
             broker.start()
             send(address, numbers("push-kill", 300, 600))
             wait_until(lambda: set(kept.bodies) == set(range(600)))

@@ -405,7 +405,7 @@ def test_a_child_of_fork_closes_nothing_of_its_parent(broker: RunningBroker) -> 
     with consumer_of(address, "push-fork", kept) as consumer:
         consumer.subscribe("push-fork")
         kept.wait(5)
-        with consumer.rebalance._lock:  # as when a thread that the child has not holds it
+        with consumer._client.rebalance._lock:  # as when a thread that the child has not holds it
             held = threading.Event()
             child = os.fork()
             if child == 0:
@@ -432,7 +432,7 @@ def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBro
             pass
 
     with consumer_of(address, "push-pull-twice", kept, rpc_hook=Hook()) as consumer:
-        take = consumer.take
+        take = consumer._client.take
 
         def slowly(queue: ProcessQueue, messages: list[MessageExt], *more: int) -> None:
             before = len(pulls)
@@ -440,7 +440,7 @@ def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBro
             between.append(pulls[before:])
             take(queue, messages, *more)
 
-        consumer.take = slowly  # type: ignore[method-assign,assignment]
+        consumer._client.take = slowly  # type: ignore[method-assign,assignment]
         consumer.subscribe("push-pull-twice")
         wait_until(lambda: len(consumer.assignment()) == 1)
         send(address, numbers("push-pull-twice", 0, 10))
@@ -556,10 +556,11 @@ def test_a_broadcast_call_without_end_is_dropped_and_nothing_is_sent_back(
         consumer.subscribe("cast-slow")
         kept.wait(2)
         sent: list[MessageExt] = []
-        monkeypatch.setattr(consumer.sender, "send_back", lambda each, level: sent.append(each))
-        assert isinstance(consumer.service, concurrent_service.ConcurrentService)
-        consumer.service.clean_expired(0)
-        assert [each.progress for each in consumer.process_queues()] == [2]
+        sender = consumer._client.sender
+        monkeypatch.setattr(sender, "send_back", lambda each, level: sent.append(each))
+        assert isinstance(consumer._client.service, concurrent_service.ConcurrentService)
+        consumer._client.service.clean_expired(0)
+        assert [each.progress for each in consumer._client.process_queues()] == [2]
         gate.set()
     assert sent == []
 

@@ -72,7 +72,7 @@ def test_each_queue_is_told_in_order_by_one_call_at_a_time(broker: RunningBroker
         watched.wait(2_000)
         wait_for_rest(address, consumer)
         assert consumer.assignment() == queues
-        assert all(each.holds_lock() for each in consumer.process_queues())
+        assert all(each.holds_lock() for each in consumer._client.process_queues())
     assert watched.overlaps == 0
     assert once_each(watched.bodies, 0, 2_000)
     for offsets in watched.offsets.values():
@@ -146,7 +146,7 @@ def test_a_listener_may_commit_by_itself(broker: RunningBroker) -> None:
     with orderly(address, "order-commit", kept) as consumer:
         consumer.subscribe("order-commit")
         assert kept.wait(8) == [0, 1, 2, 3, 4, 3, 4, 5]
-        (state,) = [each for each in consumer.process_queues() if each.queue == queue]
+        (state,) = [each for each in consumer._client.process_queues() if each.queue == queue]
         wait_until(lambda: not state.is_consuming)
         consumer.commit(wait=True)
         assert committed(address, "order-commit", [queue]) == [3]
@@ -222,16 +222,17 @@ def test_a_lost_lock_ends_consumption_until_it_is_had_again(
         consumer.subscribe("order-lock")
         send(address, numbers("order-lock", 0, 5))
         kept.wait(5)
-        (state,) = [each for each in consumer.process_queues() if "RETRY" not in each.wire.topic]
+        held = consumer._client.process_queues()
+        (state,) = [each for each in held if "RETRY" not in each.wire.topic]
         wait_until(lambda: state.count == 0)
         consumer.commit(wait=True)
-        locks = QueueLocks(consumer.instance, "order-lock")
+        locks = QueueLocks(consumer._client.instance, "order-lock")
         locks.unlock([state.wire])
         thief = consumer_of(address, "thief", print).start()
         try:
-            stolen = QueueLocks(thief.instance, "order-lock")
+            stolen = QueueLocks(thief._client.instance, "order-lock")
             assert stolen.lock([state.wire]) == {state.wire: True}
-            consumer.rebalance.renew_locks()
+            consumer._client.rebalance.renew_locks()
             assert consumer.assignment() == []
             send(address, numbers("order-lock", 5, 10))
             refused = refusals(consumer)
@@ -253,19 +254,21 @@ def test_a_lock_that_is_renewed_just_in_time_is_not_lost(
         consumer.subscribe("order-renewed")
         send(address, numbers("order-renewed", 0, 5))
         kept.wait(5)
-        (state,) = [each for each in consumer.process_queues() if "RETRY" not in each.wire.topic]
+        held = consumer._client.process_queues()
+        (state,) = [each for each in held if "RETRY" not in each.wire.topic]
         wait_until(lambda: not state.is_consuming)
-        lost = consumer.lock_is_lost
+        lost = consumer._client.lock_is_lost
 
         def renewed(queue: ProcessQueue) -> None:
-            consumer.rebalance.renew_locks()  # as another thread did, whom this one waited for
+            # as another thread did, whom this one waited for
+            consumer._client.rebalance.renew_locks()
             lost(queue)
 
-        monkeypatch.setattr(consumer, "lock_is_lost", renewed)
+        monkeypatch.setattr(consumer._client, "lock_is_lost", renewed)
         state.locked_at = 0.0
         send(address, numbers("order-renewed", 5, 10))
         assert kept.wait(10) == list(range(10))
-        assert state in consumer.process_queues()
+        assert state in consumer._client.process_queues()
 
 
 def test_locks_are_renewed_while_a_silent_broker_is_told_of_others(
@@ -284,7 +287,7 @@ def test_locks_are_renewed_while_a_silent_broker_is_told_of_others(
         consumer.subscribe("order-lively")
         kept.wait(40)
         wait_for_rest(address, consumer)
-        persist = consumer.store.persist
+        persist = consumer._client.store.persist
 
         def persist_slowly(offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
             if wait:
@@ -292,13 +295,14 @@ def test_locks_are_renewed_while_a_silent_broker_is_told_of_others(
                 gate.wait(HANG_S)
             persist(offsets, wait=wait)
 
-        monkeypatch.setattr(consumer.store, "persist", persist_slowly)
+        monkeypatch.setattr(consumer._client.store, "persist", persist_slowly)
         leaving = threading.Thread(target=consumer.unsubscribe, args=("order-silent",))
         leaving.start()
         wait_until(lambda: told)
-        (lively,) = [each for each in consumer.process_queues() if "lively" in each.wire.topic]
+        held = consumer._client.process_queues()
+        (lively,) = [each for each in held if "lively" in each.wire.topic]
         before = lively.locked_at
-        renewing = threading.Thread(target=consumer.rebalance.renew_locks)
+        renewing = threading.Thread(target=consumer._client.rebalance.renew_locks)
         renewing.start()
         try:
             wait_until(lambda: lively.locked_at > before, 60)
@@ -308,7 +312,7 @@ def test_locks_are_renewed_while_a_silent_broker_is_told_of_others(
             leaving.join()
         assert told == [set(queues)]
         with consumer_of(address, "order-silent-thief", print) as thief:
-            stolen = QueueLocks(thief.instance, "order-silent")
+            stolen = QueueLocks(thief._client.instance, "order-silent")
             assert stolen.lock(queues) == dict.fromkeys(queues, True), "they were given back"
 
 
@@ -327,7 +331,7 @@ def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
                 lambda: sum(each or 0 for each in committed(address, "order-kill", queues)) == 100
             )
             broker.kill()
-            wait_until(lambda: consumer.instance.heartbeats._lost)
+            wait_until(lambda: consumer._client.instance.heartbeats._lost)
             broker.start()
             send(address, numbers("order-kill", 100, 200))
             watched.wait(200)

@@ -45,6 +45,11 @@ def popped_only(consumer: PushConsumer, topic: str) -> bool:
     return [each.queue_id for each in consumer.assignment() if each.topic == topic] == [-1]
 
 
+def pulls(consumer: PushConsumer, least: int) -> bool:
+    """So many queues at least, and pops none."""
+    return not consumer._client.pops.queues and len(consumer.assignment()) >= least
+
+
 def test_all_members_pop_from_all_queues(broker: RunningBroker) -> None:
     create(broker.namesrv_addr, "mode-pop", 2)
     set_mode(broker, "mode-pop", "mode-pop", "POP")
@@ -60,9 +65,9 @@ def test_all_members_pop_from_all_queues(broker: RunningBroker) -> None:
         wait_until(lambda: popped_only(first, "mode-pop") and popped_only(second, "mode-pop"))
         send(broker.namesrv_addr, numbers("mode-pop", 0, 600))
         wait_until(lambda: len(one.messages) + len(two.messages) >= 600, 60)
-        wait_until(lambda: not any(each.in_hand for each in (*first.pops.queues,
-                                                            *second.pops.queues)))  # fmt: skip
-        assert first.running_info()["mqPopTable"]
+        pops = (first._client.pops, second._client.pops)
+        wait_until(lambda: not any(queue.in_hand for each in pops for queue in each.queues))
+        assert first._client.running_info()["mqPopTable"]
     assert once_each(bodies(one) + bodies(two), 0, 600)
     assert one.messages and two.messages
 
@@ -165,7 +170,7 @@ def test_more_is_popped_only_while_little_is_in_hand(broker: RunningBroker) -> N
     kept = Kept(decide)
     with consuming(broker, "mode-full", kept, pop_threshold_for_queue=20, pop_batch_nums=10,
                    consume_thread_min=2) as consumer:  # fmt: skip
-        (queue,) = consumer.pops.queues
+        (queue,) = consumer._client.pops.queues
         wait_until(lambda: queue.in_hand >= 30)  # more than 20, and no pop more
         wait_until(lambda: queue._is_waiting or queue.in_hand > 30)
         assert queue.in_hand == 30
@@ -182,11 +187,11 @@ def test_the_mode_may_change_while_it_consumes(broker: RunningBroker) -> None:
     with consuming(broker, "mode-change", kept) as consumer:
         for begin, mode in ((0, "PULL"), (100, "POP"), (200, "PULL")):
             set_mode(broker, "mode-change", "mode-change", mode)
-            consumer.group_changed()
+            consumer._client.group_changed()
             if mode == "POP":
                 wait_until(lambda: popped_only(consumer, "mode-change"))
             else:
-                wait_until(lambda: not consumer.pops.queues and len(consumer.assignment()) >= 2)
+                wait_until(lambda: pulls(consumer, 2))
             send(broker.namesrv_addr, numbers("mode-change", begin, begin + 100))
             wait_until(lambda end=begin + 100: len(set(bodies(kept))) == end, 60)
     assert set(bodies(kept)) == set(range(300))
@@ -219,5 +224,5 @@ def test_members_that_share_by_themselves_do_not_follow_the_mode(broker: Running
     with consuming(broker, "mode-own", kept, client_rebalance=True) as consumer:
         send(broker.namesrv_addr, numbers("mode-own", 0, 50))
         wait_until(lambda: len(kept.messages) == 50)
-        assert not consumer.pops.queues
+        assert not consumer._client.pops.queues
         assert len(consumer.assignment()) == 2

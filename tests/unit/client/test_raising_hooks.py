@@ -113,7 +113,7 @@ def test_in_order_a_queue_is_consumed_on_whose_pull_a_hook_ends(broker: RunningB
 
     def decide(messages: list[MessageExt], context: Any) -> None:
         if messages[0].body == b"0":  # both are here, and a pull waits for room
-            wait_until(lambda: any(each.is_waiting for each in consumer.process_queues()))
+            wait_until(lambda: any(each.is_waiting for each in consumer._client.process_queues()))
 
     hook, kept = EndingThere(RequestCode.PULL_MESSAGE, 1, topic, SystemExit), Kept(decide)
     changes = {"pull_threshold_for_queue": 1, **SOON}
@@ -269,7 +269,7 @@ def test_a_client_that_cannot_say_that_it_leaves_ends() -> None:
     with Cluster(stored) as cluster:
         hook = RaisingOnce(RequestCode.UNREGISTER_CLIENT)
         producer = cluster.producer(rpc_hook=hook).start()
-        instance = producer.instance
+        instance = producer._client.instance
         assert producer.send(Message("t", b"x")).is_ok
         producer.close()
         assert hook.has_raised

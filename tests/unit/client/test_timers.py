@@ -195,7 +195,7 @@ def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
             ) as consumer:
                 consumer.subscribe("orders")
                 is_silent.set()
-                consumer.group_changed()  # shares the queues anew, and nobody answers
+                consumer._client.group_changed()  # shares the queues anew, and nobody answers
                 wait_until(lambda: asked)
                 began = time.monotonic()
                 wait_until(lambda: len([each for each in beats if each > began]) >= 4)

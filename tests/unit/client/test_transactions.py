@@ -170,7 +170,7 @@ def test_a_check_may_close_its_producer(driven_broker: RunningBroker) -> None:
     producer.start().send_in_transaction(Message("tx-closing", b"open"), "UNKNOWN")
     wait_until(ended.is_set)
     assert not producer.is_open
-    assert not producer.engine.is_running
+    assert not producer._client.engine.is_running
 
 
 def test_a_transaction_needs_a_listener() -> None:
@@ -191,7 +191,7 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(
                 "maxMsgNums": 1, "sysFlag": 6, "commitOffset": 0, "suspendTimeoutMillis": 50_000,
                 "subscription": "*", "subVersion": 0,
             }  # fmt: skip
-            reply = producer.instance.ask(
+            reply = producer._client.instance.ask(
                 broker.broker_addr, Code.PULL_MESSAGE, fields, timeout_ms=60_000
             )
             (asked,) = decode_messages(reply.check(), "broker-a")
@@ -214,14 +214,14 @@ def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
         with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
                       trace_topic="RMQ_TRACE_MINE") as producer:  # fmt: skip
             sent = producer.send(Message("traced", b"12345", "tag", "key"))
-            assert producer.hooked.tracer is not None
+            assert producer._client.hooked.tracer is not None
             slow, before_ms = Message("traced", b"", keys="slow"), now_ms()
-            producer.hooked.tracer.sent("traced", slow, "127.0.0.1:1", 60_000.5, "", True)
+            producer._client.hooked.tracer.sent("traced", slow, "127.0.0.1:1", 60_000.5, "", True)
         found: list[Any] = []
 
         def is_told() -> bool:
             found[:] = [each for name in (sent.message_id, "slow")
-                        for each in traces_of(admin.cluster, name, topic="RMQ_TRACE_MINE")
+                        for each in traces_of(admin._cluster, name, topic="RMQ_TRACE_MINE")
                         ]  # fmt: skip
             return len(found) == 2
 
@@ -245,7 +245,7 @@ def test_the_first_trace_makes_its_topic(broker: RunningBroker) -> None:
 
         def is_told() -> bool:
             with contextlib.suppress(RemoteError):  # 17 until the name server has heard of it
-                found[:] = traces_of(admin.cluster, sent.message_id, topic="RMQ_TRACE_NEW")
+                found[:] = traces_of(admin._cluster, sent.message_id, topic="RMQ_TRACE_NEW")
             return bool(found)
 
         wait_until(is_told)

@@ -36,6 +36,8 @@ from rmq import (
     TransactionProducer,
     aio,
 )
+from rmq.client.producer.producer import ProducerImpl
+from rmq.client.pull.consumer import PullConsumerImpl
 from rmq.errors import MessageError, UnreachableError
 from rmq.pytest_plugin import RunningBroker
 from rmq.telemetry import RmqInstrumentor
@@ -247,11 +249,11 @@ def test_a_poll_that_brings_something_is_a_span_linked_to_the_sends(
 
 def test_taken_off_it_leaves_nothing(rmq_broker: RunningBroker) -> None:
     told, instrumentor = Told(), RmqInstrumentor()
-    plain = Producer.send, PullConsumer.poll
+    plain = ProducerImpl.send, PullConsumerImpl.poll
     instrumentor.instrument(tracer_provider=told.tracers, meter_provider=told.meters)
-    assert Producer.send is not plain[0] and PullConsumer.poll is not plain[1]
+    assert ProducerImpl.send is not plain[0] and PullConsumerImpl.poll is not plain[1]
     instrumentor.uninstrument()
-    assert Producer.send is plain[0] and PullConsumer.poll is plain[1]
+    assert ProducerImpl.send is plain[0] and PullConsumerImpl.poll is plain[1]
     create(rmq_broker.namesrv_addr, "untraced")
     message = Message("untraced", b"1")
     with Producer("g", namesrv_addr=rmq_broker.namesrv_addr) as producer:

@@ -1,0 +1,112 @@
+"""ThreadedClient: what users call of every client: its life, and who it is.
+
+The client it holds does the work. That one's methods are also for its parts, for brokers that ask
+and for rmq.aio, so it is nobody's interface but theirs.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+
+from rmq.client.connection.instance import shown
+from rmq.client.consumer.subscription import EVERYTHING
+from rmq.errors import not_copied
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ClientImpl(Protocol):
+    """The client that does the work."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def group(self) -> str: ...  # as on the wire
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def start(self) -> object: ...
+
+    def close(self) -> None: ...
+
+
+class ConsumerImpl(ClientImpl, Protocol):
+    """The consumer that does the work."""
+
+    def subscribe(
+        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
+    ) -> object: ...
+
+    def unsubscribe(self, topic: str) -> None: ...
+
+
+C = TypeVar("C", bound=ClientImpl)
+M = TypeVar("M", bound=ConsumerImpl)
+
+
+class ThreadedClient(Generic[C]):
+    """It starts once and closes once; any thread may use it."""
+
+    def __init__(self, client: C) -> None:
+        self._client = client
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
+
+    def __repr__(self) -> str:
+        client = self._client
+        return shown(self, client.group, is_open=client.is_open, is_closed=client.is_closed)
+
+    def start(self) -> Self:
+        """Connects; a `with` does it. What was closed does not start again."""
+        self._client.start()
+        return self
+
+    def close(self) -> None:
+        """Ends what is under way, and takes leave of the brokers."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def client_id(self) -> str:
+        """What brokers know it by; ClosedError before the start and after the end."""
+        return self._client.client_id
+
+    @property
+    def group(self) -> str:
+        """Its group, as brokers know it: with the namespace."""
+        return self._client.group
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is started, and not closed."""
+        return self._client.is_open
+
+
+class ThreadedConsumer(ThreadedClient[M]):
+    """A member of a group."""
+
+    def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
+        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
+        self._client.subscribe(topic, tags, sql=sql)
+
+    def unsubscribe(self, topic: str) -> None:
+        """No more messages of this topic."""
+        self._client.unsubscribe(topic)

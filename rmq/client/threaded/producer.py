@@ -1,0 +1,219 @@
+"""Producers as users have them; the work is rmq/client/producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, overload
+
+from cext.client.message import Message, MessageExt
+from cext.client.result import SendResult
+from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
+from rmq.client.parameters.documented import documented
+from rmq.client.producer.producer import ProducerImpl
+from rmq.client.producer.targets import Selector
+from rmq.client.producer.transaction import (
+    TransactionListener,
+    TransactionProducerImpl,
+    TransactionResult,
+)
+from rmq.client.threaded.base import ThreadedClient
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.parameters.keywords import ProducerKeywords, TransactionProducerKeywords
+
+SendCallback = Callable[[SendResult | None, Exception | None], object]
+
+
+@documented(ProducerParameters)
+class Producer(ThreadedClient[ProducerImpl]):
+    """Sends messages of one group; any number of threads may use it.
+
+        with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
+            result = producer.send(Message("orders", b"paid", tags="card", keys="42"))
+            producer.send_async(message, lambda result, error: ...)  # or .result() of its Future
+            producer.send_oneway(message)
+            results = producer.send_batch([message, ...])
+
+    Which queue: in turn; by the message's sharding_key (equal keys, one queue, kept order); by
+    `selector(queues, message, arg)`; or the `queue` given. A send that a broker could not take, or
+    that got no answer because its connection broke, is tried again on another broker where there is
+    one (retry_times_when_send_failed); so a message may be stored twice, with the same message_id.
+    A send that got no answer in time is not tried again.
+    """
+
+    def __init__(
+        self,
+        producer_group: str | None = None,
+        *,
+        parameters: ProducerParameters | None = None,
+        **changes: Unpack[ProducerKeywords],
+    ) -> None:
+        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        super().__init__(ProducerImpl(producer_group, parameters=parameters, **changes))
+
+    @property
+    def parameters(self) -> ProducerParameters:
+        """What it was made with."""
+        return self._client.parameters
+
+    # ---- life
+
+    def close(self) -> None:
+        """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
+        self._client.close()
+
+    def flush(self, timeout_ms: float | None = None) -> bool:
+        """Sends what was gathered and waits until nothing is under way; whether that came."""
+        return self._client.flush(timeout_ms)
+
+    # ---- sends
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues messages of this topic are sent to."""
+        return self._client.queues(topic)
+
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> SendResult:
+        """Where the message was stored; RemoteError or UnreachableError when no broker took it."""
+        return self._client.send(
+            message, timeout_ms=timeout_ms, queue=queue, selector=selector, arg=arg
+        )
+
+    @overload
+    def send_async(
+        self,
+        message: Message,
+        callback: None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+        timeout_ms: float | None = None,
+    ) -> Future[SendResult]: ...
+    @overload
+    def send_async(
+        self,
+        message: Message,
+        callback: SendCallback,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+        timeout_ms: float | None = None,
+    ) -> None: ...
+    def send_async(
+        self,
+        message: Message,
+        callback: SendCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+        timeout_ms: float | None = None,
+    ) -> Future[SendResult] | None:
+        """Sends without waiting. callback(result, error) is called when it is known how it ended,
+        one of the two being None, in a thread of the client; without a callback the concurrent
+        Future of a SendResult is returned."""
+        if queue is None and selector is None and timeout_ms is None:  # most; names cost time
+            return self._client.send_async(message, callback)
+        return self._client.send_async(
+            message, callback, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms
+        )
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Sends without an answer: nobody knows whether it was stored. BusyError where the broker
+        takes so little that the bytes of asynchronous sends wait to be sent there."""
+        self._client.send_oneway(message, queue=queue, selector=selector, arg=arg)
+
+    def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_ms: float | None = None,
+        queue: MessageQueue | None = None,
+    ) -> list[SendResult]:
+        """Stores messages of one topic, as few requests as max_message_size allows; one result
+        each, in order. When a later part fails, the earlier ones are stored."""
+        return self._client.send_batch(messages, timeout_ms=timeout_ms, queue=queue)
+
+    def recall(self, topic: str, recall_handle: str) -> str:
+        """Takes a message back that is delayed to a time; its message id. RemoteError when the
+        broker does not allow it, or it is too late."""
+        return self._client.recall(topic, recall_handle)
+
+    def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
+        """Sends the message and waits for a consumer's reply to it."""
+        return self._client.request(message, timeout_ms)
+
+    def reply(self, request: MessageExt, body: bytes) -> None:
+        """Answers a message that somebody sent with `request`."""
+        self._client.reply(request, body)
+
+
+@documented(TransactionProducerParameters)
+class TransactionProducer(Producer):
+    """A Producer that can also send in transactions.
+
+    class Payment(TransactionListener):
+        def execute_local_transaction(self, message, arg): ...    # a LocalTransactionState
+        def check_local_transaction(self, message): ...           # asked again by the broker
+
+    with TransactionProducer("payments", Payment()) as producer:
+        producer.send_in_transaction(Message("orders", b"paid", keys="42"))
+    """
+
+    _client: TransactionProducerImpl
+
+    def __init__(
+        self,
+        producer_group: str | None = None,
+        transaction_listener: TransactionListener | None = None,
+        *,
+        parameters: TransactionProducerParameters | None = None,
+        **changes: Unpack[TransactionProducerKeywords],
+    ) -> None:
+        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        ThreadedClient.__init__(
+            self,
+            TransactionProducerImpl(
+                producer_group, transaction_listener, parameters=parameters, **changes
+            ),
+        )
+
+    @property
+    def parameters(self) -> TransactionProducerParameters:
+        """What it was made with."""
+        return self._client.parameters
+
+    def close(self) -> None:
+        """As Producer.close; first it waits for the checks under way, but one that closes."""
+        self._client.close()
+
+    def send_in_transaction(
+        self, message: Message, arg: Any = None, *, timeout_ms: float | None = None
+    ) -> TransactionResult:
+        """Stores the half message, runs the local transaction, and tells the broker its end.
+
+        What execute_local_transaction raises is raised here, after the broker was told nothing of
+        it: it will ask. A half message that was not stored safely is rolled back, and no local
+        transaction runs.
+        """
+        return self._client.send_in_transaction(message, arg, timeout_ms=timeout_ms)
