@@ -25,7 +25,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.stored_table import stored_offsets
-from support.waiting import HANG_S
+from support.waiting import until, until_is
 
 from rmq.base.journal_file import OFFSETS_NAME
 from rmq.format.message import StoredMessage, decode_messages
@@ -112,8 +112,7 @@ async def fill(broker: BrokerProcess, image: Image) -> None:
         posted += wave(client, image, "first", 200, 1)
         for opaque in posted:
             assert (await client.reply(opaque)).code == 0
-        while len(await read(client, "late", 0)) < DELAYED:
-            await asyncio.sleep(0.05)
+        await until_is(lambda: read(client, "late", 0), lambda found: len(found) >= DELAYED)
         # The newest topic and offset: what a table's copy before that does not have.
         assert (await client.send("newest", b"only")).code == 0
         for topic, queue in (("a", 0), ("a", 1), ("b", 0), ("newest", 0)):
@@ -121,8 +120,10 @@ async def fill(broker: BrokerProcess, image: Image) -> None:
         place = {"consumerGroup": "g", "topic": "a", "queueId": 0}
         for offset in (50, 100):
             assert (await client.call(UPDATE_OFFSET, commitOffset=offset, **place)).code == 0
-            while stored_offsets(image.store).get("a@g") != {"0": offset}:
-                await asyncio.sleep(0.02)
+            await until_is(
+                lambda: stored_offsets(image.store).get("a@g"),
+                lambda found, wanted=offset: found == {"0": wanted},
+            )
         for opaque in wave(client, image, "second", LATER_MS, 2):
             assert (await client.reply(opaque)).code == 0
 
@@ -218,13 +219,13 @@ async def all_delayed(client: BrokerClient, image: Image) -> Counter[bytes]:
     for body, properties in ((b"last timed", due), (b"last delayed", "DELAY\x012\x02")):
         assert (await client.send("late", body, i=properties)).code == 0
     came: Counter[bytes] = Counter()
-    offset, end = 0, time.monotonic() + HANG_S
-    while not last <= came.keys():
-        assert time.monotonic() < end, sorted(image.delayed - came.keys())[:5]
-        more = await read(client, "late", 0, offset)
+
+    async def has_come() -> bool:
+        more = await read(client, "late", 0, came.total())
         came.update(message.body for message in more)
-        offset += len(more)
-        await asyncio.sleep(0.02)
+        return last <= came.keys()
+
+    await until(has_come)
     assert not image.delayed - came.keys(), sorted(image.delayed - came.keys())[:5]
     return came
 

@@ -31,7 +31,7 @@ from support.hostile_crowd import (
 from support.machine import machine
 from support.page_cache import drop_page_cache
 from support.sanitized import SANITIZED, SLOWNESS
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until_is, wait_until_is
 
 from rmq.client.blocking.connection import Connection
 from rmq.load import control
@@ -48,10 +48,9 @@ ANSWER_S = 10.0 * SLOWNESS
 
 async def taken(client: BrokerClient, body: bytes, queue: int = 1) -> int:
     """Sends as a client does, again when a stalled disk refuses it; the offset."""
-    end = time.monotonic() + HANG_S
-    while (reply := await client.send("served", body, queue)).code == BUSY:
-        assert time.monotonic() < end, reply.remark
-        await asyncio.sleep(0.01)
+    reply = await until_is(
+        lambda: client.send("served", body, queue), lambda reply: reply.code != BUSY
+    )
     assert reply.code == 0, reply.remark
     return int(reply.fields["queueOffset"])
 
@@ -139,11 +138,9 @@ def test_half_frames_of_a_crowd_cost_others_no_pull_and_no_memory(tmp_path: Path
             asyncio.run(served(broker.port, 3))
         for client in hostile:
             client.close()
-        end = time.monotonic() + HANG_S
-        while resident(broker.pid) - before > (24 + 100 * SANITIZED) * MIB:
-            held = (resident(broker.pid) - before) / MIB
-            assert time.monotonic() < end, f"{held:.0f} MiB stay taken"
-            time.sleep(0.1)
+        wait_until_is(
+            lambda: (resident(broker.pid) - before) / MIB, lambda held: held <= 24 + 100 * SANITIZED
+        )
 
 
 def slow_consumers(tmp_path: Path, wanted: int) -> None:

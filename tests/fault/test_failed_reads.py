@@ -10,8 +10,7 @@ shard of its own. Cannot prove: how long a real disk tries before it gives up.
 
 import errno
 import shutil
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from support.name_server import in_loop
 from support.page_cache import drop_from_page_cache, drop_page_cache, is_cached
 from support.popping import pop
 from support.shard import send
-from support.waiting import HANG_S, machine_sleep, until, wait_until
+from support.waiting import until, wait_until
 
 from rmq.format import fastjson
 from rmq.format.message import decode_message, decode_message_id
@@ -44,13 +43,6 @@ IN_RECORD = 100  # a byte of it
 
 async def end_of(client: BrokerClient, topic: str) -> int:
     return int((await client.call(30, topic=topic, queueId=0)).fields["offset"])
-
-
-async def until_so(condition: Callable[[], Awaitable[object]]) -> None:
-    end = time.monotonic() + HANG_S
-    while not await condition():
-        assert time.monotonic() < end, "waited in vain"
-        await machine_sleep(0.01)
 
 
 def watched(clock: DrivenClock, condition: Callable[[], object]) -> Callable[[], object]:
@@ -114,7 +106,7 @@ def test_what_is_due_while_the_disk_cannot_be_read_comes_when_it_can(
             await until(lambda: faults.hits(0) > 20)  # each was looked for more than once
             assert await end_of(client, "t") == 1
             faults.clear()
-            await until_so(lambda: is_there(client))
+            await until(lambda: is_there(client), still=True)
             question = await client.asked(39)
             assert decode_message(question.body)[0].properties["UNIQ_KEY"] == "U"
 
@@ -153,10 +145,10 @@ def test_a_lost_sector_of_one_revive_queue_holds_no_other(tmp_path: Path, faults
             faults.lose(place + IN_RECORD, path="commitlog/")
             clock.advance(DUE_S + 1)
             await until(lambda: faults.hits(0) > 1)
-            await until_so(lambda: comes_again(client, other))
+            await until(lambda: comes_again(client, other), still=True)
             assert not await comes_again(client, lost)
             faults.clear()
-            await until_so(lambda: comes_again(client, lost))
+            await until(lambda: comes_again(client, lost), still=True)
 
     async def comes_again(client: BrokerClient, topic: str) -> bool:
         return len(await pop(client, "g", topic)) == 1
@@ -190,13 +182,13 @@ def test_a_lost_sector_of_one_delay_level_holds_no_other(tmp_path: Path, faults:
             faults.lose(place + IN_RECORD, path="commitlog/")
             clock.advance(29.991)  # 9 ms before the other one
             await until(watched(clock, lambda: faults.hits(0) == 1))
-            await until_so(lambda: is_there(client, clock))
+            await until(lambda: is_there(client, clock), still=True)
             assert faults.hits(0) == 1
             assert await end_of(client, "t") == 1
             with clock.passing():
                 await until(lambda: faults.hits(0) > 1)
                 faults.clear()
-                await until_so(lambda: has_two(client, "t"))
+                await until(lambda: has_two(client, "t"), still=True)
 
     async def is_there(client: BrokerClient, clock: DrivenClock) -> bool:
         clock.advance(0.0002)

@@ -9,7 +9,6 @@ allocates whole files ahead, or the file that a start goes on with in pieces).
 import asyncio
 import itertools
 import signal
-import time
 
 import pytest
 from support.broker_client import BrokerClient
@@ -17,7 +16,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.journal import IDENTITY, Journal, Load
 from support.small_disk import MIB, SmallDisk
-from support.waiting import HANG_S, wait_until
+from support.waiting import HANG_S, until, until_is, wait_until
 
 from rmq.offline.checker import check_store
 
@@ -35,22 +34,19 @@ TEXT = "service not available now: the broker's disk is full"
 async def load_until_refused(broker: BrokerProcess, journal: Journal, number: int) -> None:
     refused = len(journal.refused)
     async with Load(broker.port, journal, number, producers=3):
-        end = time.monotonic() + HANG_S
-        while not any(reply.code == 14 for reply in journal.refused[refused:]):
-            assert time.monotonic() < end, "never refused"
-            await asyncio.sleep(0.005)
+        await until(lambda: any(reply.code == 14 for reply in journal.refused[refused:]))
 
 
 async def seconds_until_taken(broker: BrokerProcess) -> float:
     """How long one producer that tries again and again waits for its first ack, but for what a
     process waits for a processor."""
-    began, end = calm_seconds(), time.monotonic() + HANG_S
+    began = calm_seconds()
     async with BrokerClient(broker.port) as client:
-        while time.monotonic() < end:
-            if (await client.send("load-a", IDENTITY.pack(99, 0, next(NUMBERS)))).code == 0:
-                return calm_seconds() - began
-            await asyncio.sleep(0.01)
-    raise AssertionError("sends are not taken again")
+        await until_is(
+            lambda: client.send("load-a", IDENTITY.pack(99, 0, next(NUMBERS))),
+            lambda reply: reply.code == 0,
+        )
+    return calm_seconds() - began
 
 
 @pytest.mark.parametrize("leave", [3 * MIB, 64 << 10], ids=["nearly full", "not a byte left"])
@@ -62,8 +58,7 @@ def test_sends_stop_on_a_full_disk_and_resume_when_it_has_room(
 
         async def run() -> None:
             async with Load(broker.port, journal, 1, producers=3):
-                while len(journal.acked) < 200:
-                    await asyncio.sleep(0.005)
+                await until(lambda: len(journal.acked) >= 200)
             small_disk.fill(leave)
             await load_until_refused(broker, journal, 2)
             assert {reply.code for reply in journal.refused} <= {14, 2}
@@ -87,8 +82,7 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
 
         async def run() -> None:
             async with Load(broker.port, journal, 1, producers=3):
-                while len(journal.acked) < 200:
-                    await asyncio.sleep(0.005)
+                await until(lambda: len(journal.acked) >= 200)
             async with BrokerClient(broker.port) as client:  # the old files, by few messages
                 while len(list((broker.store / "commitlog").iterdir())) < 20:
                     await client.send("large", LARGE)
@@ -97,8 +91,10 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
             assert await seconds_until_taken(broker) < 20
             async with BrokerClient(broker.port) as client:
                 # Queues follow when the files are gone, and what made room is heard of before.
-                while int((await client.call(31, topic="load-a", queueId=0)).fields["offset"]) == 0:
-                    await asyncio.sleep(0.005)
+                await until_is(
+                    lambda: client.call(31, topic="load-a", queueId=0),
+                    lambda reply: int(reply.fields["offset"]) > 0,
+                )
 
         asyncio.run(asyncio.wait_for(run(), HANG_S))
         assert broker.logged(r"\d+ segments of the commit log deleted \(whatever their age")
@@ -113,8 +109,7 @@ def test_a_start_on_a_full_disk_serves_what_is_there(small_disk: SmallDisk) -> N
 
         async def some() -> None:
             async with Load(broker.port, journal, 1, producers=3):
-                while len(journal.acked) < 200:
-                    await asyncio.sleep(0.005)
+                await until(lambda: len(journal.acked) >= 200)
 
         asyncio.run(some())
         assert broker.stop() == 0

@@ -20,7 +20,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.faults import Faults
 from support.journal import Journal, Load
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until
 
 from rmq.offline.checker import check_store
 
@@ -68,10 +68,13 @@ async def load_until_dead(
     before, clock = len(journal.acked), asyncio.get_running_loop().time
     async with Load(broker.port, journal, number):
         start = clock()
-        while broker.process.poll() is None and clock() < start + PATIENCE_S:
-            if clock() > start + seconds and len(journal.acked) > before:
-                break
-            await asyncio.sleep(0.01)
+        await until(
+            lambda: (
+                broker.process.poll() is not None
+                or clock() >= start + PATIENCE_S
+                or (clock() > start + seconds and len(journal.acked) > before)
+            )
+        )
         broker.process.kill()
         broker.process.wait()
 

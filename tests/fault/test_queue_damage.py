@@ -24,7 +24,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.driven_clock import DrivenClock, process_clock
 from support.faults import Faults
 from support.popping import Popped, pop, pop_all
-from support.waiting import machine_sleep, until
+from support.waiting import until, until_is
 
 from rmq import names
 from rmq.format import fastjson
@@ -388,8 +388,7 @@ async def end_of(client: BrokerClient, topic: str) -> int:
 
 
 async def until_end(client: BrokerClient, topic: str, offset: int) -> None:
-    while await end_of(client, topic) != offset:
-        await machine_sleep(0.01)
+    await until_is(lambda: end_of(client, topic), lambda end: end == offset, still=True)
 
 
 async def keys_asked(client: BrokerClient, *wanted: str) -> set[str]:

@@ -15,7 +15,7 @@ import pytest
 from support.faults import Faults
 from support.faulty_shard import Start
 from support.shard import HELD_MS, Client, Shard, bodies, pull, request, send, send_batch
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until_is
 from support.wire_frames import batch_body
 
 TRIES = 4
@@ -158,10 +158,7 @@ def test_queue_files_that_cannot_be_written_refuse_sends_until_they_can(
     assert acked > 0
     assert worker.ask("ranges")["t"] == [0, acked * 50]
     faults.clear()
-    end = time.monotonic() + HANG_S
-    while (reply := client.ask(send("t", b"again"))).code != 0:
-        assert time.monotonic() < end, reply.remark
-        time.sleep(0.02)
+    reply = wait_until_is(lambda: client.ask(send("t", b"again")), lambda reply: reply.code == 0)
     assert reply.fields["queueOffset"] == str(acked * 50)
     assert len(everything(client)) == acked * 50 + 1
     assert worker.stop() == 0
@@ -251,9 +248,6 @@ def test_a_full_disk_refuses_sends_and_serves_pulls_and_resumes_by_itself(
     assert len(everything(client)) == acked
     held.put(pull("g", "t", acked, 9, HELD_MS))
     faults.clear()
-    end = time.monotonic() + HANG_S
-    while (reply := client.ask(send("t", b"again"))).code != 0:
-        assert time.monotonic() < end, reply.remark
-        time.sleep(0.02)
+    reply = wait_until_is(lambda: client.ask(send("t", b"again")), lambda reply: reply.code == 0)
     assert bodies(held.reply()) == [b"again"]
     assert worker.stop() == 0

@@ -24,7 +24,7 @@ from support.broker_client import BrokerClient
 from support.faults import Faults
 from support.machine import SMALL, Machine, machine
 from support.replica_set import Server
-from support.waiting import HANG_S, wait_until
+from support.waiting import HANG_S, until_is, wait_until
 
 from rmq.broker.reactor_watch import SLOW_S
 from rmq.client.blocking.connection import Connection
@@ -106,8 +106,10 @@ def world(tmp_path: Path) -> Iterator[World]:
 async def sent(port: int, count: int) -> None:
     async with BrokerClient(port) as client:
         for number in range(count):
-            while (await client.send("t", b"%d" % number)).code != ResponseCode.SUCCESS:
-                await asyncio.sleep(0.05)  # it is not master yet
+            await until_is(  # it is not master yet
+                lambda body=b"%d" % number: client.send("t", body),
+                lambda reply: reply.code == ResponseCode.SUCCESS,
+            )
 
 
 @contextmanager

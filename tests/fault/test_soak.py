@@ -28,7 +28,7 @@ from support.broker_client import BrokerClient
 from support.lasting_load import TOPICS, UNDER_WAY_MAX, LastingLoad
 from support.ledger import Ledger
 from support.managed_machine import ManagedMachine
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until, until_is
 
 from rmq.offline.checker import check_store
 
@@ -111,9 +111,7 @@ class Soak:
         name = f"shard-{index}"
         stopped = self.machine.signal(name, STOP)
         began = time.monotonic()
-        while self.machine.pid(name) == stopped:
-            assert time.monotonic() - began < HANG_S, "nobody replaces it"
-            await asyncio.sleep(0.05)
+        await until(lambda: self.machine.pid(name) != stopped, log=self.machine.log)
         self._note_siblings(index, began)
 
     async def _stop(self, name: str, seconds: float, index: int = -1) -> None:
@@ -121,9 +119,7 @@ class Soak:
         began = time.monotonic()
         await asyncio.sleep(seconds)
         if index >= 0:
-            while len(self._sibling_sends(index, began)) < SIBLING_SENDS:
-                assert time.monotonic() - began < ACK_S, "the other shard stands still too"
-                await asyncio.sleep(0.01)
+            await until(lambda: len(self._sibling_sends(index, began)) >= SIBLING_SENDS, ACK_S)
             self._note_siblings(index, began)
         self.machine.wake(name, stopped)
 
@@ -174,42 +170,44 @@ class Soak:
         """Each shard has acknowledged something that was sent from now on: more than what is under
         way, as answers of a killed one may still be read."""
         wanted = [load.acks + UNDER_WAY_MAX + 1 for load in self.loads]
-        end = time.monotonic() + ACK_S
-        while any(load.acks < goal for load, goal in zip(self.loads, wanted, strict=True)):
-            refused = [load.refused for load in self.loads]
-            assert time.monotonic() < end, f"no acks: {refused}\n{self.machine.log()[-5000:]}"
+
+        def have_acked() -> bool:
             for load in self.loads:
                 load.check()
-            await asyncio.sleep(0.01)
+            return all(load.acks >= goal for load, goal in zip(self.loads, wanted, strict=True))
+
+        def told() -> str:
+            return f"{self.machine.log()}\nrefused: {[load.refused for load in self.loads]}"
+
+        await until(have_acked, ACK_S, log=told)
 
     async def make_topic_amid(self, fault: Fault) -> None:
         """The fault, and a topic that one of the shards makes for a send meanwhile: whatever
         happens to it then, the others are to have it too."""
         topic = f"made-{len(self.topics)}"
 
+        async def is_made() -> bool:
+            try:
+                async with BrokerClient(self.random.choice(self.machine.ports)) as client:
+                    return (await client.send(topic)).code == 0
+            except (OSError, EOFError, asyncio.TimeoutError):
+                return False
+
         async def make() -> None:
             await asyncio.sleep(self.random.uniform(0, 0.2))
-            end = time.monotonic() + ACK_S
-            while time.monotonic() < end:
-                port = self.random.choice(self.machine.ports)
-                try:
-                    async with BrokerClient(port) as client:
-                        if (await client.send(topic)).code == 0:
-                            self.topics.append(topic)
-                            return
-                except (OSError, EOFError, asyncio.TimeoutError):
-                    pass
-                await asyncio.sleep(0.05)
-            raise AssertionError(f"{topic} could not be made")
+            await until(is_made, ACK_S)
+            self.topics.append(topic)
 
         await asyncio.gather(fault(), make())
 
     async def until_topics_are_everywhere(self) -> None:
         end = time.monotonic() + TOPIC_S
         for topic in self.topics[-CHECK_EVERY:]:
-            while len(await asyncio.to_thread(self.machine.routed, topic)) < SHARDS:
-                assert time.monotonic() < end, f"{topic}: {self.machine.routed(topic)}"
-                await asyncio.sleep(0.05)
+            await until_is(
+                lambda topic=topic: asyncio.to_thread(self.machine.routed, topic),
+                lambda found: len(found) == SHARDS,
+                max(0.0, end - time.monotonic()),
+            )
 
     async def check(self, whole: bool = False) -> int:
         found = await asyncio.gather(

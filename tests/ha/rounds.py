@@ -25,7 +25,7 @@ from random import Random
 
 import click
 from support.topics import until_routed
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until_is
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
@@ -211,10 +211,10 @@ def missing(folder: Path, found: set[str]) -> int:
 def until_answered(folder: Path, java: bool = False, since: int = 0) -> None:
     """Each producer; since that time, in ns. Java's looks at the routes each 30 s."""
     wanted = {*TOPICS, *JAVA_PRODUCERS} if java else {*TOPICS}
-    end = time.monotonic() + (JAVA_S if java else COME_S)
-    while missing := wanted - {*_answered(folder, since)}:
-        assert time.monotonic() < end, f"producers are not answered: {missing}"
-        time.sleep(0.1)
+    wait_until_is(
+        lambda: wanted - {*_answered(folder, since)}, lambda missing: not missing,
+        JAVA_S if java else COME_S,
+    )  # fmt: skip
 
 
 def _answered(folder: Path, since: int) -> Iterator[str]:

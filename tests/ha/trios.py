@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -203,12 +202,12 @@ class EtcdMember(Program):
         ]
 
     def until_ready(self) -> None:
-        end = time.monotonic() + ETCD_S
+        def is_ready() -> bool:
+            assert self.is_running, f"{self.name} ended\n{self.log()[-3000:]}"
+            return self.is_healthy()
+
         with self._inside():
-            while not self.is_healthy():
-                assert self.is_running, f"{self.name} ended\n{self.log()[-3000:]}"
-                assert time.monotonic() < end, f"{self.name} finds no leader"
-                time.sleep(0.05)
+            wait_until(is_ready, ETCD_S, log=self.log)
 
     def is_healthy(self) -> bool:
         try:

@@ -8,7 +8,6 @@ Official clients are in tests/compat.
 import asyncio
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from support.name_server import in_loop
 from support.popping import ACK, BATCH_ACK, CHANGE, NOTIFICATION, PEEK, POLLING, POP, pop_fields
 from support.shard import Client, request, send
 from support.stored_table import stored_offsets
-from support.waiting import HANG_S, until
+from support.waiting import next_ms, until, until_is
 
 from rmq.broker.tables.groups import GroupConfig
 from rmq.format import fastjson
@@ -97,10 +96,9 @@ def test_a_consumer_joins_pulls_commits_and_leaves(port: int) -> None:
             await two.call(35, clientID="c2", consumerGroup="workers")
             await one.asked(40)
         async with BrokerClient(port) as tool:
-            end = time.monotonic() + HANG_S
-            while (reply := await tool.call(203, consumerGroup="workers")).code != 206:
-                assert time.monotonic() < end, reply
-                await asyncio.sleep(0.02)
+            await until_is(
+                lambda: tool.call(203, consumerGroup="workers"), lambda reply: reply.code == 206
+            )
 
     run()
 
@@ -127,7 +125,7 @@ def test_times_and_offsets_of_a_queue(port: int) -> None:
         async with BrokerClient(port) as client:
             for n in range(3):
                 await client.send("timed", f"{n}".encode())
-                await asyncio.sleep(0.02)
+                next_ms()  # each has a time of its own
             await client.heartbeat("readers", "timed")
             times = [m.store_timestamp_ms for m in await client.pulled("readers", "timed")]
             queue = {"topic": "timed", "queueId": 0}
@@ -246,12 +244,15 @@ def test_runtime_numbers_are_real(port: int) -> None:
             before = json.loads((await client.call(28)).body)["table"]
             for _ in range(10):
                 await client.send("counted")
-            grown, end = 0, time.monotonic() + HANG_S
-            while grown == 0 and time.monotonic() < end:  # a table serves all who ask for 0.2 s
-                await asyncio.sleep(0.02)
-                after = json.loads((await client.call(28)).body)["table"]
-                grown = int(after["msgPutTotalTodayNow"]) - int(before["msgPutTotalTodayNow"])
-            assert grown == 10
+
+            async def look() -> dict[str, str]:
+                return json.loads((await client.call(28)).body)["table"]
+
+            def grown(table: dict[str, str]) -> int:
+                return int(table["msgPutTotalTodayNow"]) - int(before["msgPutTotalTodayNow"])
+
+            after = await until_is(look, grown)  # a table serves all who ask for 0.2 s
+            assert grown(after) == 10
             assert int(after["commitLogMaxOffset"]) > int(before["commitLogMaxOffset"])
             assert int(after["earliestMessageTimeStamp"]) > 0
             assert (await client.call(999)).remark == " request type 999 not supported"

@@ -4,6 +4,7 @@ without a message being lost or wrongly skipped, and SQL92 from the command line
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 import zlib
@@ -18,7 +19,7 @@ from support.calm_clock import calm_seconds
 from support.command_line import rmq
 from support.live_broker import live_broker
 from support.name_server import in_loop
-from support.waiting import HANG_S, until
+from support.waiting import HANG_S, until, until_is
 
 from rmq.broker.broker import Broker
 from rmq.filters.functions import BODY_BYTES_MAX
@@ -102,11 +103,7 @@ async def heartbeat(client: BrokerClient, group: str, expression: str, **more: o
 async def until_answered(ask: Callable[[], Awaitable[Command]], seconds: float = HANG_S) -> Command:
     """Asks again while the filter is down."""
     end = time.monotonic() + seconds
-    while True:
-        reply = await ask()
-        if reply.code != 1 or time.monotonic() > end:
-            return reply
-        await asyncio.sleep(0.05)
+    return await until_is(ask, lambda reply: reply.code != 1 or time.monotonic() > end, math.inf)
 
 
 def numbers(reply: Command) -> list[int]:
@@ -250,13 +247,11 @@ async def test_the_broker_starts_and_stops_with_a_filter_that_cannot_be_imported
 ) -> None:
     async with filtering(tmp_path, rmqMessageFilters="bad=nowhere:f") as (broker, client):
         await heartbeat(client, "g", "$filter = 'bad'")
-        bad, end = broker.functions.filter("bad"), time.monotonic() + HANG_S
-        while bad.starts < 2 and time.monotonic() < end:
-            await asyncio.sleep(0.05)
+        bad = broker.functions.filter("bad")
+        await until(lambda: bad.starts >= 2)
         reply = await client.pull("g", "t")
         assert reply.code == 1 and "bad" in (reply.remark or "")
         assert (await client.send("t", b"x")).code == 0
-        assert bad.starts >= 2
 
 
 @in_loop

@@ -9,14 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.calm_clock import calm_seconds
 from support.name_server import Client
 from support.sanitized import SANITIZED, SLOWNESS
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until_is
 
 from rmq.demo.ports import free_port
 
@@ -33,14 +32,14 @@ def start(tmp_path: Path) -> "subprocess.Popen[bytes]":
 
 
 async def ask(code: int, **fields: object) -> dict[str, str]:
-    end = time.monotonic() + HANG_S
-    while time.monotonic() < end:
+    async def answer() -> dict[str, str] | None:
         try:
             async with Client(PORT) as client:
                 return (await client.call(code, **fields)).fields
         except (ConnectionError, asyncio.IncompleteReadError):
-            await asyncio.sleep(0.02)
-    raise TimeoutError("no name server")
+            return None
+
+    return await until_is(answer, lambda found: found is not None)
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])

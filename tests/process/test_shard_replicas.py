@@ -20,7 +20,7 @@ from support.etcd_server import etcd_server
 from support.journal import GROUP, MAX_OFFSET, Journal, Load
 from support.machine import BrokerMachine
 from support.replica_set import Server
-from support.waiting import wait_until
+from support.waiting import until, wait_until
 
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
@@ -107,9 +107,12 @@ def load_and_kill(master: BrokerMachine) -> list[Journal]:
         ]
         for load in loads:
             await load.__aenter__()
-        while any(len(journal.acked) < LOAD for journal in journals):
-            assert not any(journal.refused for journal in journals)
-            await asyncio.sleep(0.01)
+
+        def has_enough(journal: Journal) -> bool:
+            assert not journal.refused, journal.refused[0].remark
+            return len(journal.acked) >= LOAD
+
+        await until(lambda: all(map(has_enough, journals)))
         await asyncio.to_thread(master.kill)
         for load in loads:
             await load.__aexit__()
@@ -132,8 +135,7 @@ async def check(port: int, journal: Journal) -> None:
         return True
 
     async with BrokerClient(port) as client:
-        while not await has_all():
-            await asyncio.sleep(0.02)
+        await until(has_all)
     assert await kept.check(port) >= len(journal.acked) >= LOAD
 
 
@@ -214,7 +216,10 @@ def test_each_twin_is_elected_and_takes_sends(
 async def go_on(port: int, journal: Journal, round_: int) -> None:
     """Sends to the new master, behind what is there."""
     goal = len(journal.acked) + LOAD
+
+    def has_enough() -> bool:
+        assert not journal.refused, journal.refused[0].remark
+        return len(journal.acked) >= goal
+
     async with Load(port, journal, round_, producers=2):
-        while len(journal.acked) < goal:
-            assert not journal.refused, journal.refused[0].remark
-            await asyncio.sleep(0.01)
+        await until(has_enough)

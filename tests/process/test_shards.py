@@ -21,7 +21,7 @@ from support.machine import Machine, machine
 from support.sanitized import SLOWNESS
 from support.told_topics import ToldTopics
 from support.topics import make_topic
-from support.waiting import HANG_S, wait_until
+from support.waiting import HANG_S, until, wait_until
 
 from rmq import Admin, Message, Producer
 from rmq.client.blocking.cluster import Cluster
@@ -50,13 +50,6 @@ def route(broker: Machine, topic: str) -> dict[str, int]:
     with Cluster(broker.namesrv) as cluster, suppress(RemoteError):
         return {entry.broker_name: entry.write_queues for entry in cluster.route(topic).entries}
     return {}
-
-
-async def eventually(condition: object, seconds: float = HANG_S) -> None:
-    end = asyncio.get_running_loop().time() + seconds
-    while not await condition():  # type: ignore[operator]
-        assert asyncio.get_running_loop().time() < end, "waited in vain"
-        await asyncio.sleep(0.02)
 
 
 def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> None:
@@ -182,7 +175,7 @@ def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_pa
             async def settle() -> None:
                 """Whatever was said before has reached the other shard too, if it goes there."""
                 await first.send("last")
-                await eventually(lambda: known(second))
+                await until(lambda: known(second))
 
             async def known(client: BrokerClient) -> bool:
                 return (await client.call(TOPIC_CONFIG, topic="last")).code == 0
@@ -212,7 +205,7 @@ def test_group_made_by_its_consumers_on_one_shard_is_on_all(two: Machine) -> Non
                 body = (await second.call(ALL_GROUPS)).body
                 return "made" in fastjson.loads_object(body)["subscriptionGroupTable"]
 
-            await eventually(known)
+            await until(known)
 
     asyncio.run(check(two.ports))
 
@@ -230,7 +223,7 @@ def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(two: M
             async def changed() -> bool:
                 return await setting(second, "fileReservedTime") == "48"
 
-            await eventually(changed)
+            await until(changed)
             assert await setting(first, "brokerPermission") == "4"
             assert await setting(second, "brokerPermission") == "6"
 
@@ -264,8 +257,8 @@ def test_members_of_a_group_are_listed_by_every_shard(two: Machine) -> None:
                     "two@2",
                 }
 
-            await eventually(lambda: both(first))
-            await eventually(lambda: both(other))
+            await until(lambda: both(first))
+            await until(lambda: both(other))
             shown = await first.call(CONSUMER_CONNECTIONS, consumerGroup="members")
             ids = [c["clientId"] for c in fastjson.loads_object(shown.body)["connectionSet"]]
             assert sorted(ids) == ["one@1", "two@2"]
@@ -275,7 +268,7 @@ def test_members_of_a_group_are_listed_by_every_shard(two: Machine) -> None:
                 reply = await first.call(CONSUMER_LIST, consumerGroup="members")
                 return fastjson.loads_object(reply.body)["consumerIdList"] == ["one@1"]
 
-            await eventually(alone)
+            await until(alone)
 
     asyncio.run(check(two.ports))
 

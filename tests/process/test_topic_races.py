@@ -22,6 +22,7 @@ from support.broker_process import broker_process
 from support.machine import Machine, machine
 from support.name_server import Client, name_server
 from support.stored_table import stored
+from support.waiting import until_is
 
 from rmq.codes import RequestCode as Code
 from rmq.format import fastjson
@@ -66,12 +67,11 @@ def test_two_changes_at_once_are_both_in_the_routes(tmp_path: Path, single: bool
                     await change(two, "b", count)
 
                 await asyncio.gather(change(one, "a", count), later())
-                end = asyncio.get_running_loop().time() + MENDED_S
                 for topic in ("a", "b"):
-                    while (found := await queues(asked, topic)) != {"broker-a": count}:
-                        late = asyncio.get_running_loop().time() > end
-                        assert not late, f"round {number}: {topic} is {found}, not {count}"
-                        await asyncio.sleep(0.01)
+                    await until_is(
+                        lambda topic=topic: queues(asked, topic),
+                        lambda found, count=count: found == {"broker-a": count}, MENDED_S,
+                    )  # fmt: skip
 
     options = ["--set", f"enableSingleTopicRegister={str(single).lower()}",
                "--set", "registerNameServerPeriod=60000"]  # fmt: skip
@@ -147,10 +147,10 @@ def test_shard_that_has_the_message_is_in_every_route(tmp_path: Path) -> None:
                 routes = await watch.end()
                 assert names[shard] in await queues(asked, topic), "answered and not in the route"
                 assert all(names[shard] in route for route in routes), (number, topic, routes)
-                end = asyncio.get_running_loop().time() + MENDED_S
-                while set(await queues(asked, topic)) != set(names):
-                    assert asyncio.get_running_loop().time() < end, "not on all shards"
-                    await asyncio.sleep(0.005)
+                await until_is(
+                    lambda topic=topic: queues(asked, topic),
+                    lambda found: set(found) == set(names), MENDED_S,
+                )  # fmt: skip
 
     with machine(tmp_path, 3) as broker:
         asyncio.run(rounds(broker))
@@ -231,21 +231,23 @@ def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> No
     ) -> None:
         name = f"broker-a-{index}" if index else "broker-a"
         store = broker.store / f"shard-{index}" if index else broker.store
-        end = asyncio.get_running_loop().time() + MENDED_S
-        while True:
+
+        async def differences() -> list[dict[str, Any]] | None:
+            """Of the file and the name servers to what the shard says; None: of that, too."""
             file = stored(store)
-            said = [
-                await table_of(port),
+            said = await table_of(port)
+            others = [
                 write_queues(file["topicConfigTable"]),
                 *[await routes_of(client, made, name) for client in asked],
             ]
-            if said[0].keys() >= made and all(each == said[0] for each in said):
-                return
-            assert asyncio.get_running_loop().time() < end, [
-                {key: each.get(key) for key in each.keys() | said[0].keys()
-                 if each.get(key) != said[0].get(key)} for each in said
+            if not said.keys() >= made:
+                return None
+            return [
+                {key: each.get(key) for key in each.keys() | said.keys()
+                 if each.get(key) != said.get(key)} for each in others if each != said
             ]  # fmt: skip
-            await asyncio.sleep(0.05)
+
+        await until_is(differences, lambda found: found == [], MENDED_S)
 
     with machine(tmp_path, 2) as broker:
         asyncio.run(storms(broker))

@@ -7,7 +7,6 @@ broker is what Spark must give, from the broker and from the files.
 
 import random
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 from support.reading import read_all
 from support.source_tree import ROOT
 from support.topics import make_topic
-from support.waiting import HANG_S
+from support.waiting import wait_until
 
 from rmq import LocalTransactionState, Message, Producer, TransactionProducer
 from rmq.client.blocking.cluster import Cluster
@@ -76,9 +75,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     target.start()
     try:
         fill(target.name_server)
-        deadline = time.monotonic() + HANG_S
-        while not read_all(target.name_server, "mined-late") and time.monotonic() < deadline:
-            time.sleep(0.5)
+        wait_until(lambda: read_all(target.name_server, "mined-late"))
         yield target
     finally:
         target.stop()

@@ -6,6 +6,7 @@ import time
 import pytest
 from support.broker_process import BrokerProcess
 from support.spark_topics import bodies, fill, make, read, send, send_as_batch
+from support.waiting import next_ms
 
 
 def numbered(count: int, prefix: str = "") -> list[bytes]:
@@ -73,9 +74,7 @@ def test_offsets_and_queues_are_chosen_by_options(
 
 def test_a_time_between_two_sends_parts_them(spark, broker: BrokerProcess, topic) -> None:
     fill(broker, topic, {0: numbered(3, "old")})
-    time.sleep(0.01)
-    middle = int(time.time() * 1000)
-    time.sleep(0.01)
+    middle = next_ms()
     send(broker, topic, numbered(2, "new"))
     assert bodies(read(spark, broker, topic, startingTimestamp=middle)) == [b"new0", b"new1"]
     assert read(spark, broker, topic, endingTimestamp=middle).count() == 3

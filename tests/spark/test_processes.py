@@ -20,7 +20,7 @@ from support.machine import machine
 from support.reading import read_all
 from support.source_tree import ROOT
 from support.spark_topics import make, producer
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message
 from rmq.demo.ports import free_port
@@ -139,10 +139,8 @@ def spark_cluster(folder: Path) -> Iterator[str]:
                         [*command, *arguments], stdout=log, stderr=log, env=environment
                     )
                 )
-        deadline = time.monotonic() + HANG_S
-        while (folder / "0.log").read_text().count("Registering worker") < 2:
-            assert time.monotonic() < deadline, (folder / "0.log").read_text()
-            time.sleep(0.2)
+        log = (folder / "0.log").read_text
+        wait_until(lambda: log().count("Registering worker") >= 2, log=log)
         yield url
     finally:
         for process in reversed(processes):

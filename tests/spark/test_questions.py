@@ -6,13 +6,13 @@ for an empty queue, which is shown too.
 """
 
 import datetime
-import time
 from collections import Counter
 
 import pytest
 from pyspark.sql.datasource import Filter, GreaterThanOrEqual, LessThan
 from support.broker_process import BrokerProcess
 from support.spark_topics import fill, make
+from support.waiting import next_ms
 
 from rmq import Admin
 from rmq.arrow.access import Access
@@ -139,9 +139,7 @@ def test_offsets_of_many_queues_are_told_and_found_again(
 
 def test_times_are_found_in_every_queue(broker: BrokerProcess, topic: str) -> None:
     fill(broker, topic, {queue: [b"old"] * (1 + queue % 3) for queue in range(0, 80, 2)})
-    time.sleep(0.01)
-    middle = int(time.time() * 1000)
-    time.sleep(0.01)
+    middle = next_ms()
     fill(broker, topic, {queue: [b"new"] for queue in range(0, 80, 4)})
     make(broker, topic, 80)  # fill() has made it smaller
     found = plan(broker, topic, startingTimestamp=middle,

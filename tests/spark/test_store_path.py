@@ -3,13 +3,13 @@
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill, producer
+from support.waiting import wait_until
 
 from rmq import Message, Producer
 from rmq.errors import RemoteError
@@ -21,14 +21,17 @@ COUNT = 3000
 
 def send_one(sender: Producer, at: int) -> None:
     """Small log files are used up faster than a busy machine makes new ones."""
-    while True:
+
+    def is_sent() -> bool:
         try:
             message = Message("mined", b"%06d" % at * 100, tags=f"t{at % 3}")
             sender.send(message, queue=MessageQueue("mined", "broker-a", at % 2))
-            return
         except RemoteError as error:
             assert error.code == 2, error
-            time.sleep(0.05)
+            return False
+        return True
+
+    wait_until(is_sent)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.broker_process import BrokerProcess
 from support.spark_topics import bodies, fill, make, read, send
-from support.waiting import HANG_S, wait_until
+from support.waiting import wait_until, wait_until_is
 
 from rmq.client.blocking.admin import group_progress
 from rmq.client.blocking.cluster import Cluster
@@ -81,9 +81,7 @@ def test_new_queues_and_topics_are_found_while_the_query_runs(
         make(broker, f"{name}-1", 3)
         fill(broker, f"{name}-1", {2: [b"new queue"]})
         fill(broker, f"{name}-2", {0: [b"new topic"]})
-        deadline = time.monotonic() + HANG_S
-        while len(written(spark, tmp_path)) < 3 and time.monotonic() < deadline:
-            time.sleep(0.3)
+        wait_until(lambda: len(written(spark, tmp_path)) >= 3)
     finally:
         query.stop()
     assert written(spark, tmp_path) == [b"first", b"new queue", b"new topic"]
@@ -118,16 +116,14 @@ def test_the_brokers_are_told_what_is_processed(
     fill(broker, topic, {0: numbered(8), 1: numbered(4)})
     frame = stream(spark, broker, topic, group="sparkling", commitOffsets="true")
     run_now(frame, tmp_path)
-    deadline = time.monotonic() + HANG_S
     with Cluster(broker.namesrv) as cluster:
-        while time.monotonic() < deadline:
+
+        def told() -> dict[int, tuple[int, int]]:
             rows, _ = group_progress(cluster, "sparkling")
-            if sum(row.consumer_offset for row in rows if row.queue.topic == topic) == 12:
-                break
-            time.sleep(0.2)
-    mine = {row.queue.queue_id: (row.consumer_offset, row.lag) for row in rows
-            if row.queue.topic == topic}  # fmt: skip
-    assert mine == {0: (8, 0), 1: (4, 0)}
+            return {row.queue.queue_id: (row.consumer_offset, row.lag) for row in rows
+                    if row.queue.topic == topic}  # fmt: skip
+
+        wait_until_is(told, lambda found: found == {0: (8, 0), 1: (4, 0)})
     again = {"group": "sparkling", "startingOffsets": "group"}
     assert read(spark, broker, topic, **again).count() == 0
 

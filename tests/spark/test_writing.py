@@ -8,7 +8,7 @@ import pytest
 from support.broker_process import BrokerProcess
 from support.reading import read_all
 from support.spark_topics import fill, make, read
-from support.waiting import HANG_S
+from support.waiting import wait_until_is
 
 
 def write(spark, broker: BrokerProcess, query: str, **options: object) -> None:
@@ -93,9 +93,7 @@ def test_delayed_rows_are_seen_when_it_is_time_for_them(
         " union all select 'now', null, null",
         topic=topic,
     )  # fmt: skip
-    deadline = time.monotonic() + HANG_S
-    while len(found := read_all(broker.namesrv, topic)) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
+    found = wait_until_is(lambda: read_all(broker.namesrv, topic), lambda found: len(found) == 3)
     stored = {each.body: each.store_timestamp for each in found}
     assert set(stored) == {b"level", b"time", b"now"}
     assert stored[b"time"] >= int(due.timestamp() * 1000)

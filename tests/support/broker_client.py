@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from support import driven_clock
-from support.waiting import HANG_S, LOOK_S, first_of, machine_sleep
+from support.waiting import HANG_S, LOOK_S, first_of, machine_sleep, until
 
 from rmq.codes import FLAG_ONE_WAY
 from rmq.format import fastjson
@@ -176,12 +176,13 @@ class BrokerClient:
 
     async def until_held(self, count: int = 1) -> None:
         """So many pulls and pops wait at the broker, whoever's they are."""
-        while True:
+
+        async def are_held() -> bool:
             reply = await self.call(28, rmqDetail="true", brief="true")
             sample = decode_sample(fastjson.loads_object(reply.body)["table"]["rmqSample"])
-            if sample.counters["pulls_waiting"] >= count:
-                return
-            await asyncio.sleep(0.01)
+            return sample.counters["pulls_waiting"] >= count
+
+        await until(are_held, still=True)
 
     async def _read(self) -> None:
         """Takes all frames that have come at once: a wake-up for each would be most of a test."""

@@ -9,7 +9,6 @@ import contextlib
 import shutil
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from support.stopping import stand_still
-from support.waiting import HANG_S
+from support.waiting import wait_until
 
 from rmq.demo.ports import free_port
 
@@ -35,15 +34,15 @@ class EtcdServer:
 
     def wait(self) -> None:
         """Until it answers."""
-        until = time.monotonic() + HANG_S
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.endpoint}/health", timeout=1).close()
-                return
-            except (urllib.error.URLError, OSError):
-                assert self.process.poll() is None, "etcd ended"
-                assert time.monotonic() < until, "etcd does not answer"
-                time.sleep(0.02)
+        wait_until(self._answers, still=True)
+
+    def _answers(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.endpoint}/health", timeout=1).close()
+        except (urllib.error.URLError, OSError):
+            assert self.process.poll() is None, "etcd ended"
+            return False
+        return True
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ def test_x(start: Start, faults: Faults) -> None:
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from support.faults import Faults
 from support.shard import TIMEOUT_S, Client
+from support.waiting import wait_until_is
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,11 +48,7 @@ class Worker:
 
     def until(self, condition: Callable[[dict[str, Any]], bool], command: str = "stats") -> None:
         """Waits until what it answers to the command satisfies the condition."""
-        end = time.monotonic() + TIMEOUT_S
-        while not condition(answer := self.ask(command)):
-            if time.monotonic() > end:
-                raise AssertionError(f"waited in vain: {answer}")
-            time.sleep(0.002)
+        wait_until_is(lambda: self.ask(command), condition, TIMEOUT_S, still=True)
 
     def stop(self) -> int:
         assert self.process.stdin is not None

@@ -1,7 +1,8 @@
 """What a broker has promised, kept by its clients, and the check that it kept the promise.
 
     journal = Journal()
-    async with Load(port, journal, round=1): await asyncio.sleep(0.5)     # kill -9 in here
+    async with Load(port, journal, round=1): await until(lambda: len(journal.acked) > 100)
+    ... kill -9 in there ...
     ... restart ...
     await journal.check(port)
 
@@ -20,7 +21,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from support.broker_client import BrokerClient
-from support.waiting import HANG_S
+from support.waiting import until
 
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
@@ -194,10 +195,10 @@ class Load:
         for task in self.tasks:
             task.cancel()
         results = await asyncio.gather(*self.tasks, return_exceptions=True)
-        end = asyncio.get_running_loop().time() + HANG_S
-        while self.waiting > 0 and any(not client.is_ended for client in self.clients):
-            assert asyncio.get_running_loop().time() < end, f"{self.waiting} sends got no answer"
-            await asyncio.sleep(0.01)
+        await until(
+            lambda: self.waiting == 0 or all(client.is_ended for client in self.clients),
+            still=True, log=lambda: f"{self.waiting} sends got no answer",
+        )  # fmt: skip
         await asyncio.sleep(0)  # the last callbacks
         for client in self.clients:
             await client.__aexit__()

@@ -10,15 +10,18 @@ byte of them. The first line it prints is the state after opening.
 
 import json
 import sys
-import time
 
 from support.logs import append_rolling, make_log
-from support.waiting import HANG_S
+from support.waiting import wait_until
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
 from cext.testing.store_probe import log_new_turn, log_watermarks, log_write_out
 from rmq.errors import StoreError
+
+
+def is_durable(marks: dict[str, int]) -> bool:
+    return marks["durable"] == marks["written"]
 
 
 def main() -> None:
@@ -48,12 +51,7 @@ def main() -> None:
         return state(offsets=offsets, status=log_write_out(log))
 
     def wait():
-        deadline = time.monotonic() + HANG_S
-        while time.monotonic() < deadline:
-            marks = log_watermarks(log)
-            if log.poison_cause() or marks["durable"] == marks["written"]:
-                break
-            time.sleep(0.001)
+        wait_until(lambda: log.poison_cause() or is_durable(log_watermarks(log)))
         return state()
 
     def flush():

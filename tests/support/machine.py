@@ -22,7 +22,7 @@ from support import shard_forks
 from support.broker_process import PATIENT
 from support.rmq_process import start_rmq
 from support.stopping import signal_process
-from support.waiting import HANG_S, wait_until
+from support.waiting import HANG_S, wait_until, wait_until_is
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port
@@ -104,8 +104,9 @@ class Machine:
 
     def stats(self) -> list[StatsReply]:
         """Of all shards: asked for again where one was late, as on a busy machine (STATS_S)."""
-        while (found := self.ask(AllStats(), AllStatsReply)).silent:
-            time.sleep(0.05)
+        found = wait_until_is(
+            lambda: self.ask(AllStats(), AllStatsReply), lambda found: not found.silent, still=True
+        )
         return found.stats
 
     @property
@@ -114,12 +115,7 @@ class Machine:
 
     def until(self, condition: Callable[[list[ShardStatus]], bool]) -> list[ShardStatus]:
         """Waits until the shards are so."""
-        end, pause_s = time.monotonic() + HANG_S, 0.01
-        while not condition(shards := self.shards()):
-            assert time.monotonic() < end, f"{shards}\n{self.log()}"
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.2, 0.05)  # each look is work of all processes
-        return shards
+        return wait_until_is(self.shards, condition, still=True, log=self.log)
 
     def until_serving(self, index: int, other_than: int = 0) -> ShardStatus:
         def serves(shards: list[ShardStatus]) -> bool:

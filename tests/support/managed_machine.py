@@ -20,7 +20,7 @@ from support import shard_forks
 from support.broker_process import PATIENT
 from support.rmq_process import AnyProcess, start_rmq
 from support.stopping import signal_process
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.demo.ports import free_port
@@ -161,10 +161,12 @@ class ManagedMachine:
     async def until_up(self, topic: str = "SELF_TEST_TOPIC") -> float:
         """Waits until all shards serve and clients find them; for how long."""
         began = time.monotonic()
-        while time.monotonic() - began < HANG_S:
+
+        async def is_up() -> bool:
             found = await asyncio.to_thread(self.shards)
             serving = [shard.state for shard in found] == ["serving"] * len(self.ports)
-            if serving and len(await asyncio.to_thread(self.routed, topic)) == len(self.ports):
-                return time.monotonic() - began
-            await asyncio.sleep(0.02)
-        raise AssertionError(f"not up again: {found}\n{self.log()[-5000:]}")
+            routed = await asyncio.to_thread(self.routed, topic) if serving else ()
+            return len(routed) == len(self.ports)
+
+        await until(is_up, log=self.log)
+        return time.monotonic() - began

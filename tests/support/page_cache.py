@@ -6,13 +6,12 @@ import ctypes
 import mmap
 import os
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.waiting import HANG_S
+from support.waiting import wait_until_is
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -35,12 +34,12 @@ def drop_from_page_cache(directory: Path) -> None:
     if "tmpfs" in filesystem_of(directory):
         pytest.skip("nothing can be dropped of files that are in memory alone: set TMPDIR")
     files = [path for path in directory.rglob("*") if path.is_file() and path.stat().st_size > 0]
-    end = time.monotonic() + HANG_S
-    drop_page_cache(directory)
-    while cached := [path for path in files if is_cached(path, path.stat().st_size)]:
-        assert time.monotonic() < end, f"{cached} cannot be dropped"
-        time.sleep(0.005)
+
+    def cached() -> list[Path]:
         drop_page_cache(directory)
+        return [path for path in files if is_cached(path, path.stat().st_size)]
+
+    wait_until_is(cached, lambda found: not found, still=True)
 
 
 def filesystem_of(path: Path) -> str:

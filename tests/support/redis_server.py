@@ -8,15 +8,25 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.waiting import HANG_S
+from support.waiting import wait_until
 
 PROGRAMS = ("redis-server", "valkey-server")
+
+
+def answers(client: Any, process: subprocess.Popen[bytes]) -> bool:
+    from redis.exceptions import RedisError
+
+    try:
+        client.ping()
+    except RedisError:
+        assert process.poll() is None, "the server ended"
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -32,15 +42,7 @@ def redis_server(folder: Path) -> Iterator[Any]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         client = redis.Redis(unix_socket_path=str(path))
         try:
-            until = time.monotonic() + HANG_S
-            while True:
-                try:
-                    client.ping()
-                    break
-                except redis.exceptions.RedisError:
-                    assert process.poll() is None, "the server ended"
-                    assert time.monotonic() < until, "the server does not answer"
-                    time.sleep(0.02)
+            wait_until(lambda: answers(client, process), still=True)
             yield client
         finally:
             client.close()

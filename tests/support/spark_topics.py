@@ -4,13 +4,12 @@ fill(broker, "orders", {0: [b"a", b"b"], 1: [b"c"]}, tags="paid")
 rows = read(spark, broker, "orders").collect()
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from support.broker_process import BrokerProcess
 from support.topics import make_topic
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer
 from rmq.arrow.access import Access
@@ -34,15 +33,15 @@ def remove(broker: BrokerProcess, topic: str) -> None:
 
 def patiently(call: Callable[[], object]) -> None:
     """Again when a busy machine has not answered in time: for what may be done twice."""
-    end = time.monotonic() + HANG_S
-    while True:
+
+    def is_answered() -> bool:
         try:
             call()
-            return
         except UnreachableError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.2)
+            return False
+        return True
+
+    wait_until(is_answered, still=True)
 
 
 def producer(broker: Any) -> Producer:

@@ -11,13 +11,14 @@ names of its own, so a check reads what one round left.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Hashable
 from typing import Any
 
 from support.broker_client import BrokerClient
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until_is
 
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
@@ -143,11 +144,11 @@ async def bodies_with(
 ) -> list[bytes]:
     """What the queue holds when all of `wanted` is there, or so much later."""
     end = time.monotonic() + timeout_s
-    while True:
-        found = await bodies(client, topic)
-        if wanted <= set(found) or time.monotonic() > end:
-            return found
-        await asyncio.sleep(0.05)
+    return await until_is(
+        lambda: bodies(client, topic),
+        lambda found: wanted <= set(found) or time.monotonic() > end,
+        math.inf,
+    )
 
 
 def some(what: str, items: set[Any] | list[Any]) -> list[str]:
