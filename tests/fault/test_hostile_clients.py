@@ -20,7 +20,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.sanitized import SANITIZED
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until_is, wait_until, wait_until_is
 
 from rmq.format.remoting import Command, encode, field_texts
 
@@ -66,13 +66,13 @@ def pull_frame(offset: int) -> bytes:
 async def taken(client: BrokerClient, body: bytes) -> Command:
     """Sends as a client does: again when the next log file is not ready for a moment, or a write
     stood still, which is the machine's doing."""
-    while True:
-        reply = await client.send("served", body, 1)
+
+    def is_taken(reply: Command) -> bool:
         remark = reply.remark or ""
         stalled = "next commit log file" in remark or remark.startswith("[TIMEOUT_CLEAN_QUEUE]")
-        if reply.code != BUSY or not stalled:
-            return reply
-        await asyncio.sleep(0.01)
+        return reply.code != BUSY or not stalled
+
+    return await until_is(lambda: client.send("served", body, 1), is_taken)
 
 
 async def serve_others(broker: BrokerProcess, seconds: float = 1.0, size: int = 100) -> int:
@@ -184,8 +184,7 @@ def test_large_requests_that_never_end_hold_up_no_ordinary_ones(tmp_path: Path) 
         slow = [stack.enter_context(connect(broker)) for _ in range(200)]
         for client in slow:
             client.sendall(head + bytes(100))
-        time.sleep(1.5)
-        others_are_served(broker)
+        others_are_served(broker)  # in turns that have read of all of them
         assert resident(broker) - before < HELD_BYTES_MAX
 
 
@@ -202,10 +201,7 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
                 client.settimeout(HANG_S)
                 assert client.recv(1) == b"", "the end of what a client says ends its connection"
         others_are_served(broker)
-        end = time.monotonic() + HANG_S
-        while sockets(broker) > before:
-            assert time.monotonic() < end, "connections of gone clients stay open"
-            time.sleep(0.05)
+        wait_until_is(lambda: sockets(broker), lambda found: found <= before)
 
 
 def connections_up_to_the_limit(directory: Path, limit: int) -> None:
@@ -222,14 +218,15 @@ def connections_up_to_the_limit(directory: Path, limit: int) -> None:
             # Which of them has the place of the client before depends on who is looked at first.
             assert closed_by_broker(crowd) >= len(crowd) - 1
             assert resident(broker) - before < HELD_BYTES_MAX + limit * 4096
-        end = time.monotonic() + HANG_S
-        while True:  # they have all gone: there is room again
-            try:
-                others_are_served(broker)
-                return
-            except (OSError, AssertionError):
-                assert time.monotonic() < end
-                time.sleep(0.2)
+        wait_until(lambda: are_served(broker))  # they have all gone: there is room again
+
+
+def are_served(broker: BrokerProcess) -> bool:
+    try:
+        others_are_served(broker)
+    except (OSError, AssertionError):
+        return False
+    return True
 
 
 def test_beyond_the_limit_connections_are_closed_and_the_others_served(tmp_path: Path) -> None:

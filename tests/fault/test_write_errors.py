@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, open_log, record_at
-from support.waiting import HANG_S, wait_until
+from support.waiting import HANG_S, wait_until, wait_until_is
 
 from cext.base.status import Status
 
@@ -55,11 +55,7 @@ class Worker:
 
     def prepared(self, outcome="prepared"):
         """Waits until the preparer has made a segment, or has failed to; the state then."""
-        deadline = time.monotonic() + HANG_S
-        while (state := self("state"))["preparer"][outcome] == 0:
-            assert time.monotonic() < deadline, f"no {outcome} of the preparer"
-            time.sleep(0.01)
-        return state
+        return wait_until_is(lambda: self("state"), lambda state: state["preparer"][outcome] > 0)
 
     def end(self):
         with contextlib.suppress(BrokenPipeError):
@@ -246,8 +242,7 @@ def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, 
     for number in range(1, 11):
         answer = worker.append(1)
         assert (answer["written"], answer["durable"]) == (number * 1000, 0)
-        while faults.seen(0) == 0:  # the flusher may be slow to wake up
-            time.sleep(0.01)
+        wait_until(lambda: faults.seen(0) > 0)  # the flusher may be slow to wake up
     faults.let_go()  # of the first record's sync
     wait_until(lambda: faults.seen(0) == 1)  # one for the nine others
     faults.let_go()
@@ -271,16 +266,10 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     assert answer["preparer"]["errno"] == errno.ENOSPC
     wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made stays
     assert worker("wait")["durable"] == 65000
-    wait_until(lambda: faults.hits(0) >= 2)
-    time.sleep(1.1)
-    hits = faults.hits(0)
+    hits = wait_until_is(lambda: faults.hits(0), lambda hits: hits >= 6)
     assert hits <= 2 + (time.monotonic() - began) / 0.5, "a try every 500 ms"
-    wait_until(lambda: faults.hits(0) >= hits + 4)
     faults.clear()
-    began = time.monotonic()
-    while worker.append(1)["offsets"][-1] < 0:
-        assert time.monotonic() - began < HANG_S
-        time.sleep(0.01)
+    wait_until(lambda: worker.append(1)["offsets"][-1] >= 0)
     answer = worker("wait")
     assert answer["durable"] == SEGMENT_BYTES + 1000
     assert_records(directory, 66)
@@ -303,11 +292,8 @@ def test_a_failed_sync_of_the_directory_poisons(directory, start, faults):
     # The first two belong to the opening, the third to the segment prepared ahead.
     faults.fail("fsync", errno.EIO, path="/commitlog$", first=3)
     worker = start()
-    deadline = time.monotonic() + HANG_S
-    while worker("state")["poison"] is None:
-        assert time.monotonic() < deadline, "never poisoned"
-        time.sleep(0.01)
-    assert worker("state")["poison"][:3] == ["fsync of the directory", errno.EIO, str(directory)]
+    poison = wait_until_is(lambda: worker("state")["poison"], bool)
+    assert poison[:3] == ["fsync of the directory", errno.EIO, str(directory)]
     assert worker.append(1)["offsets"] == [Status.POISONED]
     time.sleep(0.7)
     assert faults.hits(0) == 1, "not tried again"
@@ -365,9 +351,8 @@ def test_kill_in_the_first_sync_loses_nothing_written(directory, start, faults):
 def test_without_faults_everything_is_durable_at_the_end(directory, start):
     worker = start("sync")
     answer = worker.append(100)
-    while answer["offsets"][-1] < 0:
-        time.sleep(0.01)
-        answer = worker.append(100 - 65)
+    if answer["offsets"][-1] < 0:
+        wait_until(lambda: worker.append(100 - 65)["offsets"][-1] >= 0)
     last = worker("stop")
     assert last["durable"] == last["written"] == SEGMENT_BYTES + 35000
     assert worker.end() == 0

@@ -12,15 +12,17 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.forked_commands import run_rmq
+from support.journal import GROUP
 from support.lasting_load import QUEUES, TOPICS, LastingLoad
 from support.ledger import Ledger, read
 from support.machine import Machine, machine
-from support.waiting import until
+from support.waiting import until, wait_until
 
 from rmq.client.blocking.cluster import Cluster
 
 REST_S = 2.0
 NO_PERMISSION = 16
+TOPIC_CONFIG, GROUP_CONFIG = 351, 352
 UNBOUND = ["--set", "rmqPinShards=false"]  # else more shards than cores are placed otherwise
 
 
@@ -61,11 +63,20 @@ async def send_and_pull(ports: list[int], count: int) -> None:
             assert pulled == count
 
 
+async def is_told(port: int) -> bool:
+    """Whether the shard knows topic and group, whoever made them."""
+    async with BrokerClient(port) as client:
+        topic = await client.call(TOPIC_CONFIG, topic="t")
+        group = await client.call(GROUP_CONFIG, group=GROUP)
+        return topic.code == group.code == 0
+
+
 def test_no_message_of_a_user_crosses_the_bus(tmp_path: Path) -> None:
     count = 3000
     with machine(tmp_path, 2) as broker:
         asyncio.run(send_and_pull(broker.ports, 8))  # topic and group are made, and told
-        time.sleep(0.5)
+        for port in broker.ports:
+            wait_until(lambda port=port: asyncio.run(is_told(port)))
         before, began = bus_traffic(broker), time.monotonic()
         time.sleep(REST_S)
         rest_s = time.monotonic() - began
