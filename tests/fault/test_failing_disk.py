@@ -20,7 +20,7 @@ from support.calm_clock import calm_seconds
 from support.driven_clock import process_clock
 from support.faults import Faults
 from support.journal import Journal, Load, Place
-from support.waiting import until
+from support.waiting import until, until_is
 
 from rmq.format.remoting import Command
 from rmq.offline.checker import check_store
@@ -137,7 +137,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
 ) -> None:
     journal = Journal()
     # So long senders wait for a file before they are refused: a minute in other tests.
-    options = [*SMALL_FILES, "--set", "osPageCacheBusyTimeOutMills=2000"]
+    options = [*SMALL_FILES, "--set", "osPageCacheBusyTimeOutMills=300"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         began = calm_seconds()
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
@@ -175,8 +175,7 @@ def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_writte
 
     async def comes(client: BrokerClient) -> None:
         await client.heartbeat("g", "t")
-        while len(found := await client.pulled("g", "t")) < 2:
-            await asyncio.sleep(0.05)
+        found = await until_is(lambda: client.pulled("g", "t"), lambda found: len(found) == 2)
         assert [message.body for message in found] == [b"now", b"later"]
 
     with process_clock(tmp_path) as clock:

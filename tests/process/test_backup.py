@@ -19,11 +19,12 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.driven_clock import DrivenClock, process_clock
+from support.faults import Faults, compile_shim
 from support.forked_commands import run_rmq
 from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
 from support.machine import machine
 from support.rmq_process import start_rmq
-from support.waiting import HANG_S, until
+from support.waiting import HANG_S, until, until_is
 
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
@@ -31,8 +32,7 @@ from rmq.offline.overview import entry_count
 
 SEGMENT_BYTES = 1 << 19  # about 650 messages of the load
 PACE_S = 0.002  # all that is sent while a backup is made is read, and checked, again and again
-KILLS = 3
-ATTEMPTS = 20  # some backups are faster than the one who kills them
+KILLED_AT_FILES = (1, 2, 1)  # new ones of the log
 SETTINGS = (
     "--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}",
     "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
@@ -136,44 +136,37 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
 
 def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
     journal, backup = Journal(), tmp_path / "backup"
-    kills = 0
 
-    async def kill_one(broker: BrokerProcess, files: int) -> int:
-        """When it has added so many log files; 1, or 0 when it was faster."""
-        known = len(list((backup / "commitlog").iterdir()))
+    async def kill_one(broker: BrokerProcess, faults: Faults, files: int) -> None:
+        """When it has written the last segment on, and so many new ones but for their sync."""
+        faults.clear()
+        faults.kill("fsync", path=f"{backup}/commitlog/", first=1 + files)
         words = ("store", "backup", "--store", broker.store, "--to", backup)
         with (tmp_path / "killed.txt").open("a") as said:
-            process = await asyncio.to_thread(start_rmq, words, stdout=said, stderr=said)
-        while len(list((backup / "commitlog").iterdir())) < known + files:
-            if process.poll() is not None:
-                return 0
-            await asyncio.sleep(0.001)
-        process.kill()
-        return int(await asyncio.to_thread(process.wait, HANG_S) == -signal.SIGKILL)
+            process = await asyncio.to_thread(
+                start_rmq, words, stdout=said, stderr=said, environment=faults.environment()
+            )
+        assert await asyncio.to_thread(process.wait, HANG_S) == -signal.SIGKILL
 
-    async def kill_under_load(broker: BrokerProcess) -> Journal:
-        nonlocal kills
+    async def kill_under_load(broker: BrokerProcess, faults: Faults) -> Journal:
         async with Load(broker.port, journal, 1, producers=3, pace_s=PACE_S):
             await until(lambda: len(journal.acked) > 700)
             promised = journal.copy()
             await back_up(broker, backup)
             manifest = (backup / "rmqBackup.json").read_bytes()
-            for attempt in range(ATTEMPTS):
-                if kills == KILLS:
-                    break
-                files = 1 + attempt % 2
+            for files in KILLED_AT_FILES:
                 sent = len(journal.acked)
                 await until(lambda sent=sent, files=files: len(journal.acked) > sent + 1000 * files)
-                kills += await kill_one(broker, files)
-                if (backup / "rmqBackup.json").read_bytes() == manifest:
-                    assert "sound" in await beside("backup", "--check", backup)
-                else:
-                    manifest = (backup / "rmqBackup.json").read_bytes()
+                await kill_one(broker, faults, files)
+                assert (backup / "rmqBackup.json").read_bytes() == manifest
+                assert "sound" in await beside("backup", "--check", backup)
         return promised
 
-    with broker_process(tmp_path / "source", SETTINGS) as broker:
-        promised = asyncio.run(kill_under_load(broker))
-        assert kills == KILLS
+    with (
+        Faults(compile_shim(tmp_path), tmp_path / "control") as faults,
+        broker_process(tmp_path / "source", SETTINGS) as broker,
+    ):
+        promised = asyncio.run(kill_under_load(broker, faults))
         check_restored(tmp_path / "old", backup, promised, broker.store)
         asyncio.run(back_up(broker, backup))
         check_restored(tmp_path / "new", backup, journal.copy(), broker.store)
@@ -187,10 +180,13 @@ async def send(client: BrokerClient, topic: str, body: bytes, **fields: object) 
 
 async def pass_until(clock: DrivenClock, client: BrokerClient, done: Callable[[], bool]) -> None:
     """Who is silent for two minutes is closed: it asks at each step."""
-    while not done():
+
+    async def is_done() -> bool:
         clock.advance(0.5)
         await client.call(MAX_OFFSET, topic="any", queueId=0)
-        await asyncio.sleep(0.01)
+        return done()
+
+    await until(is_done)
 
 
 async def bodies(client: BrokerClient, topic: str, offset: int) -> list[bytes]:
@@ -286,10 +282,7 @@ def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_pat
         return int(reply.fields["offset"]) if reply.code == 0 else 0
 
     async def wait_for(client: BrokerClient, topic: str, count: int) -> None:
-        end = asyncio.get_running_loop().time() + HANG_S
-        while await end_of(client, topic) < count:
-            assert asyncio.get_running_loop().time() < end, topic
-            await asyncio.sleep(0.01)
+        await until_is(lambda: end_of(client, topic), lambda end: end >= count)
 
     async def fill(broker: BrokerProcess) -> None:
         async with BrokerClient(broker.port) as client:
@@ -302,10 +295,8 @@ def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_pat
                 await wait_for(client, topic, 1)
                 await send(client, topic, b"late", i=late)
             delays = broker.store / "config" / "delayOffset.json"
-            while not delays.exists():  # what it tells of is synced before
-                clock.advance(SAVED_S)
-                await end_of(client, "levels")  # one that is silent for two minutes is closed
-                await asyncio.sleep(0.2)
+            clock.advance(SAVED_S)
+            await until(delays.exists)  # what it tells of is synced before
             await back_up(broker, backup)
             assert [await end_of(client, topic) for topic in ("levels", "timed")] == [1, 1]
 

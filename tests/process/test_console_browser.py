@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from support.waiting import wait_until
 from rmq import Message, Producer
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.console import page
 from rmq.console.settings import ConsoleSettings
 from rmq.demo.ports import free_port
 from rmq.format.fastjson import MessageQueue
@@ -45,6 +47,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with broker_process(tmp_path_factory.mktemp("browser")) as process:
         fill(process)
         yield process
+
+
+@pytest.fixture
+def _drawn_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page draws itself anew more often than for a person."""
+    monkeypatch.setattr(page, "EVERY_S", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +112,37 @@ def wait_for(driver: Any, words: str) -> None:
     wait_until(lambda: words in text(driver))
 
 
+def is_focused(driver: Any, element_id: str) -> bool:
+    """Again, where it is drawn anew just then."""
+    with suppress(StaleElementReferenceException):
+        driver.find_element(By.ID, element_id).send_keys("")
+        return True
+    return False
+
+
+def focused(driver: Any) -> str:
+    """The id of what has the focus."""
+    return str(driver.execute_script("return document.activeElement.id"))
+
+
+@pytest.mark.usefixtures("_drawn_soon")
 def test_a_page_draws_itself_anew_and_keeps_what_has_the_focus(
     driver: Any, console: Browser, broker: BrokerProcess
 ) -> None:
     driver.get(console.base + "/topic?topic=shipments")
     wait_for(driver, "0 messages in 2 queues")
-    driver.find_element(By.ID, "r-broker-a").send_keys("")  # the focus is on this link
+    wait_until(lambda: is_focused(driver, "r-broker-a"))  # a link
     before = driver.find_element(By.ID, "live").id
     with Producer("shop", namesrv_addr=broker.namesrv) as producer:
         producer.send(Message("shipments", b"one"))
     wait_for(driver, "1 message in 2 queues")
     assert driver.find_element(By.ID, "live").id != before
-    assert driver.switch_to.active_element.get_attribute("id") == "r-broker-a"
+    assert focused(driver) == "r-broker-a"
     driver.get(console.base + "/?live=off")
     assert driver.find_element(By.ID, "live").get_attribute("hx-get") is None
 
 
+@pytest.mark.usefixtures("_drawn_soon")
 def test_brokers_that_go_away_are_missed_in_the_page_and_come_back_into_it(
     driver: Any, tmp_path: Path
 ) -> None:

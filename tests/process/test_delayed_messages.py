@@ -8,6 +8,7 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.driven_clock import DrivenClock, process_clock
 from support.name_server import in_loop
 from support.waiting import HANG_S
 
@@ -83,17 +84,21 @@ def test_a_kill_loses_no_delayed_message(tmp_path: Path) -> None:
     came: dict[bytes, list[int]] = {}
 
     @in_loop
-    async def take_all() -> None:
+    async def take_all(clock: DrivenClock) -> None:
         async with BrokerClient(port_of(broker)) as client:
             await client.heartbeat("g", "t")
             offset, end = 1, time.monotonic() + HANG_S
             while len(came) < len(sent) and time.monotonic() < end:
+                clock.advance(0.5)
                 for message in await client.pulled("g", "t", offset=offset, hold_ms=500):
                     came.setdefault(message.body, []).append(message.store_timestamp_ms)
                     offset += 1
 
-    with broker_process(tmp_path, LEVELS) as broker:
-        take_all()
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path, LEVELS, clock.environment) as broker,
+    ):
+        take_all(clock)
         assert "is passed" not in broker.log()
         broker.stop()
     assert came.keys() >= sent.keys()

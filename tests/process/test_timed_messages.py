@@ -9,6 +9,7 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.driven_clock import DrivenClock, process_clock
 from support.name_server import in_loop
 from support.threads import thread_named
 from support.waiting import HANG_S
@@ -149,12 +150,13 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
                 broker.process.kill()
 
     @in_loop
-    async def take_all() -> None:
+    async def take_all(clock: DrivenClock) -> None:
         async with BrokerClient(broker.port) as client:
             await client.heartbeat("g", "t")
             end = time.monotonic() + HANG_S
             while sent.keys() - came.keys() and time.monotonic() < end:
                 before = offset
+                clock.advance(0.5)
                 await take(client)
                 if offset > before:  # a slow machine is not a loss
                     end = time.monotonic() + HANG_S
@@ -176,8 +178,11 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
             assert broker.stop() == 0
         broker.close()
     twice_by_kills = sum(len(times) - 1 for times in came.values())
-    with broker_process(tmp_path, OPTIONS) as broker:
-        take_all()
+    with (
+        process_clock(tmp_path) as clock,
+        broker_process(tmp_path, OPTIONS, clock.environment) as broker,
+    ):
+        take_all(clock)
         assert "is passed" not in broker.log()
     assert sent.keys() - came.keys() == set()
     assert [body for body, due in sent.items() if min(came[body]) < due] == []

@@ -147,11 +147,23 @@ def test_the_last_file_is_run_by_who_comes_for_its_worker() -> None:
 
 
 CONFTEST = """
+import faulthandler
+
+import pytest
 from support.failure_lines import FailureLines
 from support.scheduler import LongestFirst
 
 def pytest_xdist_make_scheduler(config, log):
     return LongestFirst(config, log)
+
+later = faulthandler.dump_traceback_later
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item):
+    # The test that hangs is soon said to; the others have as long as they take.
+    limit_s = 0.5 if item.name == "test_bad" else 600
+    faulthandler.dump_traceback_later = lambda _, **said: later(limit_s, **said)
+    yield
 
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):

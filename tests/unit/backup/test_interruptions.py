@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
 from support.backups import back_up, copy, image, refused, segments
 from support.small_disk import MIB, SmallDisk, small_disk
 from support.store_image import SEGMENT, StoreImage, open_store
@@ -22,6 +23,12 @@ from rmq.errors import StoreError
 
 __all__ = ["copy", "image", "small_disk"]
 GONE = 9  # exit code of a child that stopped in the middle
+
+
+@pytest.fixture(autouse=True)
+def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that is gone takes nothing with it: a sync is a step of it, and no wait."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 def in_child(step: int, work: Callable[[], object]) -> int:
