@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import threading
-import time
 import zlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -18,7 +17,7 @@ from support.fake_core import control
 from support.name_server import Client, in_loop, name_server
 from support.scripted_peer import ScriptedPeer
 from support.unwritable import not_saved
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until_is
 
 from rmq.broker import siblings
 from rmq.broker.broker import Broker
@@ -45,13 +44,11 @@ def _patient_starts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def route(client: Client, topic: str, present: bool = True) -> dict:
     """The route of a topic, as soon as it is there (or gone)."""
-    end = time.monotonic() + HANG_S
-    while time.monotonic() < end:
-        reply = await client.call(105, topic=topic)
-        if (reply.code == 0) == present:
-            return json.loads(reply.body) if present else {}
-        await asyncio.sleep(0.02)
-    raise AssertionError(f"route of {topic}: code {reply.code}")
+    reply = await until_is(
+        lambda: client.call(105, topic=topic), lambda reply: (reply.code == 0) == present,
+        still=True,
+    )  # fmt: skip
+    return json.loads(reply.body) if present else {}
 
 
 @in_loop

@@ -14,7 +14,7 @@ from support.calm_clock import calm_seconds
 from support.driven_clock import DrivenClock
 from support.name_server import Client, in_loop, name_server
 from support.volume import volume
-from support.waiting import until
+from support.waiting import until, until_is
 
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command, encode
@@ -132,12 +132,7 @@ async def test_brokers_of_a_closed_connection_leave_at_once() -> None:
         async with Client(server.port) as broker:
             await broker.register()
             assert (await client.call(105, topic="T")).code == 0
-        for _ in range(200):
-            if (await client.call(105, topic="T")).code == 17:
-                break
-            await asyncio.sleep(0.01)
-        else:
-            pytest.fail("the route is still there")
+        await until_is(lambda: client.call(105, topic="T"), lambda reply: reply.code == 17)
 
 
 @in_loop
@@ -183,17 +178,16 @@ async def test_connections_beyond_the_limit_are_refused_until_one_leaves() -> No
         async with Client(server.port) as three:
             assert await three.closed_by_peer()
         two.writer.close()
-        for _ in range(200):
-            await asyncio.sleep(0.01)
-            async with Client(server.port) as four:
-                try:
-                    assert (await four.call(206)).code == 0
-                    break
-                except (asyncio.IncompleteReadError, ConnectionError):
-                    continue
-        else:
-            pytest.fail("no connection is let in")
+        await until(lambda: is_let_in(server.port))
         assert (await one.call(206)).code == 0
+
+
+async def is_let_in(port: int) -> bool:
+    async with Client(port) as client:
+        try:
+            return (await client.call(206)).code == 0
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return False
 
 
 @in_loop

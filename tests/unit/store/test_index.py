@@ -13,7 +13,7 @@ import pytest
 from support.keyed_log import ENTRIES, FOREVER, SLOTS, KeyedLog
 from support.logs import SEGMENT_BYTES
 from support.shard import readable
-from support.waiting import HANG_S
+from support.waiting import HANG_S, wait_until
 
 from cext.store.index.indexer import Indexer
 from cext.store.log.flusher import Flusher
@@ -246,10 +246,7 @@ def test_files_go_with_the_log(keyed):
     for _ in range(4):
         assert log_drop_first_segment(keyed.log) == 0
     low = log_watermarks(keyed.log)["min"]
-    deadline = time.monotonic() + HANG_S
-    while oldest_end(keyed) < low:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: oldest_end(keyed) >= low)
     assert len(keyed.files()) < before
     keyed.check(indexer)
     indexer.stop()
