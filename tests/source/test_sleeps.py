@@ -47,6 +47,7 @@ SLEEPS = {
     "ha/faults.py": (3, FAULT),
     "ha/quorum_faults.py": (1, FAULT),
     "ha/store_faults.py": (1, FAULT),
+    "ha/test_promotion.py": (3, "only the master has what consumers read: nobody is told so"),
     "process/test_topic_races.py": (1, "two changes at every distance from each other"),
     "spark/test_faults.py": (1, FAULT),
     "support/managed_machine.py": (2, "as systemd looks, and waits with a restart"),
