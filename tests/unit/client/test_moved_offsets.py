@@ -206,7 +206,7 @@ def test_retention_takes_nothing_from_polls_that_was_pulled(broker: Pair) -> Non
         assert found[6] > 8
         assert found == [*range(2, 8), *range(found[6], 160)]
     finally:
-        consumer._close(finished=False)  # what the last poll returned is not dealt with
+        consumer._client.close(finished=False)  # what the last poll returned is not dealt with
     assert committed(broker.namesrv, GROUP, queues) < [160]
 
 
