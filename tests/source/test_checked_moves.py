@@ -15,7 +15,8 @@ STORES = {
     "a mark": (
         re.compile(r"\bmarks\.\w+ *[-+|&]?=(?!=)|\bwatermark_raise\("),
         {
-            "cext/base/watermark.pxd", "cext/store/log/commit_log.pyx",
+            "cext/base/watermark.pxd",
+            "cext/store/log/commit_log.pyx",
             "cext/flow/append/log_marks.pxd",
         },
     ),

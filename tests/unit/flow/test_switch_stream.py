@@ -217,11 +217,10 @@ def test_what_waits_for_a_member_outlives_its_files(leader: Leader) -> None:
     """Retention on a full disk takes files whose records no member has yet."""
     link = leader.joined(2)
     leader.core.set_sync_state([2], 0)
-    client, count, body = leader.connect(), 0, bytes(SEGMENT_BYTES // 3)
-    while leader.core.log_range()[1] < 3 * SEGMENT_BYTES:
-        client.put(send("t", body, count + 1))
-        count += 1
-        leader.until(lambda stats: stats["messages_in"] == count)
+    client, count = leader.connect(), 8  # three in a file
+    client.put(*(send("t", bytes(SEGMENT_BYTES // 4), i + 1) for i in range(count)))
+    leader.until(lambda stats: stats["messages_in"] == count)
+    assert leader.core.log_range()[1] > 2 * SEGMENT_BYTES
     while leader.core.log_range()[0] < 2 * SEGMENT_BYTES:
         leader.core.drop_segments(2**62, 1, 1)  # what is durable alone
     link.report(leader.core.log_range()[1])
