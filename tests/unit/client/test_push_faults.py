@@ -289,14 +289,14 @@ def test_offsets_are_told_in_the_order_in_which_they_were_read(broker: RunningBr
     with consumer_of(
         address, "push-back", kept, persist_consumer_offset_interval=50, **changes
     ) as consumer:
-        commit = consumer.commit
+        commit = consumer._client.commit
 
         def tell_last(*queues: Any, wait: bool = False) -> None:
             if wait:
                 last.set()
             commit(*queues, wait=wait)
 
-        consumer.commit = tell_last  # type: ignore[method-assign]
+        consumer._client.commit = tell_last  # type: ignore[method-assign]
         consumer.subscribe("push-back")
         assert store.busy.wait(HANG_S)
         most[0] = 40
