@@ -27,7 +27,7 @@ from rmq.takeover.old_master import log_range
 MIB = 1 << 20
 BODY_BYTES = 4096
 BATCH = 32
-LOOK_S = 0.02
+POLL_S = 0.02
 LIMIT_S = 600.0
 SLICE_S = 0.5
 
@@ -77,7 +77,7 @@ def lag(address: str) -> int:
     with Connection(address) as connection:
         body = connection.call(RequestCode.GET_BROKER_HA_STATUS).body
     rows = fastjson.loads_object(body)["haConnectionInfo"]
-    time.sleep(LOOK_S)
+    time.sleep(POLL_S)
     return int(rows[0]["diff"]) if rows else 1 << 62
 
 

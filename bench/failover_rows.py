@@ -36,7 +36,7 @@ CALM_S = 60.0
 JAVA_TOPIC = "demo-java"
 JAVA_S = 90.0  # until its client has found a new master, and has started
 FLOW_S = 1.0  # of sends before and after
-LOOK_S = 0.01
+POLL_S = 0.01
 
 
 class Flow:
@@ -52,7 +52,7 @@ class Flow:
         while self.traffic.sent < began + 50:
             if time.monotonic() > until:
                 raise RuntimeError(f"no send is acknowledged: {self.traffic.last_error}")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         time.sleep(FLOW_S)
 
     def longest_s(self, since_s: float) -> float:
@@ -64,7 +64,7 @@ class Flow:
         self.traffic.stop_sending()
         until = time.monotonic() + CALM_S
         while self.traffic.on_the_way() and time.monotonic() < until:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if lost := self.traffic.on_the_way():
             raise RuntimeError(f"{lost} acknowledged messages did not come")
 
@@ -87,7 +87,7 @@ class Scene(Flow):
                 in_sync = [each for each in found.replicas if each.alive and each.in_sync]
                 if found.master is not None and len(in_sync) == REPLICAS:
                     return found
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         raise RuntimeError(f"not all are in sync after {CALM_S:.0f} s")
 
 
@@ -181,7 +181,7 @@ class JavaAcks:
         while not (times := self.times_s()) or times[-1] <= since_s:
             if time.monotonic() > until:
                 raise RuntimeError(f"no send of Java's is acknowledged: see {self._history}")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def longest_s(self, since_s: float) -> float:
         """The longest wait that ended since then; it is waited for FLOW_S of sends behind it."""

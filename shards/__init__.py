@@ -9,7 +9,7 @@ The supervisor's process
     registry            topics, groups and settings that shards share, by their stamps
     initial_tables      the topics and groups of a shard that is added
     commands            what a command may have done: status, drain, restart, shrink
-    machine_file        how many shards a store has: config/shards.json
+    shards_file         how many shards a store has: config/shards.json
 
 A shard's process
 

@@ -82,7 +82,7 @@ class Peer(msgspec.Struct, eq=False):
     beat_at: float  # monotonic
     applied: int = 0
     late: bool = True  # until its first Applied has come
-    under_way: int = 0
+    in_flight: int = 0
     pid: int = 0
 
 
@@ -237,14 +237,14 @@ class BusRouter:
         if peer is None:
             self.refused += 1
             self._send(identity, head, Failed(NOT_KNOWN))
-        elif peer.under_way >= REQUESTS_MAX:
+        elif peer.in_flight >= REQUESTS_MAX:
             self._send(identity, head, Failed("too many requests under way"))
         else:
             peer.beat_at = clock.monotonic()
             self._tasks.start(self._serve(peer, head, message))
 
     async def _serve(self, peer: Peer, head: bytes, message: Message) -> None:
-        peer.under_way += 1
+        peer.in_flight += 1
         try:
             answer = await self._answer(peer, message)
         except BusError as error:
@@ -253,7 +253,7 @@ class BusRouter:
             log.exception("bus: %s failed", type(message).__name__)
             answer = Failed(f"{type(error).__name__}: {error}")
         finally:
-            peer.under_way -= 1
+            peer.in_flight -= 1
         self._send(peer.identity, head, answer)
 
     async def _answer(self, peer: Peer, message: Message) -> Message:

@@ -344,9 +344,9 @@ class BusSiblings(seam.Siblings):
                 self._broker.settings.set("brokerPermission", str(message.value))
                 self._broker.settings_changed(["brokerPermission"])
             if message.refuse:
-                self._broker.send_stops.stop(SHRINK, b"this shard is being taken off")
+                self._broker.write_stops.stop(SHRINK, b"this shard is being taken off")
             else:
-                self._broker.send_stops.resume(SHRINK)
+                self._broker.write_stops.resume(SHRINK)
             await self._broker.registration.settled(1.0)
             return Done()
         if isinstance(message, TicketSecret):

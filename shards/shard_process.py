@@ -29,12 +29,12 @@ from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
-from rmq.node.guarding import open_guard
+from rmq.node.broker_guard import open_guard
 from rmq.node.process import log_opened
 from rmq.node.served_broker import ServedBroker
-from rmq.node.slave_start import follow, joined
+from rmq.node.slave_start import bootstrapped, follow
 from rmq.node.store_lock import StoreLock
-from rmq.node.truncation import cut_damage, finish_truncation
+from rmq.node.truncation import finish_truncation, truncate_damage
 from rmq.system import affinity, descriptors
 from rmq.system.threads import REACTOR
 from shards.bus_files import BusDirectory
@@ -71,7 +71,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     _warn(affinity.prefer_node(start.node))
     lock = StoreLock(Path(settings.storePathRootDir))
     guard = open_guard(settings)
-    if not await joined(settings, stop):
+    if not await bootstrapped(settings, stop):
         lock.release()
         return
     core = make_core(settings, start.node)
@@ -83,7 +83,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     try:
         finish_truncation(core, settings)
         follow(core, settings)
-        cut_damage(core, settings)
+        truncate_damage(core, settings)
         core.start()
         await _pin(start.cpus)
         made: list[BusSiblings] = []

@@ -49,7 +49,6 @@ from shards.bus_files import BusDirectory
 from shards.bus_router import SILENT_S, BusRouter
 from shards.commands import answer
 from shards.initial_tables import copy_tables, has_tables
-from shards.machine_file import MachineFile, MachineState
 from shards.messages import (
     BusError,
     Done,
@@ -63,6 +62,7 @@ from shards.messages import (
 )
 from shards.placement import Place, shard_values
 from shards.shard import Shard
+from shards.shards_file import ShardsFile, ShardsState
 
 log = logging.getLogger("rmq.supervisor")
 
@@ -83,7 +83,7 @@ class Supervisor:
         self.store = Path(settings.storePathRootDir)
         self.started_ms = clock.now_ms()
         self.version = __version__
-        self._file = MachineFile(self.store)
+        self._file = ShardsFile(self.store)
         self._lock = _take_lock(self.store)
         self._directory = BusDirectory(self.store, make=True)
         before = self._file.load()
@@ -170,7 +170,7 @@ class Supervisor:
     def save(self) -> None:
         """How many shards may have messages, and which of them take no sends."""
         drained = tuple(shard.index for shard in self.shards.values() if shard.drain)
-        self._file.save(MachineState(self._present, drained))
+        self._file.save(ShardsState(self._present, drained))
 
     def _count(self, index: int) -> str:
         """The shard is about to serve: from then on it may have messages, and no start does without

@@ -22,16 +22,16 @@ from rmq.base import clock, unfinished_restore
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node import service_manager
-from rmq.node.guarding import open_guard
+from rmq.node.broker_guard import open_guard
 from rmq.node.process import host_of, run_node, stop_event
 from rmq.node.ready_line import print_ready
 from rmq.node.start_line import start_text
 from rmq.node.store_lock import make_store
 from rmq.system import descriptors
 from rmq.system.topology import read_topology
-from shards.machine_file import MachineFile
 from shards.placement import Place, parse_shards, place
 from shards.shard import GIVEN_UP
+from shards.shards_file import ShardsFile
 from shards.supervisor import Supervisor
 
 log = logging.getLogger("rmq.node")
@@ -40,7 +40,7 @@ log = logging.getLogger("rmq.node")
 def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -> None:
     topology = read_topology()
     asked = None if shards is None else parse_shards(shards, topology)
-    count = MachineFile(Path(broker.storePathRootDir)).count(asked)
+    count = ShardsFile(Path(broker.storePathRootDir)).count(asked)
     if count == 1:
         run_node(namesrv, broker)
         return

@@ -732,7 +732,7 @@ cdef class Engine(EngineBase):
     def stats(self):
         """Counters, by name."""
         return {
-            "under_way": SLOTS - self.state.free_count,
+            "in_flight": SLOTS - self.state.free_count,
             "frames_sent": self.state.frames_sent,
             "frames_received": self.state.frames_received,
             "stale_answers": self.state.stale_answers,

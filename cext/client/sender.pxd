@@ -87,8 +87,8 @@ cdef class Sender:
     cdef uint32_t gate_count         # gate_lock
     cdef public int64_t messages_max
     cdef public int64_t bytes_max
-    cdef readonly int64_t messages_under_way
-    cdef readonly int64_t bytes_under_way
+    cdef readonly int64_t messages_in_flight
+    cdef readonly int64_t bytes_in_flight
 
     cdef bint is_full(self, int64_t bytes) noexcept
     cdef int enter(self, int64_t bytes) except -1

@@ -65,8 +65,8 @@ class Sender:
     retries_not_stored: bool
     messages_max: int
     bytes_max: int
-    messages_under_way: int
-    bytes_under_way: int
+    messages_in_flight: int
+    bytes_in_flight: int
     def connect_sender(self, engine: Engine, mailbox: Mailbox) -> None: ...
     def has_room(self, size: int) -> bool: ...
     def enter_gate(self, size: int) -> None: ...

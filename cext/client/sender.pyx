@@ -505,9 +505,9 @@ cdef class Sender:
     # ---- the gate
 
     cdef bint is_full(self, int64_t bytes) noexcept:
-        return self.messages_under_way > 0 and (
-            self.messages_under_way >= self.messages_max
-            or self.bytes_under_way + bytes > self.bytes_max)
+        return self.messages_in_flight > 0 and (
+            self.messages_in_flight >= self.messages_max
+            or self.bytes_in_flight + bytes > self.bytes_max)
 
     def has_room(self, int64_t size):
         """Whether a send of `size` bytes would begin at once, with slots left for what the client
@@ -523,7 +523,7 @@ cdef class Sender:
                 break
             if not has_time(<int64_t>self.timeout_ms * 1000, &looked_us, &until_us):
                 raise BusyError(
-                    f"{self.messages_under_way} messages ({self.bytes_under_way} bytes) are under "
+                    f"{self.messages_in_flight} messages ({self.bytes_in_flight} bytes) are under "
                     f"way, and it did not get less within {self.timeout_ms} ms"
                 )
             self.gate_waiters += 1
@@ -536,16 +536,16 @@ cdef class Sender:
                 lock_release(&self.gate_lock)
             self.gate_waiters -= 1
             PyErr_CheckSignals()
-        self.messages_under_way += 1
-        self.bytes_under_way += bytes
+        self.messages_in_flight += 1
+        self.bytes_in_flight += bytes
         return 0
 
     cdef void leave(self, int64_t messages, int64_t bytes) noexcept:
-        self.messages_under_way -= messages
-        self.bytes_under_way -= bytes
+        self.messages_in_flight -= messages
+        self.bytes_in_flight -= bytes
         # Not for every message: whoever waits then has a quarter of the room to fill.
-        if self.gate_waiters and self.messages_under_way <= self.messages_max - (
-                self.messages_max >> 2) and self.bytes_under_way <= self.bytes_max - (
+        if self.gate_waiters and self.messages_in_flight <= self.messages_max - (
+                self.messages_max >> 2) and self.bytes_in_flight <= self.bytes_max - (
                 self.bytes_max >> 2):
             lock_take(&self.gate_lock)
             self.gate_count += 1
@@ -624,7 +624,7 @@ cdef class Sender:
         for message in messages:
             size += len(message.body)
         self.enter(size)
-        self.messages_under_way += len(messages) - 1
+        self.messages_in_flight += len(messages) - 1
         try:
             target.submit_batch(messages, callbacks, callback, where,
                                 <int64_t>(timeout_ms * 1000), attempts)

@@ -20,7 +20,7 @@ What Python sees
 
     shard_core          ShardCore: open, start, stop, and the numbers
     shard_calls         all calls of the control thread, put together from those of control/
-    replica             a log that is a copy of another core's, and its promotion
+    slave_replay        a log that is a copy of another core's, and its promotion
 
 Folders, each after those it may use
 

@@ -40,13 +40,13 @@ from cext.flow.postponed_requests cimport (
     postponed_tried,
 )
 from cext.flow.pull.pull_admission cimport accept_pull
-from cext.flow.request_reply.reply_push cimport is_push_answer, push_answered, push_reply
-from cext.flow.send.message_send cimport produce
+from cext.flow.request_reply.reply_push cimport accept_reply, is_push_answer, push_answered
+from cext.flow.send.message_send cimport accept_send
 from cext.flow.send.pending_topic_sends cimport pending_send_add
-from cext.flow.send.recall cimport recall
-from cext.flow.send.send_back cimport send_back
-from cext.flow.tables.progress cimport commit_progress
-from cext.flow.transaction.transaction_end cimport end_transaction
+from cext.flow.send.recall cimport accept_recall
+from cext.flow.send.send_back cimport accept_send_back
+from cext.flow.tables.offset_commit cimport accept_offset_commit
+from cext.flow.transaction.transaction_end cimport accept_transaction_end
 from cext.memory.arena cimport Arena
 from cext.wire.codes cimport (
     ACK_MESSAGE,
@@ -76,8 +76,8 @@ from cext.wire.codes cimport (
 from cext.wire.frame cimport find_frame
 from cext.wire.header cimport header_find, parse_header
 from cext.wire.header_shapes cimport (
+    header_shapes_arena_bytes,
     header_shapes_open,
-    header_shapes_room,
     parse_header_like,
 )
 from cext.wire.pop_request cimport pop_code
@@ -88,31 +88,32 @@ cdef enum:
 
 # Looked through from the top: what comes for every message stands first.
 cdef RequestHandler[HANDLERS] handlers = [
-    RequestHandler(SEND_MESSAGE_V2, 0, BY_SEND, <RunHandler> produce),
+    RequestHandler(SEND_MESSAGE_V2, 0, BY_SEND, <RunHandler> accept_send),
     RequestHandler(PULL_MESSAGE, 0, BY_PULL, <RunHandler> accept_pull),
-    RequestHandler(SEND_MESSAGE, 0, BY_SEND, <RunHandler> produce),
-    RequestHandler(SEND_BATCH_MESSAGE, 0, BY_SEND, <RunHandler> produce),
+    RequestHandler(SEND_MESSAGE, 0, BY_SEND, <RunHandler> accept_send),
+    RequestHandler(SEND_BATCH_MESSAGE, 0, BY_SEND, <RunHandler> accept_send),
     RequestHandler(LITE_PULL_MESSAGE, 0, BY_PULL, <RunHandler> accept_pull),
     RequestHandler(POP_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_pop),
     RequestHandler(ACK_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_ack),
     RequestHandler(BATCH_ACK_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_batch_ack),
-    RequestHandler(END_TRANSACTION, OUTLIVES_CLIENT, BY_TRANSACTION, <RunHandler> end_transaction),
-    RequestHandler(UPDATE_CONSUMER_OFFSET, 0, BY_TABLES, <RunHandler> commit_progress),
-    RequestHandler(CONSUMER_SEND_MSG_BACK, 0, BY_SEND, <RunHandler> send_back),
+    RequestHandler(END_TRANSACTION, OUTLIVES_CLIENT, BY_TRANSACTION,
+                   <RunHandler> accept_transaction_end),
+    RequestHandler(UPDATE_CONSUMER_OFFSET, 0, BY_TABLES, <RunHandler> accept_offset_commit),
+    RequestHandler(CONSUMER_SEND_MSG_BACK, 0, BY_SEND, <RunHandler> accept_send_back),
     RequestHandler(CHANGE_MESSAGE_INVISIBLETIME, AFTER_START, BY_POP, <RunHandler> accept_change),
     RequestHandler(NOTIFICATION, AFTER_START, BY_POP, <RunHandler> accept_pop),
     RequestHandler(PEEK_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_pop),
     RequestHandler(POLLING_INFO, AFTER_START, BY_POP, <RunHandler> accept_pop),
-    RequestHandler(SEND_REPLY_MESSAGE, 0, BY_REPLY, <RunHandler> push_reply),
-    RequestHandler(SEND_REPLY_MESSAGE_V2, 0, BY_REPLY, <RunHandler> push_reply),
-    RequestHandler(RECALL_MESSAGE, 0, BY_SEND, <RunHandler> recall),
+    RequestHandler(SEND_REPLY_MESSAGE, 0, BY_REPLY, <RunHandler> accept_reply),
+    RequestHandler(SEND_REPLY_MESSAGE_V2, 0, BY_REPLY, <RunHandler> accept_reply),
+    RequestHandler(RECALL_MESSAGE, 0, BY_SEND, <RunHandler> accept_recall),
 ]
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class RequestRouter:
-    cdef uint64_t room(self, dict given) except? 0:
-        return header_shapes_room()
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
+        return header_shapes_arena_bytes()
 
     cdef int open(self, Arena* arena, dict given) except -1:
         if header_shapes_open(&self.shapes, arena) != OK:

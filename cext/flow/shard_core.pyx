@@ -5,7 +5,7 @@
     core.start()                    reactor, flusher and helper threads run, none holds the GIL
     core.poll() / core.send() ...   the control thread's side: control/control_side.pxd
     core.stop()                     answers what is under way, syncs, writes the checkpoint
-    core.truncate(offset, ..)       of a follower: stops it and opens it again with a shorter log
+    core.truncate(offset, ..)       of a slave: stops it and opens it again with a shorter log
     core.begin_log(start)           the same with an empty log that begins elsewhere
 
 __init__, open, start and stop are for whoever owns it, all else for the control thread; only
@@ -37,7 +37,7 @@ from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.turn_room cimport room_open
 from cext.flow.connection_events cimport serve
 from cext.flow.context.options cimport Options
-from cext.flow.context.role cimport role_follow, slaves_missing
+from cext.flow.context.role cimport role_demote, slaves_missing
 from cext.flow.context.rpc_times cimport rpc_rows
 from cext.flow.context.turn_context cimport SIZE_BUCKETS
 from cext.flow.delay.timer_open cimport timers_open, timers_start, timers_stop
@@ -54,7 +54,7 @@ from cext.store.log.commit_log cimport CommitLog
 from cext.store.log.committer cimport Committer
 from cext.store.log.disk_reader cimport DiskReader
 from cext.store.log.flusher cimport Flusher
-from cext.store.log.log_tail cimport LogTail
+from cext.store.log.log_cursor cimport LogCursor
 from cext.store.log.preparer cimport Preparer
 from cext.store.log.record cimport RecordView
 from cext.store.queues.consume_queue cimport Queue
@@ -65,7 +65,7 @@ from cext.base.page_cache import of_file
 from cext.store.recovery import recover
 from cext.store.truncation import (
     begin_truncation,
-    cut_store,
+    truncate_store,
     end_truncation,
     forget_end,
     wanted_truncation,
@@ -87,7 +87,7 @@ def write_abort(path):
 
 cdef bint is_boundary(CommitLog log, int64_t offset) except -1:
     """Whether a record starts at `offset`, or the last one of its segment ends there."""
-    cdef LogTail tail = LogTail(log)
+    cdef LogCursor tail = LogCursor(log)
     cdef RecordView view
     cdef int status = OK
     tail.seek(max(offset - offset % log.segment_bytes, log.min_offset()))
@@ -170,8 +170,8 @@ cdef class ShardCore(ShardCalls):
         self._set_store_host()
         cut = wanted_truncation(given["root"])
         if cut is not None:
-            cut_store(given["root"], given["commitlog_dir"], given["index_dir"],
-                      given["segment_bytes"], cut)
+            truncate_store(given["root"], given["commitlog_dir"], given["index_dir"],
+                           given["segment_bytes"], cut)
         s.append.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
                                  given["pool_bytes"] or given["ring_bytes"],
                                  given["record_max_bytes"],
@@ -187,7 +187,7 @@ cdef class ShardCore(ShardCalls):
         self.note = None
         if cut is not None:
             self._note_cut(cut)
-        s.append.queues.mend_from(s.append.log, given["delay_levels_ms"])
+        s.append.queues.repair_from(s.append.log, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")
         write_abort(abort)
@@ -344,7 +344,7 @@ cdef class ShardCore(ShardCalls):
         return self._open_store()
 
     def check_beginning(self, int64_t start):
-        self._check_follower()
+        self._check_slave()
         self._check_blank(start)
         check_start(start, self.given["segment_bytes"])
 
@@ -357,18 +357,18 @@ cdef class ShardCore(ShardCalls):
     def check_truncation(self, int64_t offset):
         cdef CommitLog log = self.s.append.log
         cdef int64_t end = load_acquire_i64(&log.marks.written)
-        cdef int64_t low = self._check_follower()
+        cdef int64_t low = self._check_slave()
         if not low <= offset <= end:
             raise StoreError(f"the log cannot be cut at {offset}: it ends at {end}, and below "
                              f"{low} everything is confirmed or has been deleted")
         if not is_boundary(log, offset):
             raise StoreError(f"the log cannot be cut at {offset}: no record starts there")
 
-    cdef int64_t _check_follower(self) except -1:
+    cdef int64_t _check_slave(self) except -1:
         """Below what is returned everything is confirmed or has been deleted."""
         status, low = self._log_floor()
         if status == CLOSED:
-            raise StoreError("the log of a leader is not cut: demote() makes a follower of it")
+            raise StoreError("the log of a master is not cut: demote() makes a slave of it")
         if status == NOT_READY:
             raise StoreError("the log is not cut while answers wait for it: demote() says when "
                              "none does any more")
@@ -377,7 +377,7 @@ cdef class ShardCore(ShardCalls):
 
     cdef _renew(self):
         """Another shard in the place of the one that was stopped: its options and its port, no
-        connections, empty tables. A follower."""
+        connections, empty tables. A slave."""
         cdef Options options = self.s.turn.options
         cdef Flusher flusher = self.s.append.flusher
         self.given = {**self.given, "timer_max_delay_ms": self.s.delay.timers.max_delay_ms,
@@ -390,7 +390,7 @@ cdef class ShardCore(ShardCalls):
         self._take_shard(ShardState())
         take_memory(self.s.services, self.s.turn, self.given)
         self.s.turn.options = options
-        role_follow(&self.s.turn.role)
+        role_demote(&self.s.turn.role)
 
     def queue_ends(self):
         cdef QueueStore queues = self.s.append.queues

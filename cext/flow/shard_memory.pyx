@@ -9,7 +9,7 @@ cdef int take_memory(list services, TurnContext turn, dict given) except -1:
     cdef Service service
     cdef uint64_t room = 0
     for service in services:
-        room += service.room(given)
+        room += service.arena_bytes(given)
     turn.memory = SharedArena(room, given["node"])
     for service in services:
         service.open(&turn.memory.arena, given)

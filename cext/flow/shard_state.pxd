@@ -3,7 +3,7 @@
 Only the turn and what builds the shard name it whole; everything else is given the service it works
 on (context/turn_context.pxd says how they stand on each other), or has a class with those it needs:
 the router of requests, the control thread's inbox, the events of connections, housekeeping, the
-replica. `turn` puts their steps in order and `shard_core` is the face that Python sees.
+replay of a slave. `turn` puts their steps in order and `shard_core` is the face that Python sees.
 """
 from cext.flow.append.appender cimport Appender
 from cext.flow.auth.auth_service cimport AuthService
@@ -15,11 +15,11 @@ from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.housekeeping cimport Housekeeping
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pull.pull_service cimport PullService
-from cext.flow.replica cimport Replica
 from cext.flow.replication.ha_service cimport HAService
 from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.flow.request_router cimport RequestRouter
 from cext.flow.send.send_service cimport SendService
+from cext.flow.slave_replay cimport SlaveReplay
 from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.transaction_service cimport TransactionService
 
@@ -41,4 +41,4 @@ cdef class ShardState:
     cdef ControlInbox inbox
     cdef ConnectionEvents events
     cdef Housekeeping housekeeping
-    cdef Replica replica
+    cdef SlaveReplay slave_replay

@@ -1,12 +1,11 @@
 """Shard state. See shard_state.pxd."""
 cimport cython
 
-from cext.flow.append.appender cimport OnGone, OnNews, OnReplayed
+from cext.flow.append.appender cimport OnArrival, OnQueueRemoved, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
-from cext.flow.pop.held_pops cimport wake_by_news
+from cext.flow.pop.held_pops cimport wake_by_arrival
 from cext.flow.pop.pop_job cimport PopJob
 from cext.flow.pull.held_pulls cimport wake_all
-from cext.flow.replica cimport replica_replayed
 from cext.flow.replication.ha_protocols cimport join_protocols
 from cext.flow.request_router cimport (
     BY_POP,
@@ -16,6 +15,7 @@ from cext.flow.request_router cimport (
     BY_TABLES,
     BY_TRANSACTION,
 )
+from cext.flow.slave_replay cimport slave_replayed
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
@@ -37,7 +37,7 @@ cdef class ShardState:
         self.inbox = ControlInbox()
         self.events = ConnectionEvents()
         self.housekeeping = Housekeeping()
-        self.replica = Replica()
+        self.slave_replay = SlaveReplay()
         self.services = [
             self.turn, self.tables, self.append, self.fetch, self.pull, self.delay,
             self.transaction, self.reply, self.send, self.pop, self.ha, self.auth, self.router,
@@ -89,11 +89,11 @@ cdef void join_rest(ShardState s) noexcept:
     s.inbox.send = s.housekeeping.send = s.send
     s.events.pull = s.pull
     s.events.reply = s.housekeeping.reply = s.reply
-    s.housekeeping.tables = s.replica.tables = s.tables
+    s.housekeeping.tables = s.slave_replay.tables = s.tables
     s.housekeeping.append = s.append
     s.housekeeping.fetch = s.fetch
-    s.replica.delay = s.delay
-    s.replica.transaction = s.transaction
-    s.replica.pop = s.pop
-    dispatch_hook(s.append, <OnNews> wake_by_news, <OnGone> wake_all, <void*> s.pull,
-                  <OnReplayed> replica_replayed, <void*> s.replica)
+    s.slave_replay.delay = s.delay
+    s.slave_replay.transaction = s.transaction
+    s.slave_replay.pop = s.pop
+    dispatch_hook(s.append, <OnArrival> wake_by_arrival, <OnQueueRemoved> wake_all, <void*> s.pull,
+                  <OnReplayed> slave_replayed, <void*> s.slave_replay)

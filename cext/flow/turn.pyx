@@ -30,8 +30,8 @@ from cext.flow.pop.revive_log cimport check_points_step
 from cext.flow.pull.held_pulls cimport expiry_step
 from cext.flow.pull.pull_turn cimport pulls_step
 from cext.flow.queue_repairs cimport queue_repairs_step
+from cext.flow.replication.ha_client cimport report_step, take_log_step
 from cext.flow.replication.ha_lease cimport lease_step
-from cext.flow.replication.ha_master cimport report_step, take_log_step
 from cext.flow.replication.ha_sender cimport send_log_step
 from cext.flow.request_router cimport fetched_step, postponed_step
 from cext.flow.transaction.transaction_end cimport ops_step

@@ -4,7 +4,7 @@
 #   begin        the first requests
 #   until the time is up, or `ended`:
 #     send_due   what is due by the clock goes into the connections' output
-#     wait       for events, at most patience_ns
+#     wait       for events, at most poll_timeout_ns
 #     serve      of each ready connection: one recv, take_reply for each answer of it, refill,
 #                one send
 #
@@ -54,7 +54,7 @@ cdef class EventLoop:
     # What the kinds override. begin and send_due end with flush_all when they put something in.
     cdef void begin(self, int64_t now) noexcept nogil
     cdef void send_due(self, int64_t now) noexcept nogil
-    cdef int64_t patience_ns(self, int64_t now) noexcept nogil
+    cdef int64_t poll_timeout_ns(self, int64_t now) noexcept nogil
     # The answer to the request of this slot, which is free again.
     cdef void take_reply(self, Peer* peer, int32_t slot, ReplyFrame* reply,
                          int64_t now) noexcept nogil

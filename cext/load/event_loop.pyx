@@ -79,7 +79,7 @@ cdef class EventLoop:
     cdef void send_due(self, int64_t now) noexcept nogil:
         pass
 
-    cdef int64_t patience_ns(self, int64_t now) noexcept nogil:
+    cdef int64_t poll_timeout_ns(self, int64_t now) noexcept nogil:
         return WAIT_NS_MAX
 
     cdef void take_reply(self, Peer* peer, int32_t slot, ReplyFrame* reply,
@@ -155,7 +155,7 @@ cdef class EventLoop:
             self.begin(now)
         while now < until and not self.ended():
             self.send_due(now)
-            wait = min(until - now, self.patience_ns(now))
+            wait = min(until - now, self.poll_timeout_ns(now))
             count = wait_events(self.epoll_fd, events, EVENTS, max(wait, 0))
             for i in range(count):
                 peer = <Peer*>events[i].data.ptr

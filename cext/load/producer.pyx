@@ -118,7 +118,7 @@ cdef class Producer(EventLoop):
                 tried += 1
         self.flush_all()
 
-    cdef int64_t patience_ns(self, int64_t now) noexcept nogil:
+    cdef int64_t poll_timeout_ns(self, int64_t now) noexcept nogil:
         """Up to the next due request."""
         cdef int64_t due
         if self.rate == 0.0 or self.sent_all():

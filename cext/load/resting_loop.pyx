@@ -32,5 +32,5 @@ cdef class RestingLoop(EventLoop):
         if self.resting_count and now - self.rested_ns >= REST_NS:
             self.ask_all(True, now)
 
-    cdef int64_t patience_ns(self, int64_t now) noexcept nogil:
+    cdef int64_t poll_timeout_ns(self, int64_t now) noexcept nogil:
         return REST_NS if self.resting_count else WAIT_NS_MAX

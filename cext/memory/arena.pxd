@@ -3,7 +3,8 @@
 Taking moves a mark upwards; nothing is given back singly; sealing ends the taking. The region is
 address space only (MAP_NORESERVE) and a page costs memory when it is first touched. Fresh memory
 reads as zeros. A shard's arena is as large as the sum of what its users say they need (their
-`.._room` functions, built from arena_room), so a sealed arena is full and can not grow.
+`.._arena_bytes` functions, built from arena_page_bytes), so a sealed arena is full and can not
+grow.
 
 Example: an arena of 1 MiB; take(100, 64) -> base + 0, take(8, 64) -> base + 128, used 136;
 after arena_seal every take gives NULL and counts in `refusals`.
@@ -38,11 +39,11 @@ cdef int arena_bind(Arena* arena, int32_t node) noexcept nogil
 cdef int arena_lock(Arena* arena, uint64_t size) noexcept nogil
 # `size` zeroed bytes at a multiple of `align` (a power of two), or NULL: full, sealed, bad align.
 cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogil
-# The same at a page of its own; it uses up arena_room(size).
+# The same at a page of its own; it uses up arena_page_bytes(size).
 cdef void* arena_take_pages(Arena* arena, uint64_t size) noexcept nogil
 cdef void arena_seal(Arena* arena) noexcept nogil
 cdef void arena_close(Arena* arena) noexcept nogil
 
 
-cdef inline uint64_t arena_room(uint64_t size) noexcept nogil:
+cdef inline uint64_t arena_page_bytes(uint64_t size) noexcept nogil:
     return (size + ARENA_PAGE - 1) & ~<uint64_t> (ARENA_PAGE - 1)

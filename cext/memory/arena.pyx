@@ -29,7 +29,7 @@ cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil:
     cdef void* base
     memset(arena, 0, sizeof(Arena))
     arena.node = -1
-    size = arena_room(size)
+    size = arena_page_bytes(size)
     base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                 -1, 0)
     if base == MAP_FAILED:
@@ -69,7 +69,7 @@ cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogi
 
 
 cdef void* arena_take_pages(Arena* arena, uint64_t size) noexcept nogil:
-    return arena_take(arena, arena_room(size), ARENA_PAGE)
+    return arena_take(arena, arena_page_bytes(size), ARENA_PAGE)
 
 
 cdef void arena_seal(Arena* arena) noexcept nogil:

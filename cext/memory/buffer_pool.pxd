@@ -31,7 +31,7 @@ cdef struct BufferPool:
     uint64_t keep_bytes     # on release, memory beyond this many bytes goes back to the system
 
 # What buffer_pool_open takes from the arena.
-cdef uint64_t buffer_pool_room(uint64_t buffer_bytes, uint32_t count) noexcept nogil
+cdef uint64_t buffer_pool_arena_bytes(uint64_t buffer_bytes, uint32_t count) noexcept nogil
 # OK, or IO_ERROR when the arena has not so much left. keep_bytes 0 keeps whole buffers.
 cdef int buffer_pool_open(BufferPool* pool, Arena* arena, uint64_t buffer_bytes, uint32_t count,
                           uint64_t keep_bytes) noexcept nogil

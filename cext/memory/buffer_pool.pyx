@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cext.base.check cimport DEBUG_BUILD, check, debug_check
 from cext.base.status cimport IO_ERROR, OK
 from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 
 cdef extern from "<sys/mman.h>" nogil:
     int madvise(void*, size_t, int)
@@ -36,8 +36,8 @@ cdef inline uint64_t whole_lines(uint64_t bytes) noexcept nogil:
     return (bytes + 63) & ~<uint64_t> 63
 
 
-cdef uint64_t buffer_pool_room(uint64_t buffer_bytes, uint32_t count) noexcept nogil:
-    return arena_room(whole_lines(buffer_bytes) * count)
+cdef uint64_t buffer_pool_arena_bytes(uint64_t buffer_bytes, uint32_t count) noexcept nogil:
+    return arena_page_bytes(whole_lines(buffer_bytes) * count)
 
 
 cdef int buffer_pool_open(BufferPool* pool, Arena* arena, uint64_t buffer_bytes, uint32_t count,

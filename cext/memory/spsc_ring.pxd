@@ -29,9 +29,9 @@ cdef struct SpscRing:
     uint8_t pad2[44]
 
 cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil    # OK | IO_ERROR
-# The same with slots from an arena, which takes spsc_room(capacity).
+# The same with slots from an arena, which takes spsc_arena_bytes(capacity).
 cdef int spsc_open_in(SpscRing* ring, Arena* arena, uint64_t capacity) noexcept nogil
-cdef uint64_t spsc_room(uint64_t capacity) noexcept nogil
+cdef uint64_t spsc_arena_bytes(uint64_t capacity) noexcept nogil
 # This thread alone pushes, or pops, from now on; with False any thread may.
 cdef void spsc_own_push(SpscRing* ring, bint mine) noexcept nogil
 cdef void spsc_own_pop(SpscRing* ring, bint mine) noexcept nogil

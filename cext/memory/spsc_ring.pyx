@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cext.base.atomics cimport load_acquire_u64, store_release_u64
 from cext.base.check cimport check, debug_check
 from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 
 
 cdef inline uint64_t slots_of(uint64_t capacity) noexcept nogil:
@@ -25,8 +25,8 @@ cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil:
     return 0
 
 
-cdef uint64_t spsc_room(uint64_t capacity) noexcept nogil:
-    return arena_room(slots_of(capacity) * sizeof(void*))
+cdef uint64_t spsc_arena_bytes(uint64_t capacity) noexcept nogil:
+    return arena_page_bytes(slots_of(capacity) * sizeof(void*))
 
 
 cdef int spsc_open_in(SpscRing* ring, Arena* arena, uint64_t capacity) noexcept nogil:

@@ -42,7 +42,7 @@ cdef struct AddressTable:
     uint32_t handshakes             # at once
     uint32_t rate                   # handshakes begun in a second
 
-cdef uint64_t address_table_room(uint32_t connections_max) noexcept nogil
+cdef uint64_t address_table_arena_bytes(uint32_t connections_max) noexcept nogil
 # OK | POOL_EMPTY
 cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max) noexcept nogil
 # NO_LIMIT, or the limit that is exceeded: it is counted in either case, until it ends or leaves.

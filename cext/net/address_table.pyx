@@ -4,7 +4,7 @@ from libc.string cimport memcmp, memcpy
 
 from cext.base.check cimport check
 from cext.base.status cimport OK, POOL_EMPTY
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 from cext.net.address_network cimport ADDRESS_BYTES, MAPPED, MAPPED_BYTES, source_of
 
 cdef extern from "<sys/random.h>" nogil:
@@ -26,9 +26,9 @@ cdef uint32_t heads_of(uint32_t entries) noexcept nogil:
     return heads
 
 
-cdef uint64_t address_table_room(uint32_t connections_max) noexcept nogil:
-    return (arena_room((connections_max + SPARE) * sizeof(AddressEntry))
-            + arena_room(heads_of(connections_max + SPARE) * sizeof(uint32_t)))
+cdef uint64_t address_table_arena_bytes(uint32_t connections_max) noexcept nogil:
+    return (arena_page_bytes((connections_max + SPARE) * sizeof(AddressEntry))
+            + arena_page_bytes(heads_of(connections_max + SPARE) * sizeof(uint32_t)))
 
 
 cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max) noexcept nogil:

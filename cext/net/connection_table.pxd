@@ -49,8 +49,9 @@ cdef struct NetCounters:
     uint64_t displaced              # that never asked for anything, closed for newer ones
 
 # What ConnectionTable.open_table takes from the arena with the same arguments.
-cdef uint64_t connection_table_room(uint64_t frame_max_bytes, uint32_t connections_max,
-                                    uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
+cdef uint64_t connection_table_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
+                                           uint32_t jumbo_count,
+                                           uint32_t reply_count) noexcept nogil
 
 cdef class ConnectionTable:
     cdef SharedArena memory         # set before open(); all that follows is taken from it

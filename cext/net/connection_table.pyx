@@ -5,19 +5,19 @@ from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check
 from cext.base.status cimport IO_ERROR, OK
-from cext.memory.arena cimport Arena, arena_room, arena_take_pages
+from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.memory.buffer_pool cimport (
     buffer_pool_close,
     buffer_pool_open,
     buffer_pool_own,
     buffer_pool_release,
     buffer_pool_release_head,
-    buffer_pool_room,
+    buffer_pool_arena_bytes,
 )
 from cext.memory.large_pool cimport LargeBlock, large_pool_release
 from cext.memory.list_ends cimport list_ends_check
 from cext.net.address_table cimport (
-    NO_LIMIT, address_enter, address_leave, address_table_open, address_table_room,
+    NO_LIMIT, address_enter, address_leave, address_table_open, address_table_arena_bytes,
 )
 from cext.net.connection cimport (
     FIRST_RECEIVE_BYTES,
@@ -107,17 +107,18 @@ cdef inline uint64_t jumbo_size(uint64_t frame_max_bytes) noexcept nogil:
     return frame_max_bytes + 65536      # a frame's end is seldom the end of what a receive brings
 
 
-cdef uint64_t connection_table_room(uint64_t frame_max_bytes, uint32_t connections_max,
-                                    uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
+cdef uint64_t connection_table_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
+                                           uint32_t jumbo_count,
+                                           uint32_t reply_count) noexcept nogil:
     connections_max = min(connections_max, <uint32_t> SLOT_MASK)
-    return (arena_room(connections_max * sizeof(Connection))
-            + address_table_room(connections_max)
-            + arena_room(connections_max * sizeof(uint32_t))
-            + arena_room(jumbo_count * sizeof(Connection*))
-            + buffer_pool_room(SMALL_BYTES, connections_max)
-            + buffer_pool_room(REPLY_BYTES, reply_count)
-            + buffer_pool_room(sizeof(OutPiece), reply_count * 64)
-            + buffer_pool_room(jumbo_size(frame_max_bytes), jumbo_count))
+    return (arena_page_bytes(connections_max * sizeof(Connection))
+            + address_table_arena_bytes(connections_max)
+            + arena_page_bytes(connections_max * sizeof(uint32_t))
+            + arena_page_bytes(jumbo_count * sizeof(Connection*))
+            + buffer_pool_arena_bytes(SMALL_BYTES, connections_max)
+            + buffer_pool_arena_bytes(REPLY_BYTES, reply_count)
+            + buffer_pool_arena_bytes(sizeof(OutPiece), reply_count * 64)
+            + buffer_pool_arena_bytes(jumbo_size(frame_max_bytes), jumbo_count))
 
 
 @cython.no_gc_clear                  # __dealloc__ needs all that it has

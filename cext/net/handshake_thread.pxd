@@ -45,7 +45,7 @@ cdef struct HandshakeThread:
     NativeThread thread
 
 # What handshake_thread_open takes from the arena.
-cdef uint64_t handshake_thread_room(uint32_t connections_max) noexcept nogil
+cdef uint64_t handshake_thread_arena_bytes(uint32_t connections_max) noexcept nogil
 # OK | POOL_EMPTY | IO_ERROR. Of one that is all zeros; close whatever came of it.
 cdef int handshake_thread_open(HandshakeThread* t, Arena* arena,
                                uint32_t connections_max) noexcept nogil

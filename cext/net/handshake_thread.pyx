@@ -12,7 +12,7 @@ from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
 from cext.memory.spsc_ring cimport (
     spsc_close, spsc_is_empty, spsc_open_in, spsc_own_pop, spsc_own_push, spsc_pop, spsc_put,
-    spsc_room,
+    spsc_arena_bytes,
 )
 from cext.net.connection cimport TRANSPORT_FAILED
 
@@ -34,8 +34,8 @@ cdef uint32_t steps_of(uint32_t connections_max) noexcept nogil:
     return steps
 
 
-cdef uint64_t handshake_thread_room(uint32_t connections_max) noexcept nogil:
-    return 2 * spsc_room(steps_of(connections_max))
+cdef uint64_t handshake_thread_arena_bytes(uint32_t connections_max) noexcept nogil:
+    return 2 * spsc_arena_bytes(steps_of(connections_max))
 
 
 cdef int handshake_thread_open(HandshakeThread* t, Arena* arena,

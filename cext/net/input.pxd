@@ -19,8 +19,8 @@ from cext.net.connection cimport Connection
 from cext.net.output cimport Output
 
 # What Input.open_input takes from the arena with the same arguments.
-cdef uint64_t input_room(uint64_t frame_max_bytes, uint32_t connections_max,
-                         uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
+cdef uint64_t input_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
+                                uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
 
 cdef struct Place:                  # where a full turn stopped handing out bytes
     Connection* connection          # NULL: it did not

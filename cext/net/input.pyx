@@ -4,12 +4,12 @@ from libc.string cimport memcpy, memmove
 
 from cext.base.check cimport check
 from cext.base.status cimport IO_ERROR, OK
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take, buffer_pool_trim
 from cext.net.connection cimport (
     RECEIVE_WRITES, SCRATCH_BYTES, SMALL_BYTES, TURN_FULL, WANT_READ, WANT_WRITE,
 )
-from cext.net.connection_table cimport connection_table_room
+from cext.net.connection_table cimport connection_table_arena_bytes
 from cext.net.half_frames cimport (
     ANYBODY, NOBODY, halves_add, halves_count, halves_excess, halves_slowest,
 )
@@ -20,9 +20,9 @@ cdef enum:
     JUMBO_WARM = 4                  # free jumbo buffers that keep their memory for long
 
 
-cdef uint64_t input_room(uint64_t frame_max_bytes, uint32_t connections_max,
-                         uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
-    return arena_room(SCRATCH_BYTES) + connection_table_room(
+cdef uint64_t input_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
+                                uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
+    return arena_page_bytes(SCRATCH_BYTES) + connection_table_arena_bytes(
         frame_max_bytes, connections_max, jumbo_count, reply_count)
 
 

@@ -30,8 +30,8 @@ cdef enum:
     OTHERS_MAX = 4                  # wake descriptors of other threads
 
 # What Reactor.open takes from the arena with the same arguments.
-cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
-                           uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
+cdef uint64_t reactor_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
+                                  uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
 
 cdef class Reactor(Input):
     cdef Listener listeners[LISTENERS_MAX]

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.base.check cimport check
 from cext.base.clock cimport machine_us, monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK, POOL_EMPTY
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 from cext.net.address_table cimport (
     HANDSHAKES_LIMIT, NO_LIMIT, address_begin, address_end,
 )
@@ -26,7 +26,7 @@ from cext.net.handshake_thread cimport (
     HandshakeStep, handshake_thread_await, handshake_thread_forget, handshake_thread_give,
     handshake_thread_take,
 )
-from cext.net.input cimport input_room
+from cext.net.input cimport input_arena_bytes
 from cext.net.listener cimport (
     listener_accept, listener_resume, listener_stop, listener_watch,
 )
@@ -52,9 +52,9 @@ cdef enum:
     TURN_BYTES = 8388608
 
 
-cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
-                           uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
-    return arena_room(EVENTS_PER_POLL * sizeof(epoll_event)) + input_room(
+cdef uint64_t reactor_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
+                                  uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
+    return arena_page_bytes(EVENTS_PER_POLL * sizeof(epoll_event)) + input_arena_bytes(
         frame_max_bytes, connections_max, jumbo_count, reply_count)
 
 

@@ -6,7 +6,8 @@
 So that what is said before a connection is the reactor's (who is it? from where does the log go
 on?) is hidden as well.
 
-Example: a slave shakes hands with its master's HA port, greets it, and gives both to the reactor.
+Example: a slave shakes hands with its master's HA port, by TLS and as HA has it, and gives both to
+the reactor.
 """
 from cext.net.openssl cimport SSL, SSL_CTX
 

@@ -14,7 +14,7 @@ from cext.store.queues.consume_queue cimport Queue, queue_release
 from cext.store.queues.queue_store cimport QueueStore
 from cext.store.queues.tags_code cimport tags_code_of
 from cext.store.recovery_queues cimport (
-    cut_at, cut_beyond, fill_gap, keep_offsets, prepare_queues)
+    cut_at, truncate_beyond, fill_gap, keep_offsets, prepare_queues)
 from cext.store.recovery_start cimport begin, choose_start, read_ends
 from cext.store.recovery_state cimport RecoveryState
 from cext.wire.codes cimport (
@@ -111,7 +111,7 @@ cdef dict run(RecoveryState r, bint clean):
         status = start_over(r, "a queue lacks entries below it" if status == GAP
                             else "no record starts")
     r.check_scan(status)
-    if cut_beyond(r):
+    if truncate_beyond(r):
         r.check_scan(start_over(r, "it ends, and a queue is damaged there"))
     keep_offsets(r)
     dispatch_from = r.start
@@ -161,7 +161,7 @@ cdef object finish(RecoveryState r, bint clean):
             queues.queues[i].next_offset = queues.queues[i].max_offset
     r.log.set_end(end, zero_rest=not (sound and end == r.start))
     with nogil:
-        queues.writer.read_filed(queues.sync_files)
+        queues.writer.read_file_ends(queues.sync_files)
     # The searches are over: nothing of them is needed while serving.
     queues.sync_files.close_all()
     queues.log_end = end

@@ -17,6 +17,6 @@ cdef int fill_gap(RecoveryState r, Queue* queue, int64_t offset) noexcept nogil
 # Behind the dispatch. Q1 where the log ended before the start, Q12 where it ended before what an
 # entry of queueEnds knows: what the queues say beyond its end goes. True: one of them is damaged
 # where it is to be cut, and half cut (Q8); all have to be made anew.
-cdef bint cut_beyond(RecoveryState r) except -1
+cdef bint truncate_beyond(RecoveryState r) except -1
 # Q10: offsets that were given once are not given again.
 cdef object keep_offsets(RecoveryState r)

@@ -9,7 +9,7 @@ from cext.store.queues.consume_queue cimport (
     BLANK_SIZE, QUEUE_ENTRY_BYTES, QueueEnds, queue_entry_store, queue_release)
 from cext.store.queues.queue_files cimport QueueName, name_of
 from cext.store.queues.queue_scan cimport (
-    QueueState, check_queue, cut_queue, first_entry, scan_queue, trim_files,
+    QueueState, check_queue, truncate_queue, first_entry, scan_queue, trim_files,
 )
 
 cdef enum:
@@ -47,8 +47,8 @@ cdef object prepare_queues(RecoveryState r):
             continue
         end = state.end_offset
         with nogil:
-            status = cut_queue(r.queues.sync_files, &name, state, r.start,
-                               r.thorough or r.from_table)
+            status = truncate_queue(r.queues.sync_files, &name, state, r.start,
+                                    r.thorough or r.from_table)
         r.check(status, queue, state)
         if state.damaged or (r.from_table and state.end_offset > 0):
             r.note_damage(queue, state, "Q8")
@@ -81,12 +81,12 @@ cdef int compare(RecoveryState r, Queue* queue, QueueState* state) except -1:
         r.note_damage(queue, state, "Q9")
         rebuild(r, queue, state)
         return 0
-    if state.mended:
+    if state.repaired:
         r.notes.append(f"Q3/Q4 file of a wrong length mended: {r.path(queue, -1)}")
     r.cut += max(searched - ends.end_offset, <int64_t> 0)
     r.queues.set_range(queue, state.min_offset, ends.end_offset, state.first_file >= 0)
     if state.min_offset == ends.min_offset:
-        r.queues.writer.set_filed(queue, &ends)
+        r.queues.writer.set_file_ends(queue, &ends)
     # An entry may know more than the start says.
     queue.rebuilt_from = max(r.start, ends.last_physical + 1)
     return 0
@@ -138,7 +138,7 @@ cdef int remove(RecoveryState r, Queue* queue, QueueState* state) except -1:
     with nogil:
         status = r.queues.sync_files.remove_queue(&name)
     r.check(status, queue, state)
-    state.damaged = state.mended = 0
+    state.damaged = state.repaired = 0
     state.end_offset = state.min_offset = 0
     state.first_file = state.last_file = state.last_physical = state.garbled_offset = -1
     r.queues.set_range(queue, 0, 0, False)
@@ -161,7 +161,7 @@ cdef int64_t lowest(RecoveryState r, const QueueName* name, QueueState* state) n
     return low if low < 0 else low + state.first_file * r.queues.entries_per_file
 
 
-cdef bint cut_beyond(RecoveryState r) except -1:
+cdef bint truncate_beyond(RecoveryState r) except -1:
     cdef int64_t i
     cdef Queue* queue
     cdef QueueName name
@@ -180,8 +180,8 @@ cdef bint cut_beyond(RecoveryState r) except -1:
         r.queues.writer.files.forget(queue.serial)
         end = r.states[i].end_offset
         with nogil:
-            status = cut_queue(r.queues.sync_files, &name, &r.states[i],
-                               r.scan.position, False)
+            status = truncate_queue(r.queues.sync_files, &name, &r.states[i],
+                                    r.scan.position, False)
         r.check(status, queue, &r.states[i])
         if r.states[i].damaged:
             r.note_damage(queue, &r.states[i], "Q8")

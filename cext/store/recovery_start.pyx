@@ -125,7 +125,7 @@ cdef object search_ends(RecoveryState r):
         with nogil:
             status = scan_queue(r.queues.sync_files, &name, &r.states[i])
         r.check(status, queue, &r.states[i])
-        if r.states[i].mended:
+        if r.states[i].repaired:
             r.notes.append(f"Q3/Q4 last file mended: {r.name(queue)}")
         if r.states[i].damaged:
             r.note_damage(queue, &r.states[i], "Q5" if r.states[i].garbled_offset < 0

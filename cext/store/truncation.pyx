@@ -1,11 +1,11 @@
 """Truncation: a store's log is cut back to an offset, with all that was derived from what is cut.
 
-A follower whose log has gone another way than its leader's cuts it where they were last the same.
+A slave whose log has gone another way than its master's cuts it where they were last the same.
 Whenever the process is killed or the power fails, the log then ends where it ended or at the
 offset, and nothing speaks of what was cut:
 
     1 begin_truncation()    DIR/truncation is written and synced: from here on it will happen
-    2 cut_store()           before anything else looks at the files. What could speak of records at
+    2 truncate_store()      before anything else looks at the files. What could speak of records at
                             or above the offset goes: queueEnds that know of them, our part of the
                             checkpoint, files of the key index and of timers; then segments, the
                             newest first; the one that is cut reads as zeros from the offset on.
@@ -16,7 +16,7 @@ offset, and nothing speaks of what was cut:
     5 end_truncation()      DIR/truncation is removed and that is synced
 
 There is one way through 2 to 5: a start that finds DIR/truncation, and ShardCore.truncate(), which
-stops the core of a follower and opens it again, do the same. Both do all of it from the beginning;
+stops the core of a slave and opens it again, do the same. Both do all of it from the beginning;
 each step may have been done before. Nobody appends before 5 (ShardCore.start() refuses).
 
     DIR/truncation   u32 magic "rmqX" | u32 version 1 | i64 offset | 2 * i64 timers
@@ -90,7 +90,7 @@ def wanted_truncation(root) -> "Truncation | None":
             return Truncation(offset, (due_ms, fed), data[FORM_BYTES:-CRC_BYTES])
     raise StoreCorruptError(
         f"{marker_path(root)} is damaged: the log was being cut, and it is not known where; remove "
-        f"the store and have it copied from the leader, or remove that file to keep what is there")
+        f"the store and have it copied from the master, or remove that file to keep what is there")
 
 
 def end_truncation(root) -> None:
@@ -99,7 +99,7 @@ def end_truncation(root) -> None:
     sync_directory(root)
 
 
-def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
+def truncate_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
     """Step 2; before CommitLog.load(). `index`: directory of the key index, or empty."""
     offset = cut.offset
     root = os.fspath(root)
@@ -107,26 +107,26 @@ def cut_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
         if not ends_fit(os.path.join(root, name), offset):
             remove(os.path.join(root, name))
     sync_directory(root)
-    cut_checkpoint(os.path.join(root, "checkpoint"), offset)
-    cut_timers(root, offset, cut.timers)
+    truncate_checkpoint(os.path.join(root, "checkpoint"), offset)
+    truncate_timers(root, offset, cut.timers)
     if index and os.path.isdir(index):
-        cut_index(index, offset)
-    cut_segments(commitlog, segment_bytes, offset)
+        truncate_index(index, offset)
+    truncate_segments(commitlog, segment_bytes, offset)
 
 
 def forget_end(root) -> None:
     """Nothing speaks of where the log ends any more: it has no byte, and is to begin elsewhere."""
     remove(os.path.join(root, "rmqKnownEnd"))
-    cut_checkpoint(os.path.join(root, "checkpoint"), 0)
+    truncate_checkpoint(os.path.join(root, "checkpoint"), 0)
     sync_directory(root)
 
 
-def cut_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
+def truncate_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
     starts = sorted(int(name) for name in os.listdir(directory)
                     if SEGMENT_NAME.fullmatch(name)) if os.path.isdir(directory) else []
     if starts and offset < starts[0]:
         raise StoreError(f"{directory}: the log is to be cut at {offset}, but starts at "
-                         f"{starts[0]}: remove the store and have it copied from the leader")
+                         f"{starts[0]}: remove the store and have it copied from the master")
     active = offset - offset % segment_bytes
     for start in reversed(starts):
         if start > active:
@@ -161,7 +161,7 @@ cdef bint ends_fit(path, int64_t offset) except -1:
     return True
 
 
-def cut_checkpoint(path, int64_t offset) -> None:
+def truncate_checkpoint(path, int64_t offset) -> None:
     """Times stay true; our own part, and the offsets of replication, need not be."""
     if not os.path.exists(path):
         return
@@ -177,7 +177,7 @@ def cut_checkpoint(path, int64_t offset) -> None:
         os.fsync(file.fileno())
 
 
-def cut_index(directory, int64_t offset) -> None:
+def truncate_index(directory, int64_t offset) -> None:
     """Files with keys of what is cut go, younger ones with them: they are indexed again."""
     gone = False
     for name in sorted(name for name in os.listdir(directory) if name.isdigit()):
@@ -191,14 +191,14 @@ def cut_index(directory, int64_t offset) -> None:
     sync_directory(directory)
 
 
-def cut_timers(root, int64_t offset, timers) -> None:
+def truncate_timers(root, int64_t offset, timers) -> None:
     """What was delivered at or above the offset is delivered again. Runs may be without it: then
     they go, before the position says less, and timed messages are read from their queue again."""
     directory = os.path.join(root, "rmqTimers")
     path = os.path.join(directory, "position")
     if not os.path.isdir(directory):
         return
-    beyond = os.path.exists(path) and cut_position(path, offset, None)
+    beyond = os.path.exists(path) and truncate_position(path, offset, None)
     for clock in ("wall", "steady"):
         inner = os.path.join(directory, clock)
         if os.path.isdir(inner) and (
@@ -207,7 +207,7 @@ def cut_timers(root, int64_t offset, timers) -> None:
     sync_directory(directory)
     if not os.path.exists(path):
         return
-    cut_position(path, offset, timers)
+    truncate_position(path, offset, timers)
     remove(os.path.join(root, "config", "timercheck"))  # it would be taken for Apache's, and newer
     if os.path.isdir(os.path.join(root, "config")):
         sync_directory(os.path.join(root, "config"))
@@ -224,7 +224,7 @@ def runs_fit(path, int64_t offset) -> bool:
     return all(struct.unpack_from(">q", data, at)[0] <= offset for at in ends)
 
 
-def cut_position(path, int64_t offset, timers) -> bool:
+def truncate_position(path, int64_t offset, timers) -> bool:
     """Whether a slot knows of more than the log will have. Unless `timers` is None, such slots go
     back to where the deliveries below the offset had come."""
     beyond = False

@@ -17,18 +17,19 @@ from cext.client.link cimport link_connected
 from cext.client.slots cimport slot_release, slots_open
 from cext.client.state cimport LINK_OPEN, EngineState, Link
 from cext.flow.append.ack_queue cimport (
-    AckQueue, ack_queue_open, ack_queue_pop, ack_queue_push, ack_queue_reserve, ack_queue_room)
+    AckQueue, ack_queue_arena_bytes, ack_queue_open, ack_queue_pop, ack_queue_push,
+    ack_queue_reserve)
 from cext.flow.append.appender cimport Appender, Dispatch
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.log_marks cimport (
     replicated_lower, replicated_raise, visible_limit, visible_lower, visible_raise)
 from cext.flow.context.role cimport (
-    FACT_FOLLOWER, FACT_MASTER, FACT_SENDS_WAIT, FACT_SLAVES_MISSING, Role, refuse_remark,
-    role_doubt, role_follow, role_lead, role_open, role_set)
+    FACT_SLAVE, FACT_REPLICATING, FACT_SENDS_WAIT, FACT_SLAVES_MISSING, Role, refuse_remark,
+    role_doubt, role_demote, role_promote, role_open, role_set)
 from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_HELD, JOB_READY, PullJob, job_move
-from cext.flow.replication.ha_master cimport report_step
+from cext.flow.replication.ha_client cimport report_step
 from cext.flow.replication.ha_service cimport HAService
 from cext.memory.arena cimport SharedArena
 from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuffer
@@ -116,7 +117,7 @@ def _list_ends():
 
 def _ack_order():
     """The answer to a later request waits for an earlier end."""
-    cdef SharedArena memory = SharedArena(ack_queue_room(64))
+    cdef SharedArena memory = SharedArena(ack_queue_arena_bytes(64))
     cdef AckQueue queue
     ack_queue_open(&queue, &memory.arena, 64)
     ack_queue_reserve(&queue).end = 500
@@ -126,7 +127,7 @@ def _ack_order():
 
 
 def _ack_ring():
-    cdef SharedArena memory = SharedArena(ack_queue_room(64))
+    cdef SharedArena memory = SharedArena(ack_queue_arena_bytes(64))
     cdef AckQueue queue
     ack_queue_open(&queue, &memory.arena, 64)
     ack_queue_pop(&queue)
@@ -171,14 +172,14 @@ def _dispatched_back():
 # ------------------------------------------------------------------- marks of replicas
 
 def _replicated():
-    """A follower has what was never appended."""
+    """A slave has what was never appended."""
     cdef Appender s = new_appender()
     s.log.marks.appended = 400
     replicated_raise(s, 500)
 
 
 def _replicated_back():
-    """Of a leader what followers have is less than before."""
+    """Of a master what slaves have is less than before."""
     cdef Appender s = new_appender()
     s.log.marks.appended = 1000
     replicated_raise(s, 500)
@@ -202,7 +203,7 @@ def _visible_hidden():
 
 
 def _visible_back():
-    """A leader takes back what it has shown."""
+    """A master takes back what it has shown."""
     cdef Appender s = new_appender()
     s.log.marks.dispatched = 700
     visible_limit(s, 700)
@@ -213,38 +214,38 @@ def _visible_back():
 # ------------------------------------------------------------------- the role
 
 def _role():
-    """Nothing of a leader's log is unconfirmed."""
+    """Nothing of a master's log is unconfirmed."""
     cdef Role r
     role_open(&r)
     role_doubt(&r)
 
 
 def _role_facts():
-    """A leader is known as a follower."""
+    """A master is known as a slave."""
     cdef Role r
     role_open(&r)
-    r.facts |= FACT_FOLLOWER
+    r.facts |= FACT_SLAVE
     role_set(&r, FACT_SENDS_WAIT, True)
 
 
 def _role_moved():
-    """A follower is known as a leader, and becomes one."""
+    """A slave is known as a master, and becomes one."""
     cdef Role r
     role_open(&r)
-    role_follow(&r)
+    role_demote(&r)
     r.facts = 0
-    role_lead(&r)
+    role_promote(&r)
 
 
 def _role_set():
     """That a master's log comes is said beside the state."""
     cdef Role r
     role_open(&r)
-    role_set(&r, FACT_MASTER, True)
+    role_set(&r, FACT_REPLICATING, True)
 
 
 def _role_refuses():
-    """A leader that takes records says why it takes none."""
+    """A master that takes records says why it takes none."""
     cdef Role r
     role_open(&r)
     role_set(&r, FACT_SLAVES_MISSING | FACT_SENDS_WAIT, True)
@@ -252,7 +253,7 @@ def _role_refuses():
 
 
 def _stream():
-    """A leader goes on taking another one's log."""
+    """A master goes on taking another one's log."""
     cdef HAService s = HAService()
     cdef Connection c
     cdef Step step = report_step(s)

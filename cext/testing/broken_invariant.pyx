@@ -27,7 +27,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_open,
     buffer_pool_own,
     buffer_pool_release,
-    buffer_pool_room,
+    buffer_pool_arena_bytes,
     buffer_pool_take,
     buffer_pool_trim,
 )
@@ -45,7 +45,7 @@ cdef class Pool:
     cdef BufferPool pool
 
     def __cinit__(self):
-        self.memory = SharedArena(buffer_pool_room(64, 4))
+        self.memory = SharedArena(buffer_pool_arena_bytes(64, 4))
         if buffer_pool_open(&self.pool, &self.memory.arena, 64, 4, 0) != OK:
             raise MemoryError("the arena is smaller than the pool's room")
 

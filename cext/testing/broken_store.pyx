@@ -21,7 +21,7 @@ from cext.store.log.disk_reader cimport DiskReader, ReadJob
 from cext.store.log.log_link cimport (
     LogLink, log_offer, log_own, log_push_drop, log_push_handle, log_want_room, log_want_segment)
 from cext.store.queues.consume_queue cimport (
-    Chunk, ChunkPool, Queue, chunk_give, chunk_pool_open, chunk_pool_room, chunk_take,
+    Chunk, ChunkPool, Queue, chunk_give, chunk_pool_open, chunk_pool_arena_bytes, chunk_take,
     queue_add_chunk)
 from cext.store.queues.queue_repair cimport REPAIR_OVER, Repair, repair_move
 from cext.store.queues.queue_store cimport QueueStore
@@ -163,7 +163,7 @@ cdef ChunkPool chunks_of(SharedArena memory):
 
 def _chunk_sum():
     """One chunk more comes back than was lent."""
-    cdef SharedArena memory = SharedArena(chunk_pool_room(4))
+    cdef SharedArena memory = SharedArena(chunk_pool_arena_bytes(4))
     cdef ChunkPool pool = chunks_of(memory)
     cdef Chunk* chunk = chunk_take(&pool)
     chunk_give(&pool, chunk)
@@ -172,7 +172,7 @@ def _chunk_sum():
 
 def _chunk_order():
     """Seen by debug builds alone: a chunk is added behind one that has room."""
-    cdef SharedArena memory = SharedArena(chunk_pool_room(4))
+    cdef SharedArena memory = SharedArena(chunk_pool_arena_bytes(4))
     cdef ChunkPool pool = chunks_of(memory)
     cdef Queue queue
     memset(&queue, 0, sizeof(queue))
@@ -183,7 +183,7 @@ def _chunk_order():
 
 def _queue_ends():
     """Seen by debug builds alone: a queue has a newest chunk and no oldest."""
-    cdef SharedArena memory = SharedArena(chunk_pool_room(4))
+    cdef SharedArena memory = SharedArena(chunk_pool_arena_bytes(4))
     cdef ChunkPool pool = chunks_of(memory)
     cdef Queue queue
     memset(&queue, 0, sizeof(queue))

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from cext.base.status cimport OK
 from cext.memory.arena cimport SharedArena
-from cext.net.reactor cimport Reactor, reactor_room
+from cext.net.reactor cimport Reactor, reactor_arena_bytes
 from cext.testing.line_echo cimport LineEcho
 from cext.testing.toy_transport cimport toy_transport
 
@@ -29,8 +29,8 @@ cdef class DrivenReactor:
         self.net = Reactor()
         self.net.busy_poll_us = busy_poll_us
         self.echoes = []
-        self.net.memory = SharedArena(reactor_room(frame_max_bytes, connections_max, jumbo_buffers,
-                                                   reply_buffers))
+        self.net.memory = SharedArena(reactor_arena_bytes(frame_max_bytes, connections_max,
+                                                          jumbo_buffers, reply_buffers))
         if self.net.open(frame_max_bytes, connections_max, jumbo_buffers, reply_buffers) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
 

@@ -14,7 +14,7 @@ from cext.wire.header cimport Header, header_find, parse_header
 from cext.wire.header_shapes cimport (
     HeaderShapes,
     header_shapes_open,
-    header_shapes_room,
+    header_shapes_arena_bytes,
     parse_header_like,
 )
 from cext.wire.replies cimport (
@@ -115,7 +115,7 @@ def headers_in_turn(list headers not None) -> list[tuple[dict[str, object], bool
     cdef Header header
     cdef bytes data
     cdef int status
-    cdef SharedArena memory = SharedArena(header_shapes_room())
+    cdef SharedArena memory = SharedArena(header_shapes_arena_bytes())
     answers = []
     if header_shapes_open(&shapes, &memory.arena) != Status.OK:
         raise MemoryError("no memory for shapes")

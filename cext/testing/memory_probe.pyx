@@ -17,7 +17,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_close,
     buffer_pool_open,
     buffer_pool_release,
-    buffer_pool_room,
+    buffer_pool_arena_bytes,
     buffer_pool_take,
 )
 from cext.memory.mirror_ring cimport (
@@ -86,7 +86,7 @@ def pool_takes(uint64_t buffer_bytes, uint32_t count, takes):
     cdef BufferPool pool
     cdef list held = []
     cdef void* buffer
-    cdef SharedArena memory = SharedArena(buffer_pool_room(buffer_bytes, count))
+    cdef SharedArena memory = SharedArena(buffer_pool_arena_bytes(buffer_bytes, count))
     if buffer_pool_open(&pool, &memory.arena, buffer_bytes, count, 0) != OK:
         raise MemoryError("the arena is smaller than the pool's room")
     for step in takes:

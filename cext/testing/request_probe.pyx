@@ -12,7 +12,7 @@ from cext.wire.header cimport Header, parse_header
 from cext.wire.header_shapes cimport (
     HeaderShapes,
     header_shapes_open,
-    header_shapes_room,
+    header_shapes_arena_bytes,
     parse_header_like,
 )
 from cext.wire.offset_commit cimport OffsetCommit, read_offset_commit
@@ -193,7 +193,7 @@ def batch_messages(bytes data not None) -> list[tuple[int, bytes, bytes]] | int:
 # One for all of the process's requests, as a reactor has it.
 cdef SignatureCheck signatures
 cdef HeaderShapes shapes
-cdef SharedArena memory = SharedArena(header_shapes_room())
+cdef SharedArena memory = SharedArena(header_shapes_arena_bytes())
 
 raise_status(signature_check_open(&signatures), "signature_check_open")
 raise_status(header_shapes_open(&shapes, &memory.arena), "header_shapes_open")

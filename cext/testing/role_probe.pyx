@@ -1,19 +1,19 @@
 """Role probe: the role of a core after what has happened to it.
 
-    role_after(["follow", "doubt"])     {"follower": True, "writable": False, ..}
+    role_after(["follow", "doubt"])     {"slave": True, "writable": False, ..}
 
 What does not follow ends the process.
 """
 from cext.flow.context.role cimport (
     Role,
     has_master,
-    is_follower,
+    is_slave,
     is_unconfirmed,
     is_writable,
     role_confirm,
     role_doubt,
-    role_follow,
-    role_lead,
+    role_demote,
+    role_promote,
     role_open,
     role_stream_began,
     role_stream_ended,
@@ -26,9 +26,9 @@ def role_after(list events not None) -> dict:
     role_open(&r)
     for event in events:
         if event == "lead":
-            role_lead(&r)
+            role_promote(&r)
         elif event == "follow":
-            role_follow(&r)
+            role_demote(&r)
         elif event == "stream_began":
             role_stream_began(&r)
         elif event == "stream_ended":
@@ -39,5 +39,5 @@ def role_after(list events not None) -> dict:
             role_confirm(&r)
         else:
             raise ValueError(event)
-    return {"follower": is_follower(&r), "writable": is_writable(&r), "master": has_master(&r),
+    return {"slave": is_slave(&r), "writable": is_writable(&r), "master": has_master(&r),
             "unconfirmed": is_unconfirmed(&r)}

@@ -46,7 +46,7 @@ from cext.wire.header cimport Header, parse_header
 from cext.wire.header_shapes cimport (
     HeaderShapes,
     header_shapes_open,
-    header_shapes_room,
+    header_shapes_arena_bytes,
     parse_header_like,
 )
 from cext.wire.properties cimport SendProperties, append_property, scan_properties
@@ -160,7 +160,7 @@ cdef class HeaderShape(Stage):
     cdef HeaderShapes shapes
 
     def __cinit__(self, *_):
-        self.memory = SharedArena(header_shapes_room())
+        self.memory = SharedArena(header_shapes_arena_bytes())
         raise_status(header_shapes_open(&self.shapes, &self.memory.arena), "header shapes")
 
     cdef void loop(self, int64_t count) noexcept nogil:

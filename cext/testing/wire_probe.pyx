@@ -30,7 +30,7 @@ from cext.wire.header cimport EXT_FIELDS_MAX, Header, header_find, parse_header
 from cext.wire.header_shapes cimport (
     HeaderShapes,
     header_shapes_open,
-    header_shapes_room,
+    header_shapes_arena_bytes,
     parse_header_like,
 )
 from cext.wire.limits cimport FRAME_BYTES_MAX, PROPERTIES_BYTES_MAX
@@ -338,7 +338,7 @@ cdef class Fuzzing:
         guarded_open(&self.fuzzer.frame)
         guarded_open(&self.fuzzer.header)
         guarded_open(&self.fuzzer.output)
-        self.memory = SharedArena(header_shapes_room())
+        self.memory = SharedArena(header_shapes_arena_bytes())
         raise_status(header_shapes_open(&self.fuzzer.shapes, &self.memory.arena), "shapes")
         raise_status(signature_check_open(&self.fuzzer.remembering), "remembering")
         raise_status(signature_check_open(&self.fuzzer.forgetting), "forgetting")

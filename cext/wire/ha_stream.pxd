@@ -7,13 +7,13 @@ RocketMQ's DefaultHAService (brokerRole SYNC_MASTER, ASYNC_MASTER, SLAVE), all n
                                                         at the offset; 0: a sign of life
 
 A frame's bytes begin and end anywhere in a record; they never cross the end of a segment. There is
-no greeting: a slave's first report says where it wants to go on.
+no handshake: a slave's first report says where it wants to go on.
 
 Example: log end 1000, the slave has 400: it says 400, and is sent (400, 600) and 600 bytes; it
 says 1000.
 
-Under a controller (enableControllerMode) the same as AutoSwitchHAService has it, after a greeting
-that the control thread reads (rmq/broker/replication/greeting.py):
+Under a controller (enableControllerMode) the same as AutoSwitchHAService has it, after a handshake
+that the control thread reads (rmq/broker/replication/ha_handshake.py):
 
     slave -> master, a report   i32 2, i64 offset
     master -> slave, a frame    i32 2, i32 count, i64 offset, i32 epoch, i64 epoch_start,
@@ -31,11 +31,11 @@ cdef enum:
     HA_HEAD_BYTES = 12
     HA_FRAME_BYTES_MAX = 1048576    # of a frame that we send; RocketMQ's slaves take 4 MiB
     HA_BODY_BYTES_MAX = 67108864    # of one that we take; RocketMQ's haTransferBatchSize is 32 KiB
-    SWITCH_REPORT_BYTES = 12
-    SWITCH_HEAD_BYTES = 36
-    HA_GREETING_BYTES = 16          # of a slave
-    SWITCH_GREETING = 1             # HAConnectionState
-    SWITCH_TRANSFER = 2             # of what follows the greeting
+    AUTO_SWITCH_REPORT_BYTES = 12
+    AUTO_SWITCH_HEAD_BYTES = 36
+    HA_HANDSHAKE_BYTES = 16         # of a slave
+    AUTO_SWITCH_HANDSHAKE = 1       # HAConnectionState
+    AUTO_SWITCH_TRANSFER = 2        # of what follows the handshake
 
 cdef struct HAHead:
     int64_t offset
@@ -45,43 +45,43 @@ cdef struct HAHead:
     int64_t confirmed
 
 
-# `switching`: the stream of a controlled broker.
-cdef inline uint32_t ha_head_bytes(bint switching) noexcept nogil:
-    return SWITCH_HEAD_BYTES if switching else HA_HEAD_BYTES
+# `auto_switch`: the stream of a controlled broker.
+cdef inline uint32_t ha_head_bytes(bint auto_switch) noexcept nogil:
+    return AUTO_SWITCH_HEAD_BYTES if auto_switch else HA_HEAD_BYTES
 
 
-cdef inline uint32_t ha_report_bytes(bint switching) noexcept nogil:
-    return SWITCH_REPORT_BYTES if switching else HA_REPORT_BYTES
+cdef inline uint32_t ha_report_bytes(bint auto_switch) noexcept nogil:
+    return AUTO_SWITCH_REPORT_BYTES if auto_switch else HA_REPORT_BYTES
 
 
-# RocketMQ's slaves greet each 5 s until they are answered: once more, perhaps, than was read.
-cdef inline bint is_ha_greeting(const uint8_t* at) noexcept nogil:
-    return load_i32(at) == SWITCH_GREETING
+# RocketMQ's slaves begin anew each 5 s until they are answered: once more, perhaps, than was read.
+cdef inline bint is_ha_handshake(const uint8_t* at) noexcept nogil:
+    return load_i32(at) == AUTO_SWITCH_HANDSHAKE
 
 
 # Below 0: it is no report.
-cdef inline int64_t ha_report(const uint8_t* at, bint switching) noexcept nogil:
-    if not switching:
+cdef inline int64_t ha_report(const uint8_t* at, bint auto_switch) noexcept nogil:
+    if not auto_switch:
         return load_i64(at)
-    return load_i64(at + 4) if load_i32(at) == SWITCH_TRANSFER else -1
+    return load_i64(at + 4) if load_i32(at) == AUTO_SWITCH_TRANSFER else -1
 
 
-cdef inline void write_ha_report(uint8_t* at, int64_t offset, bint switching) noexcept nogil:
-    if switching:
-        store_i32(at, SWITCH_TRANSFER)
+cdef inline void write_ha_report(uint8_t* at, int64_t offset, bint auto_switch) noexcept nogil:
+    if auto_switch:
+        store_i32(at, AUTO_SWITCH_TRANSFER)
         at += 4
     store_i64(at, offset)
 
 
-cdef inline HAHead ha_head(const uint8_t* at, bint switching) noexcept nogil:
+cdef inline HAHead ha_head(const uint8_t* at, bint auto_switch) noexcept nogil:
     cdef HAHead head
-    if not switching:
+    if not auto_switch:
         head.offset = load_i64(at)
         head.count = load_i32(at + 8)
         head.epoch = 0
         head.epoch_start = head.confirmed = 0
         return head
-    head.count = load_i32(at + 4) if load_i32(at) == SWITCH_TRANSFER else -1
+    head.count = load_i32(at + 4) if load_i32(at) == AUTO_SWITCH_TRANSFER else -1
     head.offset = load_i64(at + 8)
     head.epoch = load_i32(at + 16)
     head.epoch_start = load_i64(at + 20)
@@ -89,12 +89,12 @@ cdef inline HAHead ha_head(const uint8_t* at, bint switching) noexcept nogil:
     return head
 
 
-cdef inline void write_ha_head(uint8_t* at, const HAHead* head, bint switching) noexcept nogil:
-    if not switching:
+cdef inline void write_ha_head(uint8_t* at, const HAHead* head, bint auto_switch) noexcept nogil:
+    if not auto_switch:
         store_i64(at, head.offset)
         store_i32(at + 8, head.count)
         return
-    store_i32(at, SWITCH_TRANSFER)
+    store_i32(at, AUTO_SWITCH_TRANSFER)
     store_i32(at + 4, head.count)
     store_i64(at + 8, head.offset)
     store_i32(at + 16, head.epoch)

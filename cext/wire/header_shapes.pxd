@@ -55,7 +55,7 @@ cdef struct HeaderLike:
 # OK | POOL_EMPTY. Without it (all zero) every header is parsed.
 cdef int header_shapes_open(HeaderShapes* shapes, Arena* arena) noexcept nogil
 # What header_shapes_open takes from the arena.
-cdef uint64_t header_shapes_room() noexcept nogil
+cdef uint64_t header_shapes_arena_bytes() noexcept nogil
 
 # Same answer as parse_header, in a fifth of the time for a header like the last of its length.
 cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 from cext.wire.frame cimport SERIALIZE_JSON
 from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, parse_header
 from cext.wire.text cimport Text, text_i32
@@ -23,8 +23,8 @@ cdef enum:
     FIXED = 0xFF
 
 
-cdef uint64_t header_shapes_room() noexcept nogil:
-    return arena_room(SHAPES * sizeof(Shape))
+cdef uint64_t header_shapes_arena_bytes() noexcept nogil:
+    return arena_page_bytes(SHAPES * sizeof(Shape))
 
 
 cdef int header_shapes_open(HeaderShapes* shapes, Arena* arena) noexcept nogil:

@@ -56,7 +56,7 @@ class _LoopProducer(ProducerImpl):
     @property
     def is_idle(self) -> bool:
         """Whether no send is under way, nor waits for another try."""
-        return not self._under_way()
+        return not self._in_flight()
 
 
 @documented(ProducerParameters)
@@ -263,7 +263,7 @@ class Producer(LoopClient[_LoopProducer]):
     def _busy(self, timeout_ms: float) -> BusyError:
         producer = self._client
         return BusyError(
-            f"{producer.messages_under_way} messages ({producer.bytes_under_way} bytes) are under "
+            f"{producer.messages_in_flight} messages ({producer.bytes_in_flight} bytes) are under "
             f"way, and it did not get less within {timeout_ms:g} ms"
         )
 

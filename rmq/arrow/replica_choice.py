@@ -20,7 +20,7 @@ from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 
 GONE_S = 2.0
-LOOK_S = 5.0  # a suggestion that nobody can follow is looked into as often
+POLL_S = 5.0  # a suggestion that nobody can follow is looked into as often
 
 
 class ReplicaChoice:
@@ -56,7 +56,7 @@ class ReplicaChoice:
         return self._id_of(address) != MASTER
 
     def moves(self, address: str, suggested: int) -> bool:
-        if suggested == self._id_of(address) or time.monotonic() - self._looked_at < LOOK_S:
+        if suggested == self._id_of(address) or time.monotonic() - self._looked_at < POLL_S:
             return False
         self._replicas.suggest(self._queue, suggested)
         try:

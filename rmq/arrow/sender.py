@@ -101,7 +101,7 @@ class Sender:
         self._turn = 0
         self._gathered: dict[MessageQueue, list[bytes]] = {}
         self._gathered_bytes: dict[MessageQueue, int] = {}
-        self._under_way: dict[Connection, dict[int, Send]] = {}
+        self._in_flight: dict[Connection, dict[int, Send]] = {}
         self._again: deque[Send] = deque()
         self._ordered: set[MessageQueue] = set()  # with an ordered send that is not stored yet
         self._late: Counter[int] = Counter()  # sends that were stored, by a code that is not 0
@@ -164,7 +164,7 @@ class Sender:
     def flush(self) -> None:
         for queue in list(self._gathered):
             self._send_gathered(queue)
-        while self._again or any(self._under_way.values()):
+        while self._again or any(self._in_flight.values()):
             self._collect(0)
             self._put_again()
         if self._late:
@@ -276,7 +276,7 @@ class Sender:
 
     def _start(self, send: Send) -> bool:
         """False: it failed at once."""
-        if any(len(each) >= WINDOW for each in self._under_way.values()):
+        if any(len(each) >= WINDOW for each in self._in_flight.values()):
             self._collect(WINDOW - 1)
         code = RequestCode.SEND_BATCH_MESSAGE if send.batch else RequestCode.SEND_MESSAGE_V2
         try:
@@ -285,7 +285,7 @@ class Sender:
         except (UnreachableError, RemoteError) as error:
             self._failed(send, error)
             return False
-        self._under_way.setdefault(connection, {})[opaque] = send
+        self._in_flight.setdefault(connection, {})[opaque] = send
         return True
 
     def _fields(self, send: Send) -> Mapping[str, Any]:
@@ -299,16 +299,16 @@ class Sender:
 
     def _collect(self, allowed: int) -> None:
         """Takes answers until no connection has more than `allowed` sends under way."""
-        for connection, waiting in list(self._under_way.items()):
+        for connection, waiting in list(self._in_flight.items()):
             # What is under way over a connection that is closed has to be sent again.
             while len(waiting) > (allowed if connection.fileno() >= 0 else 0):
                 self._receive(connection, waiting)
             if connection.fileno() < 0:
-                self._under_way.pop(connection, None)
+                self._in_flight.pop(connection, None)
 
     def _collect_of(self, queue: MessageQueue) -> None:
         """Takes an answer where an ordered send of this queue is under way."""
-        for connection, waiting in self._under_way.items():
+        for connection, waiting in self._in_flight.items():
             if any(each.queue == queue and each.is_ordered for each in waiting.values()):
                 self._receive(connection, waiting)
                 return

@@ -5,7 +5,7 @@
     await store.change(b"delete alice", lambda accounts: accounts.delete_user("alice", True))
                                             on the disk when it returns; or Refusal, StoreError
     await store.copy(text, own)             as slave: becomes what the master's content() is
-    await store.follow()                    for ever: what other processes change counts here LOOK_S
+    await store.follow()                    for ever: what other processes change counts here POLL_S
                                             later at most
 
 Tools send a change to every server, one after the other: mqadmin -c to each broker of the cluster.
@@ -38,7 +38,7 @@ from rmq.base import clock
 from rmq.errors import ConfigError, ProtocolError, StoreError
 from rmq.format.signature import Credentials
 
-LOOK_S = 0.25
+POLL_S = 0.25
 REPEAT_S = 30.0
 
 log = logging.getLogger("rmq.auth")
@@ -171,7 +171,7 @@ class AccountStore:
         """Until it is cancelled."""
         said = ""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             try:
                 await self.look()
                 said = ""

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 from rmq.base import clock
 
 T = TypeVar("T")
-LOOK_S = 0.002
+POLL_S = 0.002
 
 
 def sleep(seconds: float) -> None:
@@ -85,9 +85,9 @@ def join(thread: threading.Thread, timeout_s: float) -> None:
 
 
 def until(condition: Callable[[], bool], end: float) -> bool:
-    """Looks every LOOK_S, until it is so or the time `end` (clock.monotonic); whether it is so."""
+    """Looks every POLL_S, until it is so or the time `end` (clock.monotonic); whether it is so."""
     while not (is_so := condition()) and clock.monotonic() < end:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return is_so
 
 

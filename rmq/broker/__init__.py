@@ -15,7 +15,7 @@
     core_seam       what control calls of the core
     core_options    from settings to the core's options
     reactor_watch   whether the reactor takes turns
-    speaker         log lines of who must not wait
+    async_logger    log lines of who must not wait
     siblings        the other shards, as a broker sees them
     name_checks, json_members               input checked
 

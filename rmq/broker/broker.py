@@ -73,8 +73,8 @@ from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks import pop_recovery
 from rmq.broker.tasks.moved_halves import MovedHalves
 from rmq.broker.tasks.retention import Retention
-from rmq.broker.tasks.send_stops import SendStops
 from rmq.broker.tasks.transaction_checks import Transactions
+from rmq.broker.tasks.write_stops import WriteStops
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker")
@@ -166,9 +166,9 @@ class Broker:
         self.samples = CounterHistory()
         self.sampler = Sampler(self)
         self.status: StatusServer | None = None
-        self.send_stops = SendStops(core)
+        self.write_stops = WriteStops(core)
         directories = [self.commit_log_directory, self.consume_queue_directory]
-        self.retention = Retention(settings, core, directories, self.send_stops)
+        self.retention = Retention(settings, core, directories, self.write_stops)
         kind = ControlledReplication if is_controlled(settings) else Replication
         self.replication: Replication = kind(self, core)
         self.replication.role_changed = self._role_changed

@@ -172,7 +172,7 @@ def _pop_options(settings: Settings) -> dict[str, Any]:
         "pop_retry_v2": settings.enableRetryTopicV2,
         "pop_waiting_max": settings.popPollingSize,
         "pop_keep_retry_topic": settings.popResponseReturnActualRetryTopic,
-        "pop_flight_max": settings.popInflightMessageThreshold if limited else -1,
+        "pop_inflight_max": settings.popInflightMessageThreshold if limited else -1,
     }
 
 

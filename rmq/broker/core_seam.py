@@ -32,7 +32,7 @@ DRAINED = 6  # payload: empty; after report_drained(): all that was sent to the 
 # What half_state() says; HalfState of cext/flow/control/transaction_calls.pyx.
 HALF_ENDED, HALF_OPEN, HALF_DOUBTED = range(3)
 
-# Why the connection to the master ended, as ha_master() says it; HAFailure of
+# Why the connection to the master ended, as ha_client() says it; HAFailure of
 # cext/flow/replication/ha_service.pxd.
 HA_NO_FAILURE = 0
 HA_CLOSED = 1
@@ -328,12 +328,12 @@ class DelayCalls(Protocol):
         delivered. None: timerWheelEnable is off."""
 
     def set_timers_delivered(self, position: tuple[int, int, int, int, int, int]) -> None:
-        """What the leader of this follower said, once the log is here up to its end. StoreError:
-        this is no follower."""
+        """What the master of this slave said, once the log is here up to its end. StoreError:
+        this is no slave."""
 
     def restart_timers(self, is_damaged: int = 1) -> None:
         """They are read from their queue again: a file of them was found damaged, or this core is
-        to lead, and to go on where its leader was."""
+        to lead, and to go on where its master was."""
 
 
 class TransactionCalls(Protocol):
@@ -371,7 +371,7 @@ class TransactionCalls(Protocol):
         began_ms, young_ms, times_max, age_max_ms, leave_full
         (cext/flow/transaction/check_backs.pxd).
         Returns: where to go on, how many checks were sent, how many half messages were stored anew
-        without a producer to ask, what hinders it (a Hindrance of check_backs.pxd), and the offsets
+        without a producer to ask, what hinders it (a CheckStop of check_backs.pxd), and the offsets
         that control is to set aside."""
 
 
@@ -447,15 +447,15 @@ class HACalls(Protocol):
 
     def adopt_slave(self, fd: int, broker_id: int = 0, tls: Any = None) -> int:
         """A slave is served by this connected, non-blocking socket (with TCP_NODELAY), which is the
-        core's from now on; the id of its connection. `broker_id`: who it is, as its greeting said,
+        core's from now on; the id of its connection. `broker_id`: who it is, as its handshake said,
         which has been read; 0 where there is none. `tls`: a TlsStream on this socket, whose
         handshake is over; it is the core's from now on, too."""
 
     def follow_master(self, fd: int, whole: int, tls: Any = None) -> int:
         """The log comes by this connected, non-blocking socket (with TCP_NODELAY), which is the
         core's from now on; the id of its connection. One before it is closed. StoreError: this
-        core is no follower. A promotion ends it. When it ends poll() says CLOSED_CONNECTION of the
-        id, and ha_master() why. `whole`: the master is RocketMQ's, and its log begins at 0: an
+        core is no slave. A promotion ends it. When it ends poll() says CLOSED_CONNECTION of the
+        id, and ha_client() why. `whole`: the master is RocketMQ's, and its log begins at 0: an
         empty log here is to have all of it, not its last file alone."""
 
     def leave_master(self) -> None:
@@ -473,19 +473,19 @@ class HACalls(Protocol):
         log in a turn at most. Both: a sign of life each `heartbeat_ms`, and a connection is closed
         that has said nothing for `silence_ms`. As slave: what is said to be here is on the disk."""
 
-    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
+    def ha_connections(self) -> list[tuple[int, bytes, int, int, int, int]]:
         """Of each slave: its connection, its address (as a record's host), the offset of the next
         byte that it is sent, the end of its log as it said last (-1: not yet), for how many ms it
         has not had all that is written, and its broker id (0: it did not say)."""
 
-    def ha_master(self) -> tuple[int, int, int, int, int, int, int]:
+    def ha_client(self) -> tuple[int, int, int, int, int, int, int]:
         """The connection to the master (0: none), the end of this log, what the master was told,
         for how many ms it has said nothing, why the last connection ended (HA_..) and where,
         and up to where the master says it is confirmed."""
 
     # Under a controller.
 
-    def set_switching(self, on: int) -> None:
+    def set_auto_switch(self, on: int) -> None:
         """Streams from now on are those of controlled brokers (cext/wire/ha_stream.pxd)."""
 
     def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
@@ -505,25 +505,25 @@ class HACalls(Protocol):
 
 
 class RoleCalls(Protocol):
-    """A core's role: leader from the start, or follower, whose log is a copy of another core's
+    """A core's role: master from the start, or slave, whose log is a copy of another core's
     (cext/flow/context/role.pxd)."""
 
     def set_replicated(self, offset: int) -> None:
-        """Every follower that counts has the log up to here. ProtocolError when it is more than
-        there is of it: what a follower reports is checked. StoreError when it is less than before,
+        """Every slave that counts has the log up to here. ProtocolError when it is more than
+        there is of it: what a slave reports is checked. StoreError when it is less than before,
         and this core leads."""
 
     def set_visible(self, offset: int) -> None:
-        """Of a follower: consumers may be given what is below this offset of the log, and nothing
+        """Of a slave: consumers may be given what is below this offset of the log, and nothing
         else. StoreError: this core leads, and sees to that itself; ProtocolError: below 0."""
 
     def promote(self) -> bool:
-        """Makes a leader of a follower: all of the log is visible, sends are taken, what waits for
-        its time goes on. False: not all is dispatched yet, it is a follower still; ask again."""
+        """Makes a master of a slave: all of the log is visible, sends are taken, what waits for
+        its time goes on. False: not all is dispatched yet, it is a slave still; ask again."""
 
     def demote(self) -> bool:
-        """Makes a follower of a leader, at once: nothing is appended any more but by append_raw().
-        False: answers still wait for the disk or for followers (each is in the log); ask again.
+        """Makes a slave of a master, at once: nothing is appended any more but by append_raw().
+        False: answers still wait for the disk or for slaves (each is in the log); ask again.
         Between open() and start() the core starts as one."""
 
     def refuse_answers(self, reason: bytes) -> None:
@@ -531,16 +531,16 @@ class RoleCalls(Protocol):
         the log and may stay there."""
 
     def set_unconfirmed(self) -> None:
-        """Of a follower: what is in its queues may be cut, so pulls are refused until the master
+        """Of a slave: what is in its queues may be cut, so pulls are refused until the master
         has confirmed all of it, or this core is promoted. StoreError: this core leads."""
 
     def check_truncation(self, offset: int) -> None:
         """Whether the log can be cut there now. StoreError, with the reason: this is not a
-        follower, demote() is not True, no record starts at `offset` (nor does the last one end
+        slave, demote() is not True, no record starts at `offset` (nor does the last one end
         there), or what is above it is confirmed (below set_replicated() or set_visible())."""
 
     def check_beginning(self, start: int) -> None:
-        """Whether begin_log() may be called now. StoreError: this is not a follower, demote() is
+        """Whether begin_log() may be called now. StoreError: this is not a slave, demote() is
         not True, or the log has something; ConfigError: no segment begins there."""
 
 
@@ -567,13 +567,13 @@ class Core(
 
 
 class ReplicaCalls(RoleCalls, Protocol):
-    """A log that is a copy of another one (cext/flow/replica.pxd)."""
+    """A log that is a copy of another one (cext/flow/slave_replay.pxd)."""
 
     def append_raw(self, offset: int, data: bytes) -> int:
         """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole
         records are taken: the next bytes belong at what is returned.
 
-        Only for a follower (StoreError). StoreCorruptError: what stands at the end
+        Only for a slave (StoreError). StoreCorruptError: what stands at the end
         is no record of there, or `offset` is not the end; ProtocolError: a record larger than this
         broker takes. What is returned is less than was given also when the log has no room now.
         """
@@ -586,7 +586,7 @@ class ReplicaCalls(RoleCalls, Protocol):
         timers_end: int = 0,
         deleted: dict[bytes, tuple[int, int]] | None = None,
     ) -> dict[str, Any]:
-        """Cuts a follower's log: nothing from `offset` on is left of it, nor of what was derived
+        """Cuts a slave's log: nothing from `offset` on is left of it, nor of what was derived
         from it. The core is stopped and opened again: what open() returns. Connections are closed,
         the tables are empty, the port, the options and the role are as before.
 
@@ -599,7 +599,7 @@ class ReplicaCalls(RoleCalls, Protocol):
         was given them when it was made; None: no others."""
 
     def begin_log(self, start: int) -> dict[str, Any]:
-        """A follower's log without a byte begins at `start`, where its leader's does. The core is
+        """A slave's log without a byte begins at `start`, where its master's does. The core is
         stopped and opened again, as by truncate(). Errors of check_beginning(): nothing has
         happened; after any other one the process must end, and its next start finds an empty log,
         there or nowhere."""

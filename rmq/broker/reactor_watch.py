@@ -4,7 +4,7 @@
     watch.end = ..              called with the reason once it is stuck; else that is only said
     watch.start()               a thread of its own, until stop()
 
-The reactor takes a turn every half second even when nothing happens. Once in LOOK_S the thread
+The reactor takes a turn every half second even when nothing happens. Once in POLL_S the thread
 reads how many it has taken, without its help. That no turn was taken
 
     for SLOW_S      is logged, with the step that it is in and what the kernel says of its thread
@@ -21,11 +21,11 @@ still as well, within seconds, and heartbeats, leases and the beats to a supervi
 counted are looks, not time: a process that is stopped (SIGSTOP), or starved by others, looks less,
 and is not taken for stuck when it goes on. Nor does a look count at which the reactor alone is held
 by a debugger, or could run and was given no time of a processor. The thread waits for no disk:
-others say what it has to say (speaker.py).
+others say what it has to say (async_logger.py).
 
 While a log is opened anew there is no reactor, and nothing stands. The thread that opens it is
 watched in the same way meanwhile, with its steps for turns, and ended by nobody here
-(rmq/broker/status/reopening.py).
+(rmq/broker/status/store_reopening.py).
 
 Example: step `write` sleeps in a lock that nobody gives back. After 5 s a warning, after 20 s
 "stuck" and the end; the supervisor or systemd starts it again, and the log is recovered.
@@ -39,10 +39,10 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rmq.broker.speaker import Speaker
+from rmq.broker.async_logger import AsyncLogger
 from rmq.system.threads import REACTOR, RUNS, Thread, named_thread
 
-LOOK_S = 1.0
+POLL_S = 1.0
 SLOW_S = 5
 
 log = logging.getLogger("rmq.broker.reactor_watch")
@@ -78,7 +78,7 @@ class ReactorWatch:
         """turn: how many were taken, and in which step it is; limit_s: 0 for no watch."""
         self.end: Callable[[str], None] = self._only_say
         self.standing_s = 0  # it has taken no turn for so long
-        self.speaker = Speaker()
+        self.async_log = AsyncLogger()
         self._turn = turn
         self._words = words
         self._limit_s = limit_s
@@ -115,15 +115,15 @@ class ReactorWatch:
             self._thread.join()
         if self._turn()[0] != self._turns:
             self._goes_on()
-        self.speaker.stop()
+        self.async_log.stop()
         self._stands_no_more()
 
     def _run(self) -> None:
-        while not self._stopped.wait(LOOK_S):
+        while not self._stopped.wait(POLL_S):
             self.look()
 
     def look(self) -> None:
-        """Once in LOOK_S."""
+        """Once in POLL_S."""
         turns, step = self._turn()
         if turns != self._turns:
             self._goes_on()
@@ -145,15 +145,15 @@ class ReactorWatch:
         self.standing_s += 1
         self._off_disk_s = 0 if thread.waits_for_disk else self._off_disk_s + 1
         if self.standing_s == SLOW_S:
-            self.speaker.say(log.warning, "%s", self._said(step, thread))
+            self.async_log.say(log.warning, "%s", self._said(step, thread))
         if self.standing_s == self._limit_s and not self.is_stuck:
             text = "%s; it is left alone until the disk answers"
-            self.speaker.say(log.critical, text, self._said(step, thread))
+            self.async_log.say(log.critical, text, self._said(step, thread))
 
     def _goes_on(self) -> None:
         if self.is_slow:
             text = self._words.goes_on.format(seconds=self.standing_s)
-            self.speaker.say(log.warning, "%s", text)
+            self.async_log.say(log.warning, "%s", text)
 
     def _stands_no_more(self) -> None:
         self.standing_s = self._off_disk_s = 0
@@ -165,4 +165,4 @@ class ReactorWatch:
     def _only_say(self, why: str) -> None:
         """Who serves in a process of its own has it ended (rmq/node/served_broker.py)."""
         if self._off_disk_s == self._limit_s:  # once
-            self.speaker.say(log.critical, "%s", why)
+            self.async_log.say(log.critical, "%s", why)

@@ -33,7 +33,7 @@ from rmq.scaling.replacement import command_of_master
 
 COLUMNS = columns("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END",
                   "LAG", "BEHIND MS")  # fmt: skip
-LOOK_S = 0.01
+POLL_S = 0.01
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -150,12 +150,12 @@ def promote(
                 _check(
                     until, f"{broker_id} is not master after {timeout_s:g} s: {reply.remark or ''}"
                 )
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
             elected_s = time.monotonic() - began
         while not _takes_sends(replicas, target.address):
             _check(until, f"{broker_id} is master, and takes no sends after {timeout_s:g} s: fewer "
                           "brokers are in sync than minInSyncReplicas")  # fmt: skip
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         ready_s = time.monotonic() - began
     text = (
         f"{broker_name}: {broker_id} at {target.address} is master, elected after "

@@ -26,7 +26,7 @@ from rmq.format.remoting import Command
 
 KEY = "allAckInSyncStateSet"
 RENEWALS_S = 5.0  # a master renews its lease each second, and says then what its acks need
-LOOK_S = 0.01
+POLL_S = 0.01
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def acks_of_all(
                     f"replica {broker_id} has not got all that was acknowledged within "
                     f"{timeout_s:g} s: `rmq replica status` shows what it lacks"
                 )
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         yield True
         is_elected = True
     finally:
@@ -75,7 +75,7 @@ def elect_soon(replicas: Replicas, name: str, broker_id: int) -> Command:
             return reply
         if time.monotonic() > until:
             return replicas.elect(name, broker_id)
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _until_slave(replicas: Replicas, address: str, timeout_s: float) -> None:
@@ -83,4 +83,4 @@ def _until_slave(replicas: Replicas, address: str, timeout_s: float) -> None:
     while not replicas.is_slave(address):
         if time.monotonic() > until:
             raise UnreachableError(f"it does not say within {timeout_s:g} s that it is a slave")
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)

@@ -20,13 +20,13 @@ from rmq.cli.signals import end_as_ctrl_c
 from rmq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rmq.takeover.follower import Follower
     from rmq.takeover.old_master import OldMaster
+    from rmq.takeover.slave import Slave
     from rmq.takeover.switch import Switch
 
 PORT = 10911
 NEAR_BYTES = 1 << 20  # the copy is as good as there
-LOOK_S = 0.2
+POLL_S = 0.2
 SAID_S = 5.0
 MIB = 1 << 20
 FILE = "takeover.conf"
@@ -107,12 +107,12 @@ def takeover(
         own["bindAddress"] = bind
     settings = _new_settings(old, own | settings)
     earlier_copy.check(root, old.name, old.address)
-    follower = _follower(old, root, servers, bind, insecure, pairs)
-    switch = Switch(old, follower, root / "commitlog", _say, _is_off(old, old_is_off))
+    slave = _slave(old, root, servers, bind, insecure, pairs)
+    switch = Switch(old, slave, root / "commitlog", _say, _is_off(old, old_is_off))
     try:
-        follower.start()
-        _say(f"{old.name} at {old.address} is copied to {root}, by a slave at {follower.address}")
-        _copy(switch, follower, old)
+        slave.start()
+        _say(f"{old.name} at {old.address} is copied to {root}, by a slave at {slave.address}")
+        _copy(switch, slave, old)
         if not yes and not click.confirm(
             "The copy is there, and follows. Switch now? The old master refuses sends from then on",
             err=True,
@@ -120,7 +120,7 @@ def takeover(
             raise click.Abort
         switch.run(lambda: _end(old, stop_command))
     finally:
-        follower.stop()
+        slave.stop()
     _become(root, _ha_port(bind or "127.0.0.1", port) | settings, insecure, switch)
 
 
@@ -211,12 +211,12 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
-def _follower(
+def _slave(
     old: OldMaster, store: Path, servers: str, bind: str | None, insecure: bool,
     pairs: tuple[str, ...],
-) -> Follower:  # fmt: skip
+) -> Slave:  # fmt: skip
     from rmq.client.blocking.cluster import Cluster
-    from rmq.takeover.follower import Follower, keeping
+    from rmq.takeover.slave import Slave, keeping
 
     cluster = Cluster(servers)
     try:
@@ -232,14 +232,14 @@ def _follower(
         options.append("--insecure")
     shapes = [f"--set={key}={old.settings[key]}" for key in SHAPES if old.settings.get(key)]
     given = [f"--set={pair}" for pair in pairs]
-    return Follower(old.address, store, [*options, *shapes, *given, *keeping(old.settings)])
+    return Slave(old.address, store, [*options, *shapes, *given, *keeping(old.settings)])
 
 
-def _copy(switch: Switch, follower: Follower, old: OldMaster) -> None:
+def _copy(switch: Switch, slave: Slave, old: OldMaster) -> None:
     """Until as good as nothing lacks; shows how far it is."""
     from rmq.cli.store_places import progress_bar
 
-    begin = min(old.log_range()[0], follower.log_range()[0])
+    begin = min(old.log_range()[0], slave.log_range()[0])
     said_at = time.monotonic()
     with progress_bar("copying") as progress:
         while (lag := switch.lag()) > NEAR_BYTES:
@@ -247,9 +247,9 @@ def _copy(switch: Switch, follower: Follower, old: OldMaster) -> None:
             progress("the log", end - lag - begin, end - begin)
             if time.monotonic() - said_at > SAID_S:
                 said_at = time.monotonic()
-                problem = follower.problem()
+                problem = slave.problem()
                 _say(f"{lag / MIB:,.0f} MiB behind{f': {problem}' if problem else ''}")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
 
 def _end(old: OldMaster, command: str | None) -> Callable[[], None]:

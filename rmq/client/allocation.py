@@ -198,7 +198,7 @@ BY_NAME: dict[str, Callable[[], AllocateMessageQueueStrategy]] = {
 }
 
 
-def share_of(
+def allocation_of(
     strategy: AllocateMessageQueueStrategy, group: str, member: str, queues: Queues,
     members: Sequence[str],
 ) -> list[MessageQueue]:  # fmt: skip

@@ -24,7 +24,7 @@ from rmq.demo.story import Story
 from rmq.demo.traffic import TOPIC, Traffic
 from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
 
-LOOK_S = 0.02
+POLL_S = 0.02
 SHOW_S = 0.5
 RESTART_S = 2.0  # a dead process stays dead for so long
 READY_S = 120.0
@@ -127,7 +127,7 @@ class _Demo:
                     f"not all brokers are in sync after {READY_S:.0f} s: see "
                     f"{self._cluster.directory}/logs"
                 )
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         self._story.look(found, time.monotonic())
 
     def _follow(self) -> None:
@@ -135,10 +135,10 @@ class _Demo:
         self._killed_s = time.monotonic()
         while time.monotonic() < until or self._is_to_kill(until):
             self._look()
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         settled = time.monotonic() + LAST_S  # a failover that is under way is told to its end
         while not self._story.is_calm(self._look()) and time.monotonic() < settled:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _is_to_kill(self, until: float) -> bool:
         """A busy machine may not have come to it in time: once a master is killed in any case."""
@@ -230,4 +230,4 @@ class _Demo:
         until = time.monotonic() + LAST_S
         while self._traffic.on_the_way() and time.monotonic() < until:
             self._look_at_children()
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
 TOPICS_AT_ONCE = 64
-LOOK_S = 0.1
+POLL_S = 0.1
 LOOKING, CREATING, WAITING = "looking up routes", "creating topics", "waiting for routes"
 
 
@@ -155,7 +155,7 @@ def _created_routes(
                 break
             if time.monotonic() >= until:
                 raise _not_shown(cluster, *next(iter(lacking.items())))
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
     return found
 
 

@@ -2,7 +2,7 @@
 
     process             start and stop of a name server, a broker, or both
     controller_process  start and stop of a controller
-    guarding            the accounts of a broker's process
+    broker_guard        the accounts of a broker's process
     store_lock          keeps two brokers off one store
     start_line          the first line of a server's log; what its start found in the store
     ready_line          the line that says a server is ready

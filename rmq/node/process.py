@@ -29,7 +29,7 @@ from rmq.base import clock, unfinished_restore
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node import service_manager
-from rmq.node.guarding import open_guard
+from rmq.node.broker_guard import open_guard
 from rmq.node.start_line import opened_text, start_text
 from rmq.node.store_lock import StoreLock
 from rmq.serving import identity
@@ -70,9 +70,9 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             stack.push_async_callback(guard.stop)
         core = None
         if broker is not None:
-            from rmq.node.slave_start import follow, joined
+            from rmq.node.slave_start import bootstrapped, follow
 
-            if not await joined(broker, stop):
+            if not await bootstrapped(broker, stop):
                 return
             core = _new_core(broker)
             report = _open(core)
@@ -92,7 +92,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         if broker is not None:
             from rmq.broker.broker import Broker
             from rmq.node.served_broker import ServedBroker
-            from rmq.node.truncation import cut_damage, finish_truncation
+            from rmq.node.truncation import finish_truncation, truncate_damage
 
             if own:
                 others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
@@ -100,7 +100,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             assert core is not None
             finish_truncation(core, broker)
             follow(core, broker)
-            cut_damage(core, broker)
+            truncate_damage(core, broker)
             core.start()
             served = ServedBroker(Broker(broker, core, guard), stop)
             await served.start()

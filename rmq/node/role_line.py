@@ -21,7 +21,7 @@ from rmq.observe.sample import Sample, decode
 from rmq.serving.remoting_client import CallError, RemotingClient
 
 ROLE_S = 5.0
-LOOK_S = 0.05
+POLL_S = 0.05
 ANSWER_S = 1.0
 
 
@@ -56,7 +56,7 @@ async def _role(address: str) -> str:
             if text := role_text(sample):
                 return text
             said = sample.replication_problem or said  # more than that it was busy later
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     return f"no role yet: {said or problem}"
 
 

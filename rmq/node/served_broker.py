@@ -77,7 +77,7 @@ class ServedBroker:
         if self._prepare is not None:
             self._prepare(broker)
         if isinstance(broker.replication, ControlledReplication):
-            broker.replication.cut = partial(self._replace, truncate)
+            broker.replication.truncate = partial(self._replace, truncate)
         broker.replication.begin_log = partial(self._replace, begin_elsewhere)
         broker.reactor_watch.end = self._end_process
 

@@ -1,6 +1,6 @@
 """Slave start: what a broker that is a slave does before and after its store is opened.
 
-    if not await joined(settings, stop): return     its log begins where the master's does
+    if not await bootstrapped(settings, stop): return  its log begins where the master's does
     core.open()
     follow(core, settings)                          between open() and start(): it appends nothing
 
@@ -10,17 +10,17 @@ A broker that is none passes through both.
 import asyncio
 from typing import Any
 
-from rmq.broker.replication.joining import join, join_controlled
+from rmq.broker.replication.bootstrap import bootstrap, bootstrap_controlled
 from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.config import Settings
 
 
-async def joined(settings: Settings, stop: asyncio.Event) -> bool:
+async def bootstrapped(settings: Settings, stop: asyncio.Event) -> bool:
     """Whether the store may be opened; False: `stop` was set while the master was waited for."""
     if is_controlled(settings):
-        work = join_controlled(settings)
+        work = bootstrap_controlled(settings)
     elif is_slave(settings):
-        work = join(settings)
+        work = bootstrap(settings)
     else:
         return True
     joining = asyncio.ensure_future(work)

@@ -6,17 +6,18 @@
 The broker is stopped, which writes its tables, the core cuts its log, and a new broker starts on
 the same core. All connections are closed meanwhile, as RocketMQ's and Kafka's brokers close theirs
 when the leader changes; the port stays. What is done is watched, and who asks for health is told of
-it (rmq/broker/status/reopening.py). When the process ends on the way, its next start does the rest.
+it (rmq/broker/status/store_reopening.py). When the process ends on the way, its next start does the
+rest.
 
-The core is a follower, and nothing waits for its log (core.demote() is true); else StoreError, and
+The core is a slave, and nothing waits for its log (core.demote() is true); else StoreError, and
 the broker that was given serves on.
 
-cut_damage(core, settings) is for the start of a replica whose log is damaged where a power cut may
-have left it torn. A broker alone keeps the records behind such a place, as nobody else has them.
-A replica that kept them would lack some in the middle, with an end of its log that says it has
-them: it would be in sync, and as master it would lose what others have. So its log ends before the
-place, and the rest comes from the master. Until then it says that it has lost its end, as one does
-whose log is shorter than its checkpoint says (rmq/broker/replication/lost_end.py).
+truncate_damage(core, settings) is for the start of a replica whose log is damaged where a power cut
+may have left it torn. A broker alone keeps the records behind such a place, as nobody else has
+them. A replica that kept them would lack some in the middle, with an end of its log that says it
+has them: it would be in sync, and as master it would lose what others have. So its log ends before
+the place, and the rest comes from the master. Until then it says that it has lost its end, as one
+does whose log is shorter than its checkpoint says (rmq/broker/replication/lost_end.py).
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from rmq.broker.broker import Broker
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.role import is_controlled, is_slave
-from rmq.broker.status.reopening import Reopening
+from rmq.broker.status.store_reopening import StoreReopening
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
 from rmq.config import Settings
@@ -66,7 +67,7 @@ async def truncate(
     core.check_truncation(offset)
 
     def change(step: Callable[[str], None]) -> None:
-        cut(core, broker.settings, offset, step)
+        truncate_core(core, broker.settings, offset, step)
 
     return await _changed(broker, f"cut at {offset}", change, prepare)
 
@@ -93,7 +94,7 @@ async def _changed(
 ) -> Broker:
     core: Any = broker.core
     before = broker.sampler.take(brief=True) if broker.status is not None else None
-    reopening = Reopening(broker.settings, what, before)
+    reopening = StoreReopening(broker.settings, what, before)
     await broker.siblings.reopening()
     await broker.stop()
     async with reopening:
@@ -107,7 +108,7 @@ async def _changed(
     return fresh
 
 
-def cut(
+def truncate_core(
     core: Any, settings: Settings, offset: int, step: Callable[[str], None] = lambda _: None
 ) -> None:
     """Reads files and waits for syncs. step: called with the name of each before it begins."""
@@ -121,7 +122,7 @@ def cut(
     finish_truncation(core, settings)
 
 
-def cut_damage(core: Any, settings: Settings) -> None:
+def truncate_damage(core: Any, settings: Settings) -> None:
     """At a start, between follow() and core.start(). StoreError: it cannot be cut there."""
     if not (is_controlled(settings) or is_slave(settings)):
         return
@@ -149,7 +150,7 @@ def cut_damage(core: Any, settings: Settings) -> None:
         _note_lost_end(
             settings, f"the log was damaged at {offset} and ended at {report['log_end']}"
         )
-        cut(core, settings, offset)
+        truncate_core(core, settings, offset)
     begin_following(core, settings)
 
 

@@ -42,7 +42,7 @@ from rmq.scaling.survey import Survey
 from rmq.scaling.unconsumed import Unconsumed
 
 QUIET_S = 35.0
-LOOK_S = 0.5  # between two looks at a broker, and LOOKS_SHARE of what one takes: many topics and
+POLL_S = 0.5  # between two looks at a broker, and LOOKS_SHARE of what one takes: many topics and
 LOOKS_SHARE = 4  # groups make many questions, and the broker has other things to do
 REPORT_S = 1.0  # between two lines of progress
 AGAIN_S = 10.0  # between two that say the same
@@ -76,7 +76,7 @@ class Execution:
                 waits.append(step)
                 continue
             assert step.action is not None
-            if (cause := _hindrance(plan, step, outcome)) is not None:
+            if (cause := _blocking_step(plan, step, outcome)) is not None:
                 outcome.failed.append((step, f"it needs {cause.what}"))
                 continue
             try:
@@ -87,7 +87,7 @@ class Execution:
             else:
                 outcome.done.append(step)
                 self._report(f"{step.broker}: {step.what}: {step.after or 'gone'}")
-        waits = [each for each in waits if _hindrance(plan, each, outcome) is None]
+        waits = [each for each in waits if _blocking_step(plan, each, outcome) is None]
         if waits:
             self._await(waits, system, outcome)
         return outcome
@@ -178,7 +178,7 @@ class Execution:
                 break
             if self._wait_s is not None and time.monotonic() - began >= self._wait_s:
                 break
-            time.sleep(max(LOOK_S, LOOKS_SHARE * took))
+            time.sleep(max(POLL_S, LOOKS_SHARE * took))
         for name, watch in watches.items():
             if watch.left is not None:
                 outcome.left[name] = watch.left
@@ -203,7 +203,7 @@ class Execution:
             self._set_permission(address, PERM_READ)
 
 
-def _hindrance(plan: Plan, step: Step, outcome: Outcome) -> Step | None:
+def _blocking_step(plan: Plan, step: Step, outcome: Outcome) -> Step | None:
     """A step that was not done and without which this one would do harm. A topic that a broker
     did not take must not be in its order; else the steps of one broker rest on those before."""
     for failed, _ in outcome.failed:

@@ -21,7 +21,7 @@ from rmq.base import clock
 from rmq.errors import ConfigError
 from rmq.serving.tls import Stamp, TlsFiles
 
-LOOK_S = 1.0
+POLL_S = 1.0
 TICKETS_S = 12 * 3600.0  # that keys of tickets last; a ticket does for two hours
 
 log = logging.getLogger("rmq.serving.certificates")
@@ -43,7 +43,7 @@ class CertificateWatch:
     async def run(self) -> None:
         """Until it is cancelled."""
         while self._files is not None:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             self.look()
 
     def look_anew(self) -> None:

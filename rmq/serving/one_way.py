@@ -5,7 +5,7 @@
     notices.stop()
 
 What is not sent after a second is given up, with a line in the log: "127.0.0.1:10911 could not be
-told of its new leader: connection refused". UNDER_WAY_MAX are under way at once; of more there is a
+told of its new leader: connection refused". IN_FLIGHT_MAX are under way at once; of more there is a
 line too.
 """
 
@@ -15,7 +15,7 @@ import logging
 from rmq.serving.identity import tls
 
 SECONDS_MAX = 1.0  # Apache waits 0.3 s for the write; connecting is included here
-UNDER_WAY_MAX = 256
+IN_FLIGHT_MAX = 256
 
 _log = logging.getLogger("rmq.serving.one_way")
 
@@ -28,7 +28,7 @@ class OneWay:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, address: str, frame: bytes) -> None:
-        if len(self._tasks) >= UNDER_WAY_MAX:
+        if len(self._tasks) >= IN_FLIGHT_MAX:
             _log.warning("%s is not told %s: too many are under way", address, self._what)
             return
         task = asyncio.ensure_future(self._send(address, frame))

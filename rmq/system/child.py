@@ -22,7 +22,7 @@ from pathlib import Path
 from rmq.errors import RmqError
 
 PR_SET_PDEATHSIG = 1
-LOOK_S = 0.02
+POLL_S = 0.02
 STOP_S = 5.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -76,7 +76,7 @@ class Child:
                 raise RmqError(
                     f"{self.name} is not ready after {timeout_s:g} s: see {self.log_path}"
                 )
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def last_line(self) -> str:
         """What it said last."""

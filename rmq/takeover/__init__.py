@@ -4,7 +4,7 @@
     freeze.py        the time in which it takes none, and whether that was interrupted
     stop_command.py  what ends it, if the operator gave a command
     earlier_copy.py  whether a store is a copy of it from an earlier try
-    follower.py      a slave of it, a child process on the new store
+    slave.py         a slave of it, a child process on the new store
     carried.py       which of its settings the new master has
     old_log.py       what its files hold that nobody else has
     switch.py        the order of things between the last send there and the first one here

@@ -1,6 +1,6 @@
 """Switch: from the last send at the old master to the store that the new one opens.
 
-    switch = Switch(old, follower, log_directory, say)
+    switch = Switch(old, slave, log_directory, say)
     switch.lag()                  bytes that the copy is behind
     switch.run(end_old)           freeze, match, end the old master, look that nothing lacks
 
@@ -21,12 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rmq.errors import RmqError, UnreachableError
-from rmq.takeover.follower import Follower
 from rmq.takeover.freeze import FREEZE_S, Freeze
 from rmq.takeover.old_log import left_over
 from rmq.takeover.old_master import OldMaster, Presence, delivered_to, named, offsets
+from rmq.takeover.slave import Slave
 
-LOOK_S = 0.05
+POLL_S = 0.05
 MATCH_S = 10.0
 TABLES_S = 5.0
 GONE_LOOKS = 3  # in a row
@@ -40,13 +40,13 @@ class Switch:
     """Used by the main thread, once."""
 
     def __init__(
-        self, old: OldMaster, follower: Follower, log_directory: Path, say: Say,
+        self, old: OldMaster, slave: Slave, log_directory: Path, say: Say,
         is_off: Callable[[str], bool],
     ) -> None:  # fmt: skip
         """log_directory: of the copy. is_off: whether the operator knows that the old master, which
         cannot be reached, has ended by the time that is given; asked once."""
         self._old = old
-        self._follower = follower
+        self._slave = slave
         self._freeze = Freeze(old)
         self._log_directory = log_directory
         self._say = say
@@ -57,8 +57,8 @@ class Switch:
         self.frozen_at = 0.0  # time.monotonic()
 
     def lag(self) -> int:
-        self._follower.check()
-        return max(0, self._old.log_range()[1] - self._follower.log_range()[1])
+        self._slave.check()
+        return max(0, self._old.log_range()[1] - self._slave.log_range()[1])
 
     def run(self, end_old: Callable[[], Callable[[], None]]) -> None:
         """Returns when the copy is all there is, and closed. RmqError: it is not, and the text says
@@ -75,7 +75,7 @@ class Switch:
             raise
         try:
             self._look()
-            self._follower.stop()
+            self._slave.stop()
         except BaseException:
             self._say(f"the old master has ended, and no other took its place: {LOST}")
             raise
@@ -98,25 +98,25 @@ class Switch:
         until = time.monotonic() + MATCH_S
         before = -1
         while True:
-            self._follower.check()
+            self._slave.check()
             self._end = self._old.log_range()[1]
-            if self._end == before and self._follower.log_range()[1] >= self._end:
+            if self._end == before and self._slave.log_range()[1] >= self._end:
                 break
             if time.monotonic() > until:
                 self._say("the old master's log still grows (delayed and timed messages)")
-                if self._follower.log_range()[1] < before:
+                if self._slave.log_range()[1] < before:
                     raise RmqError(
                         f"the copy is {self.lag()} bytes behind and does not catch up: try later"
                     )
                 break
             before = self._end
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         self._match_tables()
 
     def _match_beginnings(self) -> None:
         """The old master's own retention may have moved its beginning meanwhile, forward only: so
         it is asked last."""
-        ours = self._follower.log_range()[0]
+        ours = self._slave.log_range()[0]
         theirs = self._old.log_range()[0]
         if ours > theirs:
             raise RmqError(
@@ -131,28 +131,28 @@ class Switch:
         while (
             (missing := self._offsets_missing())
             or self._is_behind(delivered)
-            or names - named(self._follower.address)
+            or names - named(self._slave.address)
         ):
             if time.monotonic() > until:
                 break
-            time.sleep(LOOK_S)
-        if lacking := sorted(names - named(self._follower.address)):
+            time.sleep(POLL_S)
+        if lacking := sorted(names - named(self._slave.address)):
             raise RmqError(
                 f"the copy does not get {len(lacking)} of the old master's topics and groups "
-                f"({lacking[0]}): {self._follower.problem() or f'see {self._follower.log_path}'}"
+                f"({lacking[0]}): {self._slave.problem() or f'see {self._slave.log_path}'}"
             )
-        if missing and (problem := self._follower.problem()):
+        if missing and (problem := self._slave.problem()):
             raise RmqError(f"the copy does not get what consumers committed: {problem}")
         if missing:
             self._say(f"consumers commit meanwhile: up to {missing} messages may come again")
 
     def _is_behind(self, delivered: dict[str, int]) -> bool:
-        ours = delivered_to(self._follower.address)
+        ours = delivered_to(self._slave.address)
         return any(ours.get(what, 0) < place for what, place in delivered.items())
 
     def _offsets_missing(self) -> int:
         """How many messages are consumed there, and not yet as far as is known here."""
-        ours = offsets(self._follower.address)
+        ours = offsets(self._slave.address)
         return sum(
             max(0, offset - max(0, ours.get(place, 0)))
             for place, offset in offsets(self._old.address).items()
@@ -165,7 +165,7 @@ class Switch:
         it was frozen up to then, or had it been out of sight for too long."""
         refusals = silences = 0
         while refusals < GONE_LOOKS:
-            self._follower.check()
+            self._slave.check()
             presence = self._old.presence()
             refusals = refusals + 1 if presence is Presence.GONE else 0
             silences = silences + 1 if presence is Presence.SILENT else 0
@@ -177,7 +177,7 @@ class Switch:
                 self._seen = time.strftime("%H:%M:%S")
             if silences == GONE_LOOKS and self._is_off(self._seen):
                 return
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def _stay_frozen(self) -> None:
         try:
@@ -198,8 +198,8 @@ class Switch:
         """What was on its way when the old master ended has arrived when the stream has ended."""
         until = time.monotonic() + DETACHED_S
         while self._is_attached() and time.monotonic() < until:
-            time.sleep(LOOK_S)
-        end = self._follower.log_range()[1]
+            time.sleep(POLL_S)
+        end = self._slave.log_range()[1]
         if end < self._end:
             raise RmqError(
                 f"the copy ends at {end}, and the old master's log at {self._end}: messages lack"
@@ -212,5 +212,5 @@ class Switch:
             )
 
     def _is_attached(self) -> bool:
-        sample = self._follower.sample()
+        sample = self._slave.sample()
         return bool(sample.follows) and not sample.replication_problem

@@ -28,9 +28,9 @@ from support.hostile_crowd import (
     request,
     resident,
 )
-from support.machine import machine
 from support.page_cache import drop_page_cache
 from support.sanitized import SANITIZED, SLOWNESS
+from support.sharded_broker import sharded_broker
 from support.waiting import HANG_S, until_is, wait_until_is
 
 from rmq.client.blocking.connection import Connection
@@ -78,7 +78,7 @@ def create_topics(port: int, count: int) -> None:
 
 def test_who_asks_for_tables_and_reads_nothing_starves_nobody(tmp_path: Path) -> None:
     options = ["--set", "rmqShardSilentSeconds=60"]
-    with machine(tmp_path, 2, options) as broker, ExitStack() as stack:
+    with sharded_broker(tmp_path, 2, options) as broker, ExitStack() as stack:
         create_topics(broker.ports[1], 1000)
         asyncio.run(served(broker.ports[1], 3))
         shards = broker.shards()

@@ -48,8 +48,8 @@ def is_on_disk_alone(log: Path) -> bool:
     return not is_cached(min(log.iterdir()), 4 * BYTES)
 
 
-def under_way(worker: Worker, count: int) -> None:
-    worker.until(lambda stats: stats["fetches_under_way"] == count)
+def in_flight(worker: Worker, count: int) -> None:
+    worker.until(lambda stats: stats["fetches_in_flight"] == count)
 
 
 def all_given_back(worker: Worker) -> None:
@@ -75,7 +75,7 @@ def test_as_many_read_as_there_are_buffers_and_the_next_are_refused(
     refused = client.replies(3)
     assert {reply.code for reply in refused.values()} == {SYSTEM_BUSY}
     assert all("too many pulls read from disk" in reply.remark for reply in refused.values())
-    under_way(worker, BUFFERS)
+    in_flight(worker, BUFFERS)
     assert worker.ask("pools")["fetch"][2] == BUFFERS
     # Who needs no disk is served meanwhile.
     assert worker.connect().ask(send("u", b"beside it")).code == SUCCESS
@@ -97,7 +97,7 @@ def test_a_reader_takes_256_and_the_next_are_refused(
     refused = client.replies(2)
     assert {reply.code for reply in refused.values()} == {SYSTEM_BUSY}
     assert all("disk readers are behind" in reply.remark for reply in refused.values())
-    under_way(worker, READER_JOBS)
+    in_flight(worker, READER_JOBS)
     faults.clear()
     for reply in client.replies(READER_JOBS).values():
         assert first_of(reply) == body(0)
@@ -112,7 +112,7 @@ def test_who_leaves_while_its_read_is_under_way_leaves_nothing_behind(
     faults.hold("pread", path="commitlog/")
     gone = worker.connect()
     ask_many(gone, 3)
-    under_way(worker, 3)
+    in_flight(worker, 3)
     gone.reset()
     worker.clients.remove(gone)
     worker.until(lambda stats: stats["connections"] == connections)
@@ -130,7 +130,7 @@ def test_a_topic_that_goes_while_it_is_read_is_kept_until_then(
     client = worker.connect()
     faults.hold("pread", path="commitlog/")
     ask_many(client, 3)
-    under_way(worker, 3)
+    in_flight(worker, 3)
     worker.ask("renew")
     worker.until(lambda stats: stats["removed_freed"] == 1)  # the other topic
     assert worker.ask("stats")["removed_waiting"] == 2, "the topic and the group's counter"

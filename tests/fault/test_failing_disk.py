@@ -2,8 +2,8 @@
 serving what it has; what can heal heals without a restart, the rest by one.
 
 Method: a broker process behind the fault shim, loaded over sockets by clients that write down every
-ack and every message seen (support/journal.py). After the fault: replies, log lines, reads; then a
-restart on a sound disk. Reads that fail while it serves: test_failed_reads.py.
+ack and every message seen (support/ack_history.py). After the fault: replies, log lines, reads;
+then a restart on a sound disk. Reads that fail while it serves: test_failed_reads.py.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
+from support.ack_history import AckHistory, Load, Place
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
 from support.driven_clock import process_clock
 from support.faults import Faults
-from support.journal import Journal, Load, Place
 from support.waiting import until, until_is
 
 from rmq.format.remoting import Command
@@ -34,7 +34,7 @@ CREATE_TOPIC, MAX_OFFSET = 17, 30
 
 
 def load(
-    broker: BrokerProcess, journal: Journal, number: int, goal: Callable[[], bool],
+    broker: BrokerProcess, journal: AckHistory, number: int, goal: Callable[[], bool],
     pace_s: float = 0,
 ) -> None:  # fmt: skip
     """Loads the broker until the goal is reached."""
@@ -54,7 +54,7 @@ def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[
     asyncio.run(run())
 
 
-def refusals(journal: Journal) -> list[Command]:
+def refusals(journal: AckHistory) -> list[Command]:
     """What the broker refused, but for its flow control: on a busy machine the next log file may be
     late, or a write stand still, whatever the disk does."""
     return [
@@ -65,7 +65,7 @@ def refusals(journal: Journal) -> list[Command]:
 
 
 def serves_everything_after_a_restart(
-    directory: Path, journal: Journal, options: Sequence[str] = SMALL_FILES
+    directory: Path, journal: AckHistory, options: Sequence[str] = SMALL_FILES
 ) -> None:
     with broker_process(directory, options) as broker:
         asyncio.run(journal.check(broker.port, whole=True))
@@ -90,7 +90,7 @@ def serves_everything_after_a_restart(
 def test_a_failed_write_or_sync_poisons_the_broker_until_it_is_restarted(
     tmp_path: Path, faults: Faults, operation: str, error: int, flush: str, path: str
 ) -> None:
-    journal = Journal()
+    journal = AckHistory()
     options = [*SMALL_FILES, "--flush", flush]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
@@ -135,7 +135,7 @@ def test_a_failed_write_or_sync_poisons_the_broker_until_it_is_restarted(
 def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
     tmp_path: Path, faults: Faults, operation: str, error: int, code: int, text: str
 ) -> None:
-    journal = Journal()
+    journal = AckHistory()
     # So long senders wait for a file before they are refused: a minute in other tests.
     options = [*SMALL_FILES, "--set", "osPageCacheBusyTimeOutMills=300"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
@@ -192,7 +192,7 @@ def test_a_start_asks_the_disk_whether_it_has_what_a_killed_process_has_written(
 ) -> None:
     """Nobody has been told of a write-back that failed. The kernel tells it once: the first start
     says so and ends, the next one takes what is there."""
-    journal = Journal()
+    journal = AckHistory()
     with broker_process(tmp_path, SMALL_FILES) as broker:
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
         broker.stop(signal.SIGKILL)
@@ -253,7 +253,7 @@ def test_queue_files_that_cannot_be_written_cost_no_message(
     tmp_path: Path, faults: Faults, end: str
 ) -> None:
     """Nor where a queue goes on to its next file meanwhile."""
-    journal = Journal()
+    journal = AckHistory()
     entries = 100  # of a file
     options = [*SMALL_FILES, "--set", f"mappedFileSizeConsumeQueue={20 * entries}"]
     with broker_process(tmp_path, options, faults.environment()) as broker:

@@ -11,10 +11,10 @@ import itertools
 import signal
 
 import pytest
+from support.ack_history import IDENTITY, AckHistory, Load
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.calm_clock import calm_seconds
-from support.journal import IDENTITY, Journal, Load
 from support.small_disk import MIB, SmallDisk
 from support.waiting import HANG_S, until, until_is, wait_until
 
@@ -31,7 +31,7 @@ LARGE = bytes(100_000)
 TEXT = "service not available now: the broker's disk is full"
 
 
-async def load_until_refused(broker: BrokerProcess, journal: Journal, number: int) -> None:
+async def load_until_refused(broker: BrokerProcess, journal: AckHistory, number: int) -> None:
     refused = len(journal.refused)
     async with Load(broker.port, journal, number, producers=3):
         await until(lambda: any(reply.code == 14 for reply in journal.refused[refused:]))
@@ -53,7 +53,7 @@ async def seconds_until_taken(broker: BrokerProcess) -> float:
 def test_sends_stop_on_a_full_disk_and_resume_when_it_has_room(
     small_disk: SmallDisk, leave: int
 ) -> None:
-    journal = Journal()
+    journal = AckHistory()
     with broker_process(small_disk.path, [*SETTINGS, *KEEP_OLD]) as broker:
 
         async def run() -> None:
@@ -77,7 +77,7 @@ def test_sends_stop_on_a_full_disk_and_resume_when_it_has_room(
 
 
 def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk) -> None:
-    journal = Journal()
+    journal = AckHistory()
     with broker_process(small_disk.path, SETTINGS) as broker:
 
         async def run() -> None:
@@ -104,7 +104,7 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
 
 
 def test_a_start_on_a_full_disk_serves_what_is_there(small_disk: SmallDisk) -> None:
-    journal = Journal()
+    journal = AckHistory()
     with broker_process(small_disk.path, [*SETTINGS, *KEEP_OLD]) as broker:
 
         async def some() -> None:

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.ack_history import AckHistory, Load
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.faults import Faults
-from support.journal import Journal, Load
 from support.waiting import HANG_S, until
 
 from rmq.offline.checker import check_store
@@ -61,7 +61,7 @@ ENDINGS: list[tuple[str, str, Plan | None]] = [
 
 
 async def load_until_dead(
-    broker: BrokerProcess, journal: Journal, number: int, seconds: float
+    broker: BrokerProcess, journal: AckHistory, number: int, seconds: float
 ) -> None:
     """Loads the broker until it dies by itself or the time is up, when it is killed: not before
     it has acked something, however slow the machine is."""
@@ -79,7 +79,9 @@ async def load_until_dead(
         broker.process.wait()
 
 
-def run_round(directory: Path, faults: Faults, journal: Journal, number: int, ending: int) -> bool:
+def run_round(
+    directory: Path, faults: Faults, journal: AckHistory, number: int, ending: int
+) -> bool:
     """Start, check what the last round left, load, die. Whether it died where it was told to."""
     _name, flush, plan = ENDINGS[ending]
     chance = random.Random(number)
@@ -104,7 +106,7 @@ def run_round(directory: Path, faults: Faults, journal: Journal, number: int, en
 
 
 def kill_rounds(directory: Path, faults: Faults, rounds: int) -> None:
-    journal = Journal()
+    journal = AckHistory()
     missed = []
     for number in range(rounds):
         before = len(journal.acked)

@@ -20,10 +20,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.ack_history import AckHistory
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.faults import Faults
-from support.journal import Journal
 from support.loop_disk import LoopDisk
 from support.power_cuts.name_server_tables import NameServerTables
 from support.power_cuts.offsets import Offsets
@@ -59,7 +59,7 @@ class PowerCuts:
 
     def __init__(self, directory: Path, disk: LoopDisk, faults: Faults, seed: str) -> None:
         self.directory, self.disk, self.faults, self.seed = directory, disk, faults, seed
-        self.journal = Journal()
+        self.journal = AckHistory()
         self.broker: BrokerProcess | None = None
         self.losses: list[str] = []
 

@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.faults import Faults
-from support.machine import SMALL, Machine, machine
 from support.replica_set import Server
+from support.sharded_broker import SMALL, ShardedBroker, sharded_broker
 from support.waiting import HANG_S, until_is, wait_until
 
 from rmq.broker.reactor_watch import SLOW_S
@@ -113,7 +113,7 @@ async def sent(port: int, count: int) -> None:
 
 
 @contextmanager
-def starting(broker: Machine) -> Iterator[None]:
+def starting(broker: ShardedBroker) -> Iterator[None]:
     """It starts meanwhile: it is ready when name servers know each shard."""
     thread = threading.Thread(target=broker.start, args=(None,))
     thread.start()
@@ -129,7 +129,7 @@ def age_s(shard: ShardStatus) -> int:
     return int(found[1]) if found else -1
 
 
-def until_reopening(broker: Machine, least_s: int) -> ShardStatus:
+def until_reopening(broker: ShardedBroker, least_s: int) -> ShardStatus:
     def found() -> ShardStatus | None:
         try:
             shards = broker.shards()
@@ -148,7 +148,7 @@ def test_shard_whose_log_is_cut_for_long_is_neither_killed_nor_silent(
 ) -> None:
     for name, value in faults.environment().items():
         monkeypatch.setenv(name, value)
-    with machine(tmp_path, 2, world.options) as broker:
+    with sharded_broker(tmp_path, 2, world.options) as broker:
         asyncio.run(sent(broker.ports[1], 1))
         replica = world.start_replica(broker.namesrv)
         wait_until(lambda: world.set_of(NAME) == (1, [1, 2]))

@@ -3,11 +3,11 @@ queue changes its order, and all is up again without help.
 
 Method: a supervisor with two shards and a name server as processes of their own, started again when
 they end, as a service manager does; producers and consumers on both shards that write down what
-they are promised (support/ledger.py); then rounds of faults, the kills while the producers sprint.
-After each round all must serve and be found within UP_S; every CHECK_EVERY rounds, and at the end
-from the beginning, both shards are read and compared with the ledgers; at the end the offline
-checker looks at both stores.
-Cannot prove: a power cut, and what several machines do.
+they are promised (support/compact_ack_history.py); then rounds of faults, the kills while the
+producers sprint. After each round all must serve and be found within UP_S; every CHECK_EVERY
+rounds, and at the end from the beginning, both shards are read and compared with the ledgers; at
+the end the offline checker looks at both stores. Cannot prove: a power cut, and what several
+machines do.
 
 `make soak` runs 500 rounds (RMQ_SOAK_ROUNDS), which takes a quarter of an hour, and tells of each.
 """
@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.broker_client import BrokerClient
-from support.lasting_load import TOPICS, UNDER_WAY_MAX, LastingLoad
-from support.ledger import Ledger
+from support.compact_ack_history import CompactAckHistory
+from support.lasting_load import IN_FLIGHT_MAX, TOPICS, LastingLoad
 from support.managed_machine import ManagedMachine
 from support.waiting import HANG_S, until, until_is
 
@@ -48,7 +48,7 @@ class Soak:
     def __init__(self, directory: Path, seed: int) -> None:
         silent = ("--set", f"rmqShardSilentSeconds={SILENT_S}")
         self.machine = ManagedMachine(directory, SHARDS, *silent)
-        self.ledgers = [Ledger() for _ in range(SHARDS)]
+        self.ledgers = [CompactAckHistory() for _ in range(SHARDS)]
         self.loads: list[LastingLoad] = []
         self.random = random.Random(seed)
         self.topics: list[str] = []
@@ -169,7 +169,7 @@ class Soak:
     async def until_acked(self) -> None:
         """Each shard has acknowledged something that was sent from now on: more than what is under
         way, as answers of a killed one may still be read."""
-        wanted = [load.acks + UNDER_WAY_MAX + 1 for load in self.loads]
+        wanted = [load.acks + IN_FLIGHT_MAX + 1 for load in self.loads]
 
         def have_acked() -> bool:
             for load in self.loads:

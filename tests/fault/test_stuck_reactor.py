@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.faults import Faults
-from support.machine import machine
+from support.sharded_broker import sharded_broker
 
 LIMIT = ("--set", "rmqStuckReactorSeconds=5")
 
@@ -24,7 +24,7 @@ def test_shard_whose_reactor_hangs_is_replaced_and_it_is_said_where(
 
     for name, value in faults.environment().items():
         monkeypatch.setenv(name, value)
-    with machine(tmp_path, 2, LIMIT) as broker:
+    with sharded_broker(tmp_path, 2, LIMIT) as broker:
         first, pid = broker.pids
         faults.hold("pwrite", path="shard-1/commitlog/")
         with pytest.raises(ConnectionError):

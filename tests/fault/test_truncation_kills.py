@@ -1,7 +1,7 @@
 """Goal: a truncation that was begun is finished by the next start, wherever the process was killed;
 one that was not begun has changed nothing.
 
-Method: a follower's store with several segments, queues, keys, timers, pops and transactions is cut
+Method: a slave's store with several segments, queues, keys, timers, pops and transactions is cut
 by a worker (support/truncation_worker.py), which the shim kills before the n-th write, sync,
 rename, unlink or ftruncate of it, for one n after another until it is not hit any more. Then the
 store is opened, and compared with one that was cut without a kill. Each second kill hits the
@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.faults import Faults
-from support.followers import log_of, queues_of
+from support.fed_slaves import log_of, queues_of
 from support.live_broker import live_broker, records
 from support.loop_disk import LoopDisk
 from support.name_server import in_loop
@@ -45,7 +45,7 @@ STRIDE = 13  # odd: each second kill hits the restart
 
 
 async def fill(store: Path) -> tuple[int, int]:
-    """A leader's store; where it is to be cut, and where it ends."""
+    """A master's store; where it is to be cut, and where it ends."""
     async with (
         live_broker(store, **SETTINGS) as broker,
         BrokerClient(broker.core.port) as client,

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import STEP_S
-from support.followers import log_of
+from support.fed_slaves import log_of
 from support.popping import Popped, ack, change, pop, pop_all
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until

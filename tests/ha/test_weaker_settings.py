@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.followers import log_of
+from support.fed_slaves import log_of
 from support.waiting import wait_until
 
 from tests.ha.cluster import Broker

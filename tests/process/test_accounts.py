@@ -29,8 +29,8 @@ from support.accounts import (
 )
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
-from support.told import KEPT, told, whole
 from support.topics import until_routed
+from support.visible_state import KEPT, visible_state, whole
 from support.waiting import HANG_S, wait_until
 
 from rmq import Message, Producer, PullConsumer
@@ -150,7 +150,7 @@ def test_every_code_is_closed(broker: BrokerProcess, where: str) -> None:
 
 def told_by(address: str, where: str) -> dict[str, object]:
     with account(ADMIN), Connection(address) as connection:
-        return told(connection.ask, where)
+        return visible_state(connection.ask, where)
 
 
 def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:

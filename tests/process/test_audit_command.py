@@ -20,7 +20,7 @@ from support.accounts import account
 from support.broker_process import broker_process
 from support.command_line import rmq
 from support.console import Browser, served_console, text_of
-from support.machine import Machine, machine
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.waiting import wait_until
 
 from rmq.client.blocking.accounts import Accounts, entry
@@ -43,7 +43,7 @@ TOPICS = ROWS_MAX + 5  # more than a page has
 
 @dataclass
 class World:
-    broker: Machine
+    broker: ShardedBroker
     console: Browser  # as the Super user
 
 
@@ -54,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     options = (*ARMED, "--set", f"rmqAuditLog={folder / 'audit.log'}")
     with ExitStack() as stack:
         with account(ADMIN):
-            broker = stack.enter_context(machine(folder, 2, options))
+            broker = stack.enter_context(sharded_broker(folder, 2, options))
             with Cluster(broker.namesrv) as cluster:
                 Accounts(cluster).create_user(ALICE.access_key, ALICE.secret_key)
                 Accounts(cluster).put_acl("alice", [entry("*", ["All"])])

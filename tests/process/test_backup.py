@@ -15,15 +15,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from support.ack_history import GROUP, WITH_SUBSCRIPTION, AckHistory, Load
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq
 from support.driven_clock import DrivenClock, process_clock
 from support.faults import Faults, compile_shim
 from support.forked_commands import run_rmq
-from support.journal import GROUP, WITH_SUBSCRIPTION, Journal, Load
-from support.machine import machine
 from support.rmq_process import start_rmq
+from support.sharded_broker import sharded_broker
 from support.waiting import HANG_S, until, until_is
 
 from rmq.format.message import decode_messages
@@ -86,7 +86,7 @@ async def check_offsets(port: int) -> int:
     return found
 
 
-def check_restored(directory: Path, backup: Path, promised: Journal, source: Path) -> None:
+def check_restored(directory: Path, backup: Path, promised: AckHistory, source: Path) -> None:
     """Restores into directory/store and has a broker serve it."""
     run("restore", "--from", backup, "--store", directory / "store")
     made = json.loads((backup / "rmqBackup.json").read_bytes())["manifest"]["stores"][0]
@@ -97,7 +97,7 @@ def check_restored(directory: Path, backup: Path, promised: Journal, source: Pat
         asyncio.run(promised.check(broker.port, whole=True))
         assert asyncio.run(check_offsets(broker.port)) > 0
         # It is a broker like any other: what comes now is behind what was.
-        after = Journal()
+        after = AckHistory()
 
         async def go_on() -> None:
             async with Load(broker.port, after, 99, producers=2):
@@ -110,8 +110,8 @@ def check_restored(directory: Path, backup: Path, promised: Journal, source: Pat
 
 
 def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
-    journal, backup = Journal(), tmp_path / "backup"
-    promised: list[Journal] = []
+    journal, backup = AckHistory(), tmp_path / "backup"
+    promised: list[AckHistory] = []
 
     async def back_up_under_load(broker: BrokerProcess) -> list[dict]:
         results = []
@@ -135,7 +135,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
 
 
 def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
-    journal, backup = Journal(), tmp_path / "backup"
+    journal, backup = AckHistory(), tmp_path / "backup"
 
     async def kill_one(broker: BrokerProcess, faults: Faults, files: int) -> None:
         """When it has written the last segment on, and so many new ones but for their sync."""
@@ -148,7 +148,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
             )
         assert await asyncio.to_thread(process.wait, HANG_S) == -signal.SIGKILL
 
-    async def kill_under_load(broker: BrokerProcess, faults: Faults) -> Journal:
+    async def kill_under_load(broker: BrokerProcess, faults: Faults) -> AckHistory:
         async with Load(broker.port, journal, 1, producers=3, pace_s=PACE_S):
             await until(lambda: len(journal.acked) > 700)
             promised = journal.copy()
@@ -321,10 +321,10 @@ def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_pat
 
 
 def test_all_shards_of_a_node_are_in_its_backup(tmp_path: Path) -> None:
-    journals = [Journal(), Journal()]
+    journals = [AckHistory(), AckHistory()]
     backup = tmp_path / "backup"
 
-    async def fill(ports: list[int], store: Path) -> list[Journal]:
+    async def fill(ports: list[int], store: Path) -> list[AckHistory]:
         async with (
             Load(ports[0], journals[0], 1, 2, PACE_S), Load(ports[1], journals[1], 2, 2, PACE_S),
         ):  # fmt: skip
@@ -334,11 +334,11 @@ def test_all_shards_of_a_node_are_in_its_backup(tmp_path: Path) -> None:
         return promised
 
     (tmp_path / "source").mkdir()
-    with machine(tmp_path / "source", 2, SETTINGS) as broker:
+    with sharded_broker(tmp_path / "source", 2, SETTINGS) as broker:
         promised = asyncio.run(fill(broker.ports, broker.store))
     assert "2 stores" in run("backup", "--check", backup)
     run("restore", "--from", backup, "--store", tmp_path / "new" / "store")
-    with machine(tmp_path / "new", None, SETTINGS) as broker:
+    with sharded_broker(tmp_path / "new", None, SETTINGS) as broker:
         assert len(broker.ports) == 2
         for port, journal in zip(broker.ports, promised, strict=True):
             assert asyncio.run(journal.check(port, whole=True)) >= len(journal.acked)

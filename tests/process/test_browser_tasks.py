@@ -1,7 +1,7 @@
 """docs/tasks.md in a browser: each task of the console is done by the steps of its row, no others.
 
 Method: Chromium without a screen begins at the console's first page, and takes one step for each
-name of the row: a click, a choice, or a field that is filled in. Saying yes is none, as the page
+name of the row: a click, a choice, or a field that is filled in. LogCall yes is none, as the page
 has it. One broker with accounts, an audit file, a member of the group, dead letters and a traced
 message; one console and one browser for all. Cannot show: whether a person finds these steps, and
 what steps others need.

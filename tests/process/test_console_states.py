@@ -24,11 +24,11 @@ from support.replica_set import Servers
 from support.topics import make_topic
 from support.waiting import wait_until
 
-from rmq import Message, Producer
+from rmq import Message, Producer, TransactionProducer
 from rmq.client.blocking import admin
 from rmq.client.blocking.accounts import Accounts, entry
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.producer.transaction import LocalTransactionState, TransactionProducer
+from rmq.client.producer.transaction import LocalTransactionState
 from rmq.codes import RequestCode
 from rmq.console.routes import CHANGES
 from rmq.console.settings import ConsoleSettings

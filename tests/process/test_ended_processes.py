@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from support import forked_commands
 from support.forked_commands import run_rmq
-from support.machine import Machine, is_shard
 from support.managed_machine import ManagedMachine
 from support.rmq_process import AnyProcess, start_rmq
+from support.sharded_broker import ShardedBroker, is_shard
 from support.waiting import HANG_S, wait_until
 
 from shards.shard import PidFile, start_ticks
@@ -74,7 +74,7 @@ def test_a_shard_of_another_machine_is_left_alone(
 
 
 def test_so_it_is_by_a_machine_that_nobody_starts_again(shard: subprocess.Popen[bytes]) -> None:
-    machine: Any = object.__new__(Machine)
+    machine: Any = object.__new__(ShardedBroker)
     machine.process = SimpleNamespace(poll=lambda: 0, stdout=None)
     machine.seen = set()
     machine.ask = lambda *_: SimpleNamespace(

@@ -20,7 +20,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
 from support.command_line import rmq
-from support.machine import machine
+from support.sharded_broker import sharded_broker
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
@@ -205,7 +205,7 @@ def test_the_log_has_a_file_a_level_and_a_first_line_that_says_what_runs(tmp_pat
 
 def test_all_processes_of_a_broker_log_into_one_file(tmp_path: Path) -> None:
     path = tmp_path / "rmq.log"
-    with machine(tmp_path, 2, ("--log-file", str(path), "--log-format", "json")):
+    with sharded_broker(tmp_path, 2, ("--log-file", str(path), "--log-format", "json")):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert "in 2 processes, the first one for clients at" in lines[0]["message"]
     assert {line["broker"] for line in lines} == {"broker-a", "broker-a-1"}
@@ -220,7 +220,7 @@ def test_a_log_file_that_cannot_be_is_named_at_the_start(tmp_path: Path) -> None
 
 
 def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
-    with machine(tmp_path, 2, PROM) as both:
+    with sharded_broker(tmp_path, 2, PROM) as both:
         assert rmq("send", "t", *"abcdefgh", "-n", both.namesrv).returncode == 0
         urls = re.findall(r"metrics at (http://\S+/metrics)", both.log())
         assert len(set(urls)) == 2

@@ -21,8 +21,8 @@ from unittest.mock import patch
 import click
 import pytest
 from support.command_line import rmq
-from support.machine import Machine, machine
 from support.pages import DOCS
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.store_image import StoreImage
 from support.topics import until_routed
 from support.waiting import wait_until
@@ -159,7 +159,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         "RMQ_NEW_PASSWORD": "wonderland", "XDG_CONFIG_HOME": str(folder / "config"),
     }  # fmt: skip
     options = (*ACCOUNTS, "--set", f"rmqAuditLog={folder / 'audit.log'}")
-    with patch.dict(os.environ, environment), machine(folder, 2, options) as broker:
+    with patch.dict(os.environ, environment), sharded_broker(folder, 2, options) as broker:
         os.environ["NAMESRV_ADDR"] = broker.namesrv
         given = {"namesrv_addr": broker.namesrv, **account}
         made = populated(broker, folder, given)
@@ -169,7 +169,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield made
 
 
-def populated(broker: Machine, folder: Path, given: dict[str, Any]) -> World:
+def populated(broker: ShardedBroker, folder: Path, given: dict[str, Any]) -> World:
     for name in ("orders", "given-up", "bench"):
         done("topic", "create", name, "--queues", "2")
         until_routed(broker.namesrv, name, {"broker-a": 2, "broker-a-1": 2})

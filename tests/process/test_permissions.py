@@ -18,8 +18,8 @@ import pytest
 from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.rights import REQUESTS, WITH_BODY, Rights
-from support.told import KEPT, told, whole
 from support.topics import make_topic
+from support.visible_state import KEPT, visible_state, whole
 
 from rmq.auth.account_file import NAME, AccountFile
 from rmq.auth.accounts import Accounts
@@ -204,20 +204,20 @@ def test_who_has_the_right_is_let_in_and_who_lacks_a_part_of_it_is_not(
     let_in = refused = 0
     with Asking(address) as server:
         # Who may not comes first: the handlers may do what is asked.
-        before = told(server.by_admin, where)
+        before = visible_state(server.by_admin, where)
         for number, case in enumerate(CASES):
             refused += ask_without(server, number, case)
-        assert told(server.by_admin, where) == before
+        assert visible_state(server.by_admin, where) == before
         for number, (code, fields, body, _) in enumerate(CASES):
             for way, rights in enumerate(CASES[number].ways):
                 reply = server.ask(by(f"with-{number}-{way}"), code, fields, body)
                 assert not is_refused(reply), (CASES[number], rights, reply)
                 let_in += 1
         # Once more, now that there is what the handlers have made.
-        before = told(server.by_admin, where)
+        before = visible_state(server.by_admin, where)
         for number, case in enumerate(CASES):
             refused += ask_without(server, number, case)
-        assert told(server.by_admin, where) == before
+        assert visible_state(server.by_admin, where) == before
     assert let_in > len(CASES)
     assert refused > 4 * (len(CASES) - 8)  # few want nothing
 
@@ -273,7 +273,7 @@ def test_no_code_takes_what_was_changed_on_the_way(broker: BrokerProcess, where:
     """Signed by a Super user, and then a field or the body is another one."""
     address = broker.address if where == "broker" else broker.namesrv
     with Asking(address) as server:
-        before = told(server.by_admin, where)
+        before = visible_state(server.by_admin, where)
         for code in sorted({*map(int, RequestCode), 0, 9, 999, 32767}):
             signed = ADMIN.sign(field_texts(whole(code, ABOUT)[0]), BODY)
             flipped = bytes([BODY[0], BODY[1] ^ 1]) + BODY[2:]
@@ -288,4 +288,4 @@ def test_no_code_takes_what_was_changed_on_the_way(broker: BrokerProcess, where:
                 assert reply is not None, code
                 assert (reply.code, reply.body) == (ResponseCode.NO_PERMISSION, b""), code
                 assert reply.remark == "check signature failed.", (code, reply.remark)
-        assert told(server.by_admin, where) == before
+        assert visible_state(server.by_admin, where) == before

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.machine import Machine, machine
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.waiting import HANG_S, wait_until
 
 from rmq.demo.ports import free_port
@@ -30,14 +30,16 @@ def damage(store: Path) -> None:
 
 
 @pytest.fixture
-def two_shards(tmp_path: Path) -> Machine:
+def two_shards(tmp_path: Path) -> ShardedBroker:
     """Two shards that have run once, and are stopped."""
-    with machine(tmp_path, 2, FEW) as broker:
+    with sharded_broker(tmp_path, 2, FEW) as broker:
         assert broker.stop() == 0
     return broker
 
 
-def test_shards_that_are_all_given_up_end_the_start_with_the_cause(two_shards: Machine) -> None:
+def test_shards_that_are_all_given_up_end_the_start_with_the_cause(
+    two_shards: ShardedBroker,
+) -> None:
     for store in (two_shards.store, two_shards.store / "shard-1"):
         damage(store)
     done = subprocess.run(two_shards.command(2), capture_output=True, text=True, timeout=HANG_S)
@@ -49,7 +51,7 @@ def test_shards_that_are_all_given_up_end_the_start_with_the_cause(two_shards: M
     assert "Traceback" not in done.stderr
 
 
-def test_a_shard_that_is_given_up_is_said_in_the_ready_line(two_shards: Machine) -> None:
+def test_a_shard_that_is_given_up_is_said_in_the_ready_line(two_shards: ShardedBroker) -> None:
     damage(two_shards.store / "shard-1")
     process = subprocess.Popen(
         two_shards.command(2), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -65,7 +67,7 @@ def test_a_shard_that_is_given_up_is_said_in_the_ready_line(two_shards: Machine)
 
 
 def test_shards_that_are_all_given_up_later_end_the_process_too(tmp_path: Path) -> None:
-    with machine(tmp_path, 2, FEW) as broker:
+    with sharded_broker(tmp_path, 2, FEW) as broker:
         pids = broker.pids
         for store in (broker.store, broker.store / "shard-1"):
             damage(store)

@@ -19,7 +19,7 @@ from support.replica_set import Sent, Servers
 from support.waiting import wait_until
 
 from rmq import ConsumeConcurrentlyStatus, PullConsumer, PushConsumer, aio
-from rmq.broker.replication.log_stream import MEND_S
+from rmq.broker.replication.ha_client import BLOCKED_RETRY_S
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.tail import Start, tail
@@ -120,7 +120,7 @@ def test_a_consumer_goes_on_at_the_slave_and_goes_back(
         # It reads there now: what comes again does not come twice.
         wait_until(lambda: servers.addresses() == {1: servers.slave.address})
         servers.master.start()
-        servers.slave_clock.advance(MEND_S)  # after a connection that was a short one
+        servers.slave_clock.advance(BLOCKED_RETRY_S)  # after a connection that was a short one
         wait_until(servers.are_whole)
 
         def went_back() -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
-from support.followers import log_of
+from support.fed_slaves import log_of
 from support.rmq_process import start_rmq
 from support.waiting import wait_until
 

@@ -22,7 +22,7 @@ from support.accounts import account
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
 from support.console_process import console_process
-from support.machine import is_shard
+from support.sharded_broker import is_shard
 from support.stopping import signal_process
 from support.waiting import wait_until
 

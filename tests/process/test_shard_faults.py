@@ -19,13 +19,13 @@ from unittest.mock import patch
 
 import pytest
 import zmq
+from support.ack_history import AckHistory, Load
 from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
 from support.command_line import rmq
 from support.driven_clock import DrivenClock, process_clock
-from support.journal import Journal, Load
-from support.machine import Machine, is_shard, machine
 from support.popping import pop
+from support.sharded_broker import ShardedBroker, is_shard, sharded_broker
 from support.stopping import stand_still
 from support.stored_table import stored
 from support.waiting import HANG_S, until, until_is, wait_until
@@ -55,10 +55,10 @@ LIMITS = ("--set", "rmqShardFailuresMax=3", "--set", "rmqShardCrashesMax=3",
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardedBroker]:
     """Two shards for tests after which both serve; so often they may be killed."""
     limits = ("--set", "rmqShardCrashesMax=1000", "--set", "rmqShardSilentSeconds=3600")
-    with machine(tmp_path_factory.mktemp("two"), 2, limits) as broker:
+    with sharded_broker(tmp_path_factory.mktemp("two"), 2, limits) as broker:
         yield broker
 
 
@@ -69,14 +69,16 @@ def hasty_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenCloc
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory, hasty_clock: DrivenClock) -> Iterator[Machine]:
+def hasty(
+    tmp_path_factory: pytest.TempPathFactory, hasty_clock: DrivenClock
+) -> Iterator[ShardedBroker]:
     """The same, and a shard that says nothing is replaced after SILENT_S by the tests' clock: a
     machine that others use does not keep one silent for so long."""
     silence = ("--set", f"rmqShardSilentSeconds={SILENT_S}")
     with contextlib.ExitStack() as stack:
         with patch.dict(os.environ, hasty_clock.environment):
             folder = tmp_path_factory.mktemp("hasty")
-            broker = stack.enter_context(machine(folder, 2, silence))
+            broker = stack.enter_context(sharded_broker(folder, 2, silence))
         yield broker
 
 
@@ -89,11 +91,13 @@ def strict_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenClo
 @pytest.fixture(scope="module")
 def strict(
     tmp_path_factory: pytest.TempPathFactory, strict_clock: DrivenClock
-) -> Iterator[Machine]:
+) -> Iterator[ShardedBroker]:
     """The same, and a shard that fails or crashes is soon given up; `restart` counts anew."""
     with contextlib.ExitStack() as stack:
         with patch.dict(os.environ, strict_clock.environment):
-            broker = stack.enter_context(machine(tmp_path_factory.mktemp("strict"), 2, LIMITS))
+            broker = stack.enter_context(
+                sharded_broker(tmp_path_factory.mktemp("strict"), 2, LIMITS)
+            )
         yield broker
 
 
@@ -128,9 +132,9 @@ async def keep_sending(port: int, took: list[float], stop: asyncio.Event) -> Non
             await asyncio.sleep(0.002)
 
 
-def test_killed_shard_is_back_and_has_lost_nothing_acked(two: Machine) -> None:
-    async def rounds(broker: Machine) -> None:
-        journal, took, stop, meanwhile = Journal(), [], asyncio.Event(), []
+def test_killed_shard_is_back_and_has_lost_nothing_acked(two: ShardedBroker) -> None:
+    async def rounds(broker: ShardedBroker) -> None:
+        journal, took, stop, meanwhile = AckHistory(), [], asyncio.Event(), []
         restarts = (await asyncio.to_thread(broker.shards))[1].restarts
         sending = asyncio.create_task(keep_sending(broker.ports[0], took, stop))
         for number in range(2):
@@ -161,8 +165,8 @@ def test_killed_shard_is_back_and_has_lost_nothing_acked(two: Machine) -> None:
     asyncio.run(rounds(two))
 
 
-def test_stopped_shard_delays_no_send_on_another(two: Machine) -> None:
-    async def run(broker: Machine) -> None:
+def test_stopped_shard_delays_no_send_on_another(two: ShardedBroker) -> None:
+    async def run(broker: ShardedBroker) -> None:
         await sends(broker.ports[0], "known", 5)
         pids = await asyncio.to_thread(lambda: broker.pids)
         stand_still(pids[1])
@@ -185,7 +189,7 @@ def test_stopped_shard_delays_no_send_on_another(two: Machine) -> None:
 
 
 def test_shard_that_says_nothing_for_long_is_replaced(
-    hasty: Machine, hasty_clock: DrivenClock
+    hasty: ShardedBroker, hasty_clock: DrivenClock
 ) -> None:
     broker = hasty
     pid = broker.pids[1]
@@ -206,7 +210,7 @@ def test_shard_that_says_nothing_for_long_is_replaced(
 
 
 def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(
-    hasty: Machine, hasty_clock: DrivenClock
+    hasty: ShardedBroker, hasty_clock: DrivenClock
 ) -> None:
     broker = hasty
     pids = broker.pids
@@ -224,7 +228,7 @@ def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(
 
 
 def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         pids = broker.pids
         broker.process.kill()
         broker.process.wait()
@@ -246,7 +250,7 @@ def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: 
 
 
 def test_adopted_shard_with_other_settings_is_started_anew(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         pids = broker.pids
         broker.process.kill()
         broker.process.wait()
@@ -256,7 +260,9 @@ def test_adopted_shard_with_other_settings_is_started_anew(tmp_path: Path) -> No
         assert not any(is_shard(pid) for pid in pids)
 
 
-def test_second_supervisor_on_a_store_is_told_who_holds_it(two: Machine, tmp_path: Path) -> None:
+def test_second_supervisor_on_a_store_is_told_who_holds_it(
+    two: ShardedBroker, tmp_path: Path
+) -> None:
     broker = two
     own, broker.namesrv_port = broker.namesrv_port, str(free_port())
     command, single = broker.command(2), broker.command(None)
@@ -272,7 +278,7 @@ def test_second_supervisor_on_a_store_is_told_who_holds_it(two: Machine, tmp_pat
     asyncio.run(sends(broker.ports[0], "still", 1))
 
 
-def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(strict: Machine) -> None:
+def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(strict: ShardedBroker) -> None:
     broker = strict
     asyncio.run(sends(broker.ports[0], "t", 1))
     config = broker.store / "shard-1" / "config"
@@ -303,7 +309,7 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(strict: Mach
     asyncio.run(sends(broker.ports[1], "t", 1))
 
 
-def until_stable(broker: Machine, clock: DrivenClock) -> ShardStatus:
+def until_stable(broker: ShardedBroker, clock: DrivenClock) -> ShardStatus:
     """Shard 1 has served for so long that its start was none that failed (STABLE_S)."""
 
     def is_stable(shards: list[ShardStatus]) -> bool:
@@ -315,7 +321,7 @@ def until_stable(broker: Machine, clock: DrivenClock) -> ShardStatus:
 
 
 def test_shard_that_keeps_crashing_after_it_served_is_given_up(
-    strict: Machine, strict_clock: DrivenClock
+    strict: ShardedBroker, strict_clock: DrivenClock
 ) -> None:
     broker = strict
     restarts = broker.shards()[1].restarts
@@ -348,7 +354,7 @@ def test_topic_deleted_on_a_shard_stays_away_whoever_is_killed_or_started(tmp_pa
     def has(port: int) -> list[str]:
         return [topic for topic in ("gone", "kept") if asyncio.run(has_topic(port, topic))]
 
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         for topic in ("gone", "kept"):
             asyncio.run(sends(broker.ports[1], topic, 1))
         wait_until(lambda: has(broker.ports[0]) == ["gone", "kept"])
@@ -381,7 +387,7 @@ def test_shard_goes_only_when_nothing_unconsumed_is_in_it(tmp_path: Path) -> Non
             )
             assert reply.code == 0, reply.remark
 
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         asyncio.run(sends(broker.ports[1], "t", 3))
         refused = rmq("broker", "shrink", "--shards", "1", "--store", str(broker.store))
         assert refused.returncode == 1
@@ -421,7 +427,7 @@ def test_shard_stays_while_something_is_on_its_way_in_it(tmp_path: Path) -> None
             await work(client)
 
     timed = "of rmq_sys_wheel_timer (timed, or popped and perhaps to come again)"
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         for work, what in (
             (pop_one, f"1 {timed}"),
             (send_timed, f"2 {timed}"),
@@ -437,12 +443,12 @@ def test_shard_stays_while_something_is_on_its_way_in_it(tmp_path: Path) -> None
 
 
 def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path: Path) -> None:
-    async def permission(broker: Machine) -> dict[str, int]:
+    async def permission(broker: ShardedBroker) -> dict[str, int]:
         async with BrokerClient(int(broker.namesrv_port)) as client:
             route = fastjson.loads_object((await client.call(105, topic="t")).body)
             return {row["brokerName"]: row["perm"] for row in route["queueDatas"]}
 
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         asyncio.run(sends(broker.ports[0], "t", 1))
         done = rmq("broker", "drain", "1", "--store", str(broker.store))
         assert done.stdout == "broker-a-1: it takes no sends\n", done.stderr
@@ -456,7 +462,7 @@ def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path
         wait_until(lambda: asyncio.run(permission(broker)) == {"broker-a": 6, "broker-a-1": 6})
 
 
-def test_foreign_process_is_not_heard(two: Machine, tmp_path: Path) -> None:
+def test_foreign_process_is_not_heard(two: ShardedBroker, tmp_path: Path) -> None:
     broker = two
     assert (broker.store / "bus").stat().st_mode & 0o777 == 0o700
     with CommandClient(broker.store) as bus, pytest.raises(BusError, match="wrong token"):
@@ -506,7 +512,7 @@ def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
     root = Path(tempfile.mkdtemp(prefix="rmq-bus-"))  # pytest's own is closed to others
     root.chmod(0o755)
     try:
-        with machine(root, 2) as broker:
+        with sharded_broker(root, 2) as broker:
             token = (broker.store / "bus" / "token").read_text()
             address = f"ipc://{broker.store}/bus/requests"
             assert is_answered(address, token, 0)
@@ -521,7 +527,7 @@ def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
         shutil.rmtree(root)
 
 
-def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(two: Machine) -> None:
+def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(two: ShardedBroker) -> None:
     """So its start takes nothing from its siblings: their reactors have other cores."""
     everywhere = os.sched_getaffinity(0)
     if len(everywhere) < 2:

@@ -15,11 +15,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from support.ack_history import GROUP, MAX_OFFSET, AckHistory, Load
 from support.broker_client import BrokerClient
 from support.etcd_server import etcd_server
-from support.journal import GROUP, MAX_OFFSET, Journal, Load
-from support.machine import BrokerMachine
 from support.replica_set import Server
+from support.sharded_broker import LoneShardedBroker
 from support.waiting import until, wait_until
 
 from rmq.client.blocking.connection import Connection
@@ -46,8 +46,8 @@ class Machines:
         self.name_server = Server(folder / "n.txt", "namesrv")
         self.stack.callback(self.name_server.kill)
 
-    def start(self, name: str, *options: str) -> BrokerMachine:
-        made = BrokerMachine(
+    def start(self, name: str, *options: str) -> LoneShardedBroker:
+        made = LoneShardedBroker(
             self.folder / name, SHARDS, self.name_server.address, (*PATIENT, *options),
             free_port(above=PORTS),
         )  # fmt: skip
@@ -94,9 +94,9 @@ async def make_group(port: int) -> None:
         assert made.code == ResponseCode.SUCCESS, made.remark
 
 
-def load_and_kill(master: BrokerMachine) -> list[Journal]:
+def load_and_kill(master: LoneShardedBroker) -> list[AckHistory]:
     """What was acknowledged by each shard before the machine was killed under the load."""
-    journals = [Journal() for _ in master.ports]
+    journals = [AckHistory() for _ in master.ports]
 
     async def work() -> None:
         for port in master.ports:
@@ -108,7 +108,7 @@ def load_and_kill(master: BrokerMachine) -> list[Journal]:
         for load in loads:
             await load.__aenter__()
 
-        def has_enough(journal: Journal) -> bool:
+        def has_enough(journal: AckHistory) -> bool:
             assert not journal.refused, journal.refused[0].remark
             return len(journal.acked) >= LOAD
 
@@ -121,9 +121,9 @@ def load_and_kill(master: BrokerMachine) -> list[Journal]:
     return journals
 
 
-async def check(port: int, journal: Journal) -> None:
+async def check(port: int, journal: AckHistory) -> None:
     """All that was acknowledged is read at that port; what consumers alone saw is not asked for."""
-    kept = Journal(dict(journal.acked), dict(journal.acked))
+    kept = AckHistory(dict(journal.acked), dict(journal.acked))
 
     async def has_all() -> bool:
         """A slave's queues follow its log."""
@@ -139,18 +139,18 @@ async def check(port: int, journal: Journal) -> None:
     assert await kept.check(port) >= len(journal.acked) >= LOAD
 
 
-def by_settings(machines: Machines, master: BrokerMachine) -> BrokerMachine:
+def by_settings(machines: Machines, master: LoneShardedBroker) -> LoneShardedBroker:
     return machines.start("b", *SLAVE, *NAME, "--set",
                           f"rmqMasterAddress=127.0.0.1:{master.ports[0]}")  # fmt: skip
 
 
-def by_option(machines: Machines, master: BrokerMachine) -> BrokerMachine:
+def by_option(machines: Machines, master: LoneShardedBroker) -> LoneShardedBroker:
     return machines.start("b", "--replica-of", f"127.0.0.1:{master.ports[0]}")
 
 
 @pytest.mark.parametrize("start_slave", [by_settings, by_option])
 def test_each_twin_has_what_was_acknowledged_and_serves_it(
-    machines: Machines, start_slave: Callable[[Machines, BrokerMachine], BrokerMachine]
+    machines: Machines, start_slave: Callable[[Machines, LoneShardedBroker], LoneShardedBroker]
 ) -> None:
     master = machines.start("a", *NAME, "--set", "brokerRole=SYNC_MASTER")
     slave = start_slave(machines, master)
@@ -213,7 +213,7 @@ def test_each_twin_is_elected_and_takes_sends(
         asyncio.run(check(port, journal))
 
 
-async def go_on(port: int, journal: Journal, round_: int) -> None:
+async def go_on(port: int, journal: AckHistory, round_: int) -> None:
     """Sends to the new master, behind what is there."""
     goal = len(journal.acked) + LOAD
 

@@ -17,9 +17,9 @@ import pytest
 from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
 from support.command_line import rmq
-from support.machine import Machine, machine
+from support.recording_name_server import RecordingNameServer
 from support.sanitized import SLOWNESS
-from support.told_topics import ToldTopics
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.topics import make_topic
 from support.waiting import HANG_S, until, wait_until
 
@@ -39,13 +39,13 @@ QUERY_MESSAGE, QUERY_NOT_FOUND = 12, 22
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardedBroker]:
     """Two shards for tests that leave them as they were, but for topics and groups of their own."""
-    with machine(tmp_path_factory.mktemp("two"), 2) as broker:
+    with sharded_broker(tmp_path_factory.mktemp("two"), 2) as broker:
         yield broker
 
 
-def route(broker: Machine, topic: str) -> dict[str, int]:
+def route(broker: ShardedBroker, topic: str) -> dict[str, int]:
     """Broker name -> queues, as a client that asks now is told."""
     with Cluster(broker.namesrv) as cluster, suppress(RemoteError):
         return {entry.broker_name: entry.write_queues for entry in cluster.route(topic).entries}
@@ -59,7 +59,7 @@ def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> 
                 reply = await client.send(f"t{number}")
                 assert reply.code == 0, reply.remark
 
-    with ToldTopics() as told, machine(tmp_path, 3, told.options) as broker:
+    with RecordingNameServer() as told, sharded_broker(tmp_path, 3, told.options) as broker:
         asyncio.run(send(broker.ports[1]))
         expected = {"broker-a": 4, "broker-a-1": 4, "broker-a-2": 4}
         for number in range(3):
@@ -67,7 +67,7 @@ def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> 
             wait_until(lambda topic=f"t{number}": route(broker, topic) == expected)
 
 
-def test_messages_go_over_all_shards_and_come_back(two: Machine) -> None:
+def test_messages_go_over_all_shards_and_come_back(two: ShardedBroker) -> None:
     def taken() -> list[int]:
         return [each.counters["messages_in"] for each in two.stats()]
 
@@ -83,7 +83,7 @@ def test_messages_go_over_all_shards_and_come_back(two: Machine) -> None:
         assert [now - then for now, then in zip(taken(), before, strict=True)] == [40, 40]
 
 
-def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: Machine) -> None:
+def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: ShardedBroker) -> None:
     """The command asks all brokers of the route, as RocketMQ's tools do. A shard that is asked
     answers for itself: with another's messages each would be shown once for every shard."""
 
@@ -115,7 +115,9 @@ def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: Machin
         assert codes == [0 if name == where[n] else QUERY_NOT_FOUND for name in names]
 
 
-def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(two: Machine) -> None:
+def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(
+    two: ShardedBroker,
+) -> None:
     def told(*words: str) -> str:
         done = rmq(*words, "-n", two.namesrv)
         assert done.returncode == 0, done.stderr
@@ -192,11 +194,11 @@ def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_pa
             assert (await second.call(DELETE_GROUP, groupName="g")).code == 0
             assert (await times(first), await times(second)) == (3, None)
 
-    with machine(tmp_path, 2, ["--set", "autoCreateSubscriptionGroup=false"]) as broker:
+    with sharded_broker(tmp_path, 2, ["--set", "autoCreateSubscriptionGroup=false"]) as broker:
         asyncio.run(check(broker.ports))
 
 
-def test_group_made_by_its_consumers_on_one_shard_is_on_all(two: Machine) -> None:
+def test_group_made_by_its_consumers_on_one_shard_is_on_all(two: ShardedBroker) -> None:
     async def check(ports: list[int]) -> None:
         async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
             await first.heartbeat("made", "t")
@@ -210,12 +212,14 @@ def test_group_made_by_its_consumers_on_one_shard_is_on_all(two: Machine) -> Non
     asyncio.run(check(two.ports))
 
 
-def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(two: Machine) -> None:
+def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(
+    two: ShardedBroker,
+) -> None:
     async def setting(client: BrokerClient, key: str) -> str:
         text = (await client.call(GET_CONFIG)).body.decode()
         return next(line.partition("=")[2] for line in text.splitlines() if line.startswith(key))
 
-    async def check(broker: Machine) -> None:
+    async def check(broker: ShardedBroker) -> None:
         async with BrokerClient(broker.ports[0]) as first, BrokerClient(broker.ports[1]) as second:
             changes = b"fileReservedTime=48\nbrokerPermission=4\n"
             assert (await first.call(UPDATE_CONFIG, changes)).code == 0
@@ -241,7 +245,7 @@ def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(two: M
     asyncio.run(still())
 
 
-def test_members_of_a_group_are_listed_by_every_shard(two: Machine) -> None:
+def test_members_of_a_group_are_listed_by_every_shard(two: ShardedBroker) -> None:
     async def check(ports: list[int]) -> None:
         async with (
             BrokerClient(ports[0], "one@1") as first,
@@ -274,13 +278,13 @@ def test_members_of_a_group_are_listed_by_every_shard(two: Machine) -> None:
 
 
 def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None:
-    with machine(tmp_path, 1) as broker, Cluster(broker.namesrv) as cluster:
+    with sharded_broker(tmp_path, 1) as broker, Cluster(broker.namesrv) as cluster:
         make_topic(cluster, "kept", queues=2)
         with Producer(namesrv_addr=broker.namesrv, send_msg_timeout=60_000) as producer:
             producer.send(Message("kept", b"before"))
         assert not (broker.store / "bus").exists()  # one shard pays nothing
         assert broker.stop() == 0
-    with ToldTopics() as told, machine(tmp_path, 2, told.options) as broker:
+    with RecordingNameServer() as told, sharded_broker(tmp_path, 2, told.options) as broker:
         wait_until(lambda: told.brokers("kept") == {"broker-a", "broker-a-1"})
         wait_until(lambda: route(broker, "kept") == {"broker-a": 2, "broker-a-1": 2})
         with Cluster(broker.namesrv) as cluster:
@@ -290,12 +294,12 @@ def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None
         assert fewer.returncode == 2
         assert "has 2 shards" in fewer.stderr
         assert f"rmq broker shrink --store {broker.store} --shards 1" in fewer.stderr
-    with machine(tmp_path, None) as broker:  # as many as it has
+    with sharded_broker(tmp_path, None) as broker:  # as many as it has
         assert len(broker.ports) == 2
 
 
 def test_shards_stop_together_and_quickly(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         pids = broker.pids
         began = calm_seconds()
         assert broker.stop() == 0
@@ -307,7 +311,7 @@ def test_shards_stop_together_and_quickly(tmp_path: Path) -> None:
 
 
 def test_shard_that_may_not_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
-    with machine(tmp_path, 1) as broker:
+    with sharded_broker(tmp_path, 1) as broker:
         port = broker.ports[0]
         other = tmp_path / "other"
         command = [sys.executable, "-m", "rmq", "broker", "--store", str(other), "--shards", "2",
@@ -319,7 +323,7 @@ def test_shard_that_may_not_start_ends_the_start_with_its_reason(tmp_path: Path)
 
 def test_start_with_more_shards_that_fails_can_be_taken_back(tmp_path: Path) -> None:
     """The new shard never served: nothing is in it that would be out of reach."""
-    with machine(tmp_path, 1) as broker:
+    with sharded_broker(tmp_path, 1) as broker:
         port = broker.ports[0]
         broker.stop()
         with socket.socket() as taken:

@@ -1,7 +1,8 @@
 """Several shards under load: the bus carries none of it, and shards come and go beside it.
 
 Producers and consumers on each shard's own port write down what they are promised
-(support/ledger.py). Real processes; times are asserted with much room for busy machines.
+(support/compact_ack_history.py). Real processes; times are asserted with much room for busy
+machines.
 """
 
 import asyncio
@@ -10,12 +11,12 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from support.ack_history import GROUP
 from support.broker_client import BrokerClient
+from support.compact_ack_history import CompactAckHistory, read
 from support.forked_commands import run_rmq
-from support.journal import GROUP
 from support.lasting_load import QUEUES, TOPICS, LastingLoad
-from support.ledger import Ledger, read
-from support.machine import Machine, machine
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.waiting import until, wait_until
 
 from rmq.client.blocking.cluster import Cluster
@@ -26,14 +27,14 @@ TOPIC_CONFIG, GROUP_CONFIG = 351, 352
 UNBOUND = ["--set", "rmqPinShards=false"]  # else more shards than cores are placed otherwise
 
 
-def bus_traffic(broker: Machine) -> tuple[float, float]:
+def bus_traffic(broker: ShardedBroker) -> tuple[float, float]:
     """Messages and bytes over the shards' ends of the bus, so far."""
     gauges = [each.gauges for each in broker.stats()]
     messages = sum(each["bus_messages_sent"] + each["bus_messages_received"] for each in gauges)
     return messages, sum(each["bus_bytes_sent"] + each["bus_bytes_received"] for each in gauges)
 
 
-def routed(broker: Machine, topic: str) -> set[str]:
+def routed(broker: ShardedBroker, topic: str) -> set[str]:
     with Cluster(broker.namesrv) as cluster:
         return {entry.broker_name for entry in cluster.route(topic).entries}
 
@@ -73,7 +74,7 @@ async def is_told(port: int) -> bool:
 
 def test_no_message_of_a_user_crosses_the_bus(tmp_path: Path) -> None:
     count = 3000
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         asyncio.run(send_and_pull(broker.ports, 8))  # topic and group are made, and told
         for port in broker.ports:
             wait_until(lambda port=port: asyncio.run(is_told(port)))
@@ -94,10 +95,10 @@ def test_no_message_of_a_user_crosses_the_bus(tmp_path: Path) -> None:
 
 
 def test_third_shard_joins_two_that_serve_on(tmp_path: Path) -> None:
-    async def run(broker: Machine) -> None:
+    async def run(broker: ShardedBroker) -> None:
         for port in broker.ports:
             await make_topics(port)
-        ledgers = [Ledger() for _ in range(3)]
+        ledgers = [CompactAckHistory() for _ in range(3)]
         async with AsyncExitStack() as stack:
             loads = [LastingLoad(port, ledgers[i]) for i, port in enumerate(broker.ports)]
             for load in loads:
@@ -122,15 +123,15 @@ def test_third_shard_joins_two_that_serve_on(tmp_path: Path) -> None:
         found = await asyncio.to_thread(routed, broker, TOPICS[0][0])
         assert found == {"broker-a", "broker-a-1", "broker-a-2"}
 
-    with machine(tmp_path, 2, UNBOUND) as broker:
+    with sharded_broker(tmp_path, 2, UNBOUND) as broker:
         asyncio.run(run(broker))
 
 
 def test_shard_leaves_under_load_when_all_it_has_is_consumed(tmp_path: Path) -> None:
-    async def run(broker: Machine) -> None:
+    async def run(broker: ShardedBroker) -> None:
         for port in broker.ports:
             await make_topics(port)
-        stays, goes = (LastingLoad(port, Ledger()) for port in broker.ports)
+        stays, goes = (LastingLoad(port, CompactAckHistory()) for port in broker.ports)
         async with stays:
             async with goes:
                 await until(lambda: stays.acks > 50 and goes.acks > 50)
@@ -148,6 +149,6 @@ def test_shard_leaves_under_load_when_all_it_has_is_consumed(tmp_path: Path) -> 
         assert await stays.ledger.check(broker.ports[0], whole=True) >= stays.ledger.acked
         assert await asyncio.to_thread(routed, broker, TOPICS[0][0]) == {"broker-a"}
 
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         asyncio.run(run(broker))
         assert [shard.index for shard in broker.shards()] == [0]

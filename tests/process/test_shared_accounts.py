@@ -28,7 +28,7 @@ from support.driven_clock import DrivenClock, process_clock
 from support.waiting import wait_until
 
 from rmq import Message, Producer
-from rmq.broker.replication.account_asks import new_ask
+from rmq.broker.replication.account_requests import new_account_request
 from rmq.broker.replication.metadata_copy import REFUSED_S
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
@@ -171,7 +171,7 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
         with account(ALICE):
             told = asked(slave.address, 202, ask)[1] or ""
             assert "User:alice has no permission to access Topic:orders" in told, "she is known"
-            refused = asked(master.address, 906, {"rmqAccounts": new_ask()})
+            refused = asked(master.address, 906, {"rmqAccounts": new_account_request()})
             assert refused[0] == NO_PERMISSION
         # What a Super user has signed for something else is no ask for passwords.
         assert asked(master.address, 351, {"topic": "orders"})[0] == 0

@@ -28,8 +28,8 @@ from support.day_tasks import (
     ailing_group,
     browser_steps,
 )
-from support.machine import machine
 from support.pages import pipeline
+from support.sharded_broker import sharded_broker
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
@@ -84,7 +84,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("tasks")
     options = (*ACCOUNTS, "--set", f"rmqAuditLog={folder / 'audit.log'}")
-    with patch.dict(os.environ, ENVIRONMENT), machine(folder, SHARDS, options) as broker:
+    with patch.dict(os.environ, ENVIRONMENT), sharded_broker(folder, SHARDS, options) as broker:
         os.environ["NAMESRV_ADDR"] = broker.namesrv
         given = {"namesrv_addr": broker.namesrv, "access_key": NAME, "secret_key": PASSWORD}
         done("topic", "create", "orders", "--queues", "2")

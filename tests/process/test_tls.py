@@ -20,7 +20,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority, Pair, lay
 from support.command_line import rmq
 from support.driven_clock import process_clock
-from support.machine import machine
+from support.sharded_broker import sharded_broker
 from support.tls_client import SEND, Client, trusting
 from support.waiting import HANG_S, wait_until
 from support.wire_frames import frame
@@ -135,7 +135,7 @@ def test_a_session_goes_on_at_another_shard(
     with process_clock(tmp_path) as clock:
         for name in ("RMQ_TEST_CLOCK", "RMQ_TESTING"):
             monkeypatch.setenv(name, clock.environment[name])
-        with machine(tmp_path, 2, used.settings("permissive")) as broker:
+        with sharded_broker(tmp_path, 2, used.settings("permissive")) as broker:
             addresses = [f"127.0.0.1:{port}" for port in broker.ports]
 
             def sessions_of(shard: int) -> list[ssl.SSLSession]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from support.command_line import rmq
-from support.machine import Machine, machine
 from support.secured_broker import SecuredBroker, secured_broker
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.topics import make_topic, until_routed
 from support.waiting import wait_until
 
@@ -29,8 +29,8 @@ SHARDS = ("broker-a", "broker-a-1")
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with machine(tmp_path_factory.mktemp("two"), 2) as found:
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardedBroker]:
+    with sharded_broker(tmp_path_factory.mktemp("two"), 2) as found:
         yield found
 
 
@@ -41,7 +41,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 
 
 @pytest.fixture(autouse=True)
-def namesrv(two: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+def namesrv(two: ShardedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     monkeypatch.setenv("NAMESRV_ADDR", two.namesrv)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     return two.namesrv

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import broker_process
-from support.machine import Machine, machine
 from support.name_server import Client, name_server
+from support.sharded_broker import ShardedBroker, sharded_broker
 from support.stored_table import stored
 from support.waiting import until_is
 
@@ -133,7 +133,7 @@ WAYS = (
 def test_shard_that_has_the_message_is_in_every_route(tmp_path: Path) -> None:
     """Who is told of a route without it looks there for half a minute."""
 
-    async def rounds(broker: Machine) -> None:
+    async def rounds(broker: ShardedBroker) -> None:
         async with AsyncExitStack() as stack:
             asked = await stack.enter_async_context(Client(int(broker.namesrv.rpartition(":")[2])))
             clients = [await stack.enter_async_context(BrokerClient(port)) for port in broker.ports]
@@ -152,7 +152,7 @@ def test_shard_that_has_the_message_is_in_every_route(tmp_path: Path) -> None:
                     lambda found: set(found) == set(names), MENDED_S,
                 )  # fmt: skip
 
-    with machine(tmp_path, 3) as broker:
+    with sharded_broker(tmp_path, 3) as broker:
         asyncio.run(rounds(broker))
 
 
@@ -208,7 +208,7 @@ async def routes_of(client: Client, names: set[str], broker_name: str) -> dict[s
 def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> None:
     """Deletions too: the name servers forget what is no longer registered."""
 
-    async def storms(broker: Machine) -> None:
+    async def storms(broker: ShardedBroker) -> None:
         async with AsyncExitStack() as stack:
             second = await stack.enter_async_context(
                 name_server(deleteTopicWithBrokerRegistration=True)
@@ -227,7 +227,7 @@ def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> No
                     await until_agreed(broker, asked, index, port, storm.made)
 
     async def until_agreed(
-        broker: Machine, asked: list[Client], index: int, port: int, made: set[str]
+        broker: ShardedBroker, asked: list[Client], index: int, port: int, made: set[str]
     ) -> None:
         name = f"broker-a-{index}" if index else "broker-a"
         store = broker.store / f"shard-{index}" if index else broker.store
@@ -249,5 +249,5 @@ def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> No
 
         await until_is(differences, lambda found: found == [], MENDED_S)
 
-    with machine(tmp_path, 2) as broker:
+    with sharded_broker(tmp_path, 2) as broker:
         asyncio.run(storms(broker))

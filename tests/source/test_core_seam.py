@@ -16,7 +16,7 @@ from support.source_tree import ROOT
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker import core_seam
-from rmq.broker.replication import log_stream
+from rmq.broker.replication import ha_client
 
 Signatures = dict[str, str]
 ENUM = re.compile(r"^    (\w+) = (\d+)", re.MULTILINE)
@@ -143,7 +143,7 @@ def test_why_a_stream_ended_has_the_numbers_of_the_core_and_words_for_people() -
     seam = {name: value for name, value in vars(core_seam).items() if name.startswith("HA_")}
     assert seam == compiled
     passing = {core_seam.HA_NO_FAILURE, core_seam.HA_NEW_EPOCH}
-    assert set(log_stream.FAILURES) == set(compiled.values()) - passing
+    assert set(ha_client.FAILURES) == set(compiled.values()) - passing
 
 
 def test_what_poll_brings_has_the_numbers_of_the_core() -> None:

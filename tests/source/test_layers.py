@@ -87,7 +87,7 @@ def test_every_allowance_is_used() -> None:
         ("rmq.client.blocking.tail", "from . import cluster\n"),
         ("rmq.client.pull.puller", "from rmq.client.push import workers\n"),
         ("rmq.codes", "import rmq.errors\n"),
-        ("rmq", "from rmq.broker import speaker\n"),
+        ("rmq", "from rmq.broker import async_logger\n"),
     ],
 )
 def test_the_check_sees_a_planted_breach(tmp_path: Path, module: str, text: str) -> None:

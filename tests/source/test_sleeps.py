@@ -39,7 +39,7 @@ SLEEPS = {
     "process/test_pops.py": (2, "a sender's pace; when the kill comes"),
     "process/test_shard_faults.py": (1, PACE),
     "spark/test_processes.py": (2, "a sender's pace; when the kill comes"),
-    "support/journal.py": (2, PACE),
+    "support/ack_history.py": (2, PACE),
     "support/lasting_load.py": (4, PACE),
     "support/power_cuts/promise.py": (1, PACE),
     # A fault: when it comes, and for how long.

@@ -16,8 +16,8 @@ from types import ModuleType
 
 import pytest
 from support.broker_process import BrokerProcess
-from support.machine import machine
 from support.reading import read_all
+from support.sharded_broker import sharded_broker
 from support.source_tree import ROOT
 from support.spark_topics import make, producer
 from support.waiting import HANG_S, wait_until
@@ -150,7 +150,7 @@ def spark_cluster(folder: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_cluster_of_two_workers_reads_a_broker_of_two_shards(tmp_path: Path) -> None:
-    with machine(tmp_path, 2) as broker, spark_cluster(tmp_path) as url:
+    with sharded_broker(tmp_path, 2) as broker, spark_cluster(tmp_path) as url:
         make(broker, "spread", 2)  # type: ignore[arg-type]
         with producer(broker) as sender:
             for at in range(4000):

@@ -14,7 +14,7 @@ from rmq.arrow.options import read_options
 from rmq.arrow.queue_ranges import QueueRange
 from rmq.arrow.queues import Queues
 from rmq.arrow.range_reader import read_ranges
-from rmq.broker.replication.log_stream import MEND_S
+from rmq.broker.replication.ha_client import BLOCKED_RETRY_S
 from rmq.spark.columns import default_schema, plan_of
 from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.stream import RmqStreamReader
@@ -120,7 +120,7 @@ def test_a_stream_goes_on_and_goes_back(servers: Servers, monkeypatch: pytest.Mo
     wait_until(lambda: servers.addresses() == {1: servers.slave.address})
     assert batch() == []
     servers.master.start()
-    servers.slave_clock.advance(MEND_S)  # after a connection that was a short one
+    servers.slave_clock.advance(BLOCKED_RETRY_S)  # after a connection that was a short one
     wait_until(servers.are_whole)
 
     def went_back() -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from support import driven_clock
-from support.waiting import HANG_S, LOOK_S, first_of, machine_sleep, until
+from support.waiting import HANG_S, POLL_S, first_of, machine_sleep, until
 
 from rmq.codes import FLAG_ONE_WAY
 from rmq.format import fastjson
@@ -125,7 +125,7 @@ class BrokerClient:
             self._news.clear()
             if driven_clock.is_driven():  # what a broker asks later it asks now
                 driven_clock.pass_some_time()
-                await machine_sleep(LOOK_S)
+                await machine_sleep(POLL_S)
                 continue
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), 1.0)

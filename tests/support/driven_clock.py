@@ -38,7 +38,7 @@ from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
 STEP_S = 0.1  # what passes between two looks of one who waits
-LOOK_S = 0.005
+POLL_S = 0.005
 WORK_LOOKS = 20  # of a clock that stands still, between two looks at who works
 QUIET_LOOKS = 40  # at work: 4 s, and more where the machine lets anybody wait
 BUSY_LOOKS = 10  # count as a quiet one
@@ -110,7 +110,7 @@ class DrivenClock:
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Time goes on meanwhile, STEP_S every LOOK_S, whatever the test's own thread waits for.
+        """Time goes on meanwhile, STEP_S every POLL_S, whatever the test's own thread waits for.
         Where others are at work it waits for them, for BUSY_LOOKS: what a starved broker is to do
         in seconds would else be due before it gets a processor."""
         with self._each_look(self._steps()):
@@ -137,7 +137,7 @@ class DrivenClock:
         ended = threading.Event()
 
         def pass_time() -> None:
-            while not ended.wait(LOOK_S):
+            while not ended.wait(POLL_S):
                 look()
 
         thread = threading.Thread(target=pass_time, name="time")

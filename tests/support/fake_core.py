@@ -578,10 +578,10 @@ class FakeCore:
     ) -> None:
         self.ha = (slaves_needed, send_bytes, heartbeat_ms, silence_ms, ack_durable)
 
-    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
+    def ha_connections(self) -> list[tuple[int, bytes, int, int, int, int]]:
         return []
 
-    def ha_master(self) -> tuple[int, int, int, int, int, int, int]:
+    def ha_client(self) -> tuple[int, int, int, int, int, int, int]:
         return self.following, self.log_range()[1], 0, 0, 1, 0, 0
 
     def set_replicated(self, offset: int) -> None: ...
@@ -602,8 +602,8 @@ class FakeCore:
 
     def check_beginning(self, start: int) -> None: ...
 
-    def set_switching(self, on: int) -> None:
-        self.switching = on
+    def set_auto_switch(self, on: int) -> None:
+        self.auto_switch = on
 
     def set_epochs(self, epochs: list[tuple[int, int]]) -> None:
         self.epochs = epochs

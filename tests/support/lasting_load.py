@@ -16,10 +16,10 @@ import random
 import time
 from collections import Counter
 
+from support.ack_history import COMMIT, GROUP, IDENTITY, SUSPEND, WITH_SUBSCRIPTION
 from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
-from support.journal import COMMIT, GROUP, IDENTITY, SUSPEND, WITH_SUBSCRIPTION
-from support.ledger import Ledger, Queue
+from support.compact_ack_history import CompactAckHistory, Queue
 
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command
@@ -29,7 +29,7 @@ QUEUES: list[Queue] = [(topic, number) for topic, count in TOPICS for number in 
 PRODUCERS = 2
 BURST = 8  # sends under way at once
 SPRINT = 24  # in a sprint
-UNDER_WAY_MAX = PRODUCERS * SPRINT
+IN_FLIGHT_MAX = PRODUCERS * SPRINT
 PAUSE_S = 0.05
 ANSWER_S = 15.0  # a shard that stands still is replaced well before
 SIZES = (0, 30, 200, 200, 700, 3000)
@@ -40,7 +40,7 @@ _sessions = itertools.count(1)
 class LastingLoad:
     """Of one shard, on the test's loop."""
 
-    def __init__(self, port: int, ledger: Ledger) -> None:
+    def __init__(self, port: int, ledger: CompactAckHistory) -> None:
         self.port, self.ledger = port, ledger
         self.random = random.Random(port)
         self.acks = 0

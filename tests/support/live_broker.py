@@ -6,7 +6,7 @@
         records(broker, "t")        # what a queue holds, decoded
 
 Small files, so that a test's store takes little disk. `stop` decides whether the store is closed
-cleanly; a kill is shown by tests/process. `follower`: it starts as one (core_seam.py), and
+cleanly; a kill is shown by tests/process. `slave`: it starts as one (core_seam.py), and
 so does a slave.
 """
 
@@ -57,10 +57,10 @@ def open_core(directory: Path, **settings: object) -> tuple[Settings, ShardCore]
 
 @asynccontextmanager
 async def live_broker(
-    directory: Path, follower: bool = False, **settings: object
+    directory: Path, slave: bool = False, **settings: object
 ) -> AsyncIterator[Broker]:
     loaded, core = open_core(directory, **settings)
-    if follower or is_slave(loaded):
+    if slave or is_slave(loaded):
         core.demote()
     async with running(loaded, core) as broker:
         yield broker

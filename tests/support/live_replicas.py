@@ -14,7 +14,7 @@ from support.live_broker import SMALL, live_broker
 from support.waiting import until
 
 from rmq.broker.broker import Broker
-from rmq.broker.replication.joining import join
+from rmq.broker.replication.bootstrap import bootstrap
 from rmq.config import load_properties
 
 MASTER = {"brokerRole": "ASYNC_MASTER"}
@@ -30,7 +30,7 @@ async def slave_of(master: Broker, directory: Path, **settings: object) -> Async
     """A slave whose store begins as that of a new process does."""
     texts = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": master.address, **settings}
     given = {key: str(value) for key, value in texts.items()}
-    await join(load_properties(None, {**SMALL, "storePathRootDir": str(directory), **given}))
+    await bootstrap(load_properties(None, {**SMALL, "storePathRootDir": str(directory), **given}))
     async with live_broker(directory, **texts) as slave:
         yield slave
 

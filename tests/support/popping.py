@@ -7,7 +7,7 @@ from typing import Any
 
 from support.broker_client import BrokerClient
 from support.driven_clock import pass_some_time
-from support.waiting import HANG_S, LOOK_S, machine_sleep
+from support.waiting import HANG_S, POLL_S, machine_sleep
 
 from rmq.base import clock
 from rmq.format import fastjson
@@ -137,7 +137,7 @@ async def pop_all(
         assert left > 0, f"{len(out)} of {count} messages"
         if clock.is_driven():  # instead of a long poll
             pass_some_time()
-            await machine_sleep(LOOK_S)
+            await machine_sleep(POLL_S)
             out += await pop(client, group, topic, **fields)
         else:
             hold_ms = max(1, int(min(left, 1) * 1000))

@@ -1,4 +1,4 @@
-"""A follower in a process of its own that cuts its log: to be killed at each step of it.
+"""A slave in a process of its own that cuts its log: to be killed at each step of it.
 
     echo '["STORE", 4711, {"maxIndexNum": 200}]' | python -m support.truncation_worker
 
@@ -16,11 +16,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from support.followers import follower
+from support.fed_slaves import fed_slave
 
 
 async def work(said: int, store: Path, offset: int, settings: dict[str, Any]) -> None:
-    one = await follower(store, **settings)
+    one = await fed_slave(store, **settings)
     if offset < 0:
         os.write(said, b"%d" % one.core.log_range()[1])
     else:

@@ -21,7 +21,7 @@ from support import driven_clock
 HANG_S = 600.0
 # Between two looks: of what comes at once, and of what has not come for a second. A look may be a
 # request to a broker, which has to answer it.
-LOOK_S, LATE_LOOK_S = 0.005, 0.025
+POLL_S, LATE_LOOK_S = 0.005, 0.025
 # A thread that a test has left behind would drive the clocks of those after it.
 OVER = "the test that waited is over"
 SAID_CHARACTERS = 5000  # at most, of what was there instead, and of a log
@@ -65,7 +65,7 @@ def _in_vain(found: object, log: Callable[[], str]) -> str:
 def _pause_s(waited_s: float) -> float:
     """Where a test drives the clock, time passes by looks."""
     is_late = waited_s > 1 and not driven_clock.is_driven()
-    return LATE_LOOK_S if is_late else LOOK_S
+    return LATE_LOOK_S if is_late else POLL_S
 
 
 async def machine_sleep(seconds: float) -> None:

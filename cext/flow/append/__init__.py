@@ -2,7 +2,7 @@
 
     appender            the service: log, queues and what waits for them
     message_append      one message becomes one record
-    log_copy            bytes of another log become a follower's
+    log_copy            bytes of another log become a slave's
     append_status       why a message became no record
     turn_room           how much one turn may append, asked before a request changes anything
     backpressure        sockets are left unread while the next log segment is missing

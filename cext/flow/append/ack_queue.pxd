@@ -4,7 +4,7 @@ There is one for each mark that answers wait for. An entry is due when the mark 
 `end`; since entries are in log order only the first one is ever looked at.
 
 A mark is a set of conditions, one bit each, and has reached the least of what they have reached: so
-an answer that has to be durable here and at the followers waits in one queue, not in two. Which
+an answer that has to be durable here and at the slaves waits in one queue, not in two. Which
 mark an answer waits for is the policy's matter (promise.pxd), how far each is
 acknowledgement.pxd's.
 
@@ -23,7 +23,7 @@ cdef enum:
 cdef enum Mark:                 # conditions beside `written`, which every mark includes
     MARK_WRITTEN = 0            # in the log's file: kill -9 of the process does not lose it
     MARK_DURABLE = 1            # on this machine's disk
-    MARK_REPLICATED = 2         # in the log of every follower that counts
+    MARK_REPLICATED = 2         # in the log of every slave that counts
     MARK_CONFIRMED = 3          # both
     MARKS = 4
 
@@ -72,7 +72,7 @@ cdef struct Acks:
     int64_t durable_seen        # `durable` when it was last looked at, once a turn
 
 # What ack_queue_open takes from the arena.
-cdef uint64_t ack_queue_room(uint64_t capacity) noexcept nogil
+cdef uint64_t ack_queue_arena_bytes(uint64_t capacity) noexcept nogil
 cdef int ack_queue_open(AckQueue* queue, Arena* arena, uint64_t capacity) noexcept nogil
 
 cdef inline bint ack_queue_is_empty(const AckQueue* queue) noexcept nogil:

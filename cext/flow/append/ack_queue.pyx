@@ -1,7 +1,7 @@
 """Requests that wait for their answer. See ack_queue.pxd."""
 from libc.string cimport memset
 
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 
 
 cdef inline uint64_t entries_of(uint64_t capacity) noexcept nogil:
@@ -11,8 +11,8 @@ cdef inline uint64_t entries_of(uint64_t capacity) noexcept nogil:
     return size
 
 
-cdef uint64_t ack_queue_room(uint64_t capacity) noexcept nogil:
-    return arena_room(entries_of(capacity) * sizeof(PendingAck))
+cdef uint64_t ack_queue_arena_bytes(uint64_t capacity) noexcept nogil:
+    return arena_page_bytes(entries_of(capacity) * sizeof(PendingAck))
 
 
 cdef int ack_queue_open(AckQueue* queue, Arena* arena, uint64_t capacity) noexcept nogil:

@@ -3,7 +3,7 @@
     mark         has reached the least of
     WRITTEN      log.marks.written (with a store pool: appended)
     DURABLE      that, log.marks.durable         a sync of the log has returned
-    REPLICATED   written, log.marks.replicated   what every follower that counts has said it has
+    REPLICATED   written, log.marks.replicated   what every slave that counts has said it has
     CONFIRMED    all three
 
 WRITTEN is looked at when a write-out has returned, the others at the end of each turn. Nothing is

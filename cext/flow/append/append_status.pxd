@@ -24,4 +24,4 @@ cdef enum AppendStatus:
     # It is to delete a timed message of another topic.
     DELETES_ELSEWHERE = -108
     # The log is a copy of another core's (cext/flow/context/role.pxd).
-    NOT_LEADER = -107
+    NOT_MASTER = -107

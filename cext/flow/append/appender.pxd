@@ -35,8 +35,8 @@ cdef struct Dispatch:               # one appended record on its way to its cons
     int32_t size
 
 # What dispatch_hook.pxd sets: `owner` is whatever it was given with the function.
-ctypedef void (*OnNews)(void* owner, const Dispatch* d) noexcept nogil
-ctypedef void (*OnGone)(void* owner, Queue* queue) noexcept nogil
+ctypedef void (*OnArrival)(void* owner, const Dispatch* d) noexcept nogil
+ctypedef void (*OnQueueRemoved)(void* owner, Queue* queue) noexcept nogil
 ctypedef int64_t (*OnReplayed)(void* owner, const RecordView* view) noexcept nogil
 
 cdef class Appender(Service):
@@ -66,9 +66,9 @@ cdef class Appender(Service):
     cdef int64_t blocks_since_ms        # monotonic, since when it waits for them; 0: it does not
     cdef int64_t blocks_late            # where its blocks ended when they did not come in time
     cdef int64_t moved_before           # how far all was when the turn began
-    cdef OnNews on_news
-    cdef OnGone on_gone
-    cdef void* news_owner
+    cdef OnArrival on_arrival
+    cdef OnQueueRemoved on_queue_removed
+    cdef void* arrival_owner
     cdef OnReplayed on_replayed
     cdef void* replay_owner
     cdef Latency append_latency         # from the poll that brought a message to its write

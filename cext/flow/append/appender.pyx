@@ -3,11 +3,11 @@ cimport cython
 
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.status cimport OK
-from cext.flow.append.ack_queue cimport MARKS, ack_queue_open, ack_queue_room
+from cext.flow.append.ack_queue cimport MARKS, ack_queue_arena_bytes, ack_queue_open
 from cext.flow.context.service cimport no_memory
-from cext.memory.arena cimport Arena, arena_room, arena_take_pages
+from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.store.log.segment_map cimport segment_map_pages_lost
-from cext.store.queues.consume_queue cimport chunk_pool_room
+from cext.store.queues.consume_queue cimport chunk_pool_arena_bytes
 
 cdef enum:
     ACKS_WAITING = 65536            # sends of one shard that wait for one mark of the log
@@ -24,11 +24,11 @@ cdef inline int64_t in_pages(int64_t bytes) noexcept nogil:
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class Appender:
-    cdef uint64_t room(self, dict given) except? 0:
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
         # The chunks of the queue store are taken when the shard opens its store.
-        return (arena_room(dispatches_of(given) * sizeof(Dispatch))
-                + MARKS * ack_queue_room(ACKS_WAITING)
-                + chunk_pool_room(given["queue_chunks"]))
+        return (arena_page_bytes(dispatches_of(given) * sizeof(Dispatch))
+                + MARKS * ack_queue_arena_bytes(ACKS_WAITING)
+                + chunk_pool_arena_bytes(given["queue_chunks"]))
 
     cdef int open(self, Arena* arena, dict given) except -1:
         cdef int32_t mark

@@ -1,34 +1,35 @@
 """Dispatch hook: what is above the log hears of what is dispatched, and dispatch knows none of it.
 
-    news       a record can be read by consumers: who waits for it is woken
+    arrival    a record can be read by consumers: who waits for it is woken
     replayed   the same of a record that was read from the log (replay.pxd), before its entry is
                made: memory that goes with it moves; the answer is the entry's tags code
-    gone       a queue goes away: who waits at it is woken; its owner is that of the news
+    removed    a queue goes away: who waits at it is woken; its owner is that of the arrival
 
 Set once, before the reactor starts, each with the owner that its function is given.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.append.appender cimport Appender, Dispatch, OnGone, OnNews, OnReplayed
+from cext.flow.append.appender cimport Appender, Dispatch, OnArrival, OnQueueRemoved, OnReplayed
 from cext.store.log.record cimport RecordView
 from cext.store.queues.consume_queue cimport Queue
 
-cdef inline void dispatch_hook(Appender s, OnNews news, OnGone gone, void* news_owner,
+cdef inline void dispatch_hook(Appender s, OnArrival arrival, OnQueueRemoved removed,
+                               void* arrival_owner,
                                OnReplayed replayed, void* replay_owner) noexcept nogil:
-    s.on_news = news
-    s.on_gone = gone
-    s.news_owner = news_owner
+    s.on_arrival = arrival
+    s.on_queue_removed = removed
+    s.arrival_owner = arrival_owner
     s.on_replayed = replayed
     s.replay_owner = replay_owner
 
 cdef inline int64_t dispatch_replayed(Appender s, const RecordView* view) noexcept nogil:
     return s.on_replayed(s.replay_owner, view)
 
-cdef inline void dispatch_gone(Appender s, Queue* queue) noexcept nogil:
-    s.on_gone(s.news_owner, queue)
+cdef inline void dispatch_queue_removed(Appender s, Queue* queue) noexcept nogil:
+    s.on_queue_removed(s.arrival_owner, queue)
 
 # Costs two looks where nobody waits.
-cdef inline void dispatch_news(Appender s, const Dispatch* d) noexcept nogil:
+cdef inline void dispatch_arrival(Appender s, const Dispatch* d) noexcept nogil:
     if d.queue.waiters != NULL or (d.topic != NULL and (d.topic.pop_waiting != NULL
                                                         or d.topic.pop_retry_of != NULL)):
-        s.on_news(s.news_owner, d)
+        s.on_arrival(s.arrival_owner, d)

@@ -1,4 +1,4 @@
-"""Log copy: a follower takes bytes of another log into its own, in one turn as many as it is given.
+"""Log copy: a slave takes bytes of another log into its own, in one turn as many as it is given.
 
 raw_append (cext/store/log/raw_append.pxd) with a write where the write buffer is full. Both ways on
 which such bytes come use it: the stream of a master, and the control thread's append_raw().

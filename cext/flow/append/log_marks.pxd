@@ -5,8 +5,8 @@ never takes it back; or raised, where less may be said than before; and what set
 operation of its own, which says when that may be:
 
     dispatched    is moved
-    replicated    is raised; a follower's is lowered, whose new master lacks some of it
-    visible       is raised; a limit begins where there was none, and ends; a follower's is lowered
+    replicated    is raised; a slave's is lowered, whose new master lacks some of it
+    visible       is raised; a limit begins where there was none, and ends; a slave's is lowered
 
 A start sets all of them anew, before anybody sees them (CommitLog.set_end), and so does a
 truncation. What sets one back stores it plainly: nothing was done before that others are to see.
@@ -18,7 +18,7 @@ from libc.stdint cimport INT64_MAX, int64_t
 from cext.base.check cimport check
 from cext.base.watermark cimport watermark_move, watermark_raise
 from cext.flow.append.appender cimport Appender
-from cext.flow.context.role cimport is_follower
+from cext.flow.context.role cimport is_slave
 
 
 cdef inline void dispatched_move(Appender s, int64_t to) noexcept nogil:
@@ -33,7 +33,7 @@ cdef inline void replicated_raise(Appender s, int64_t to) noexcept nogil:
 
 # What was answered stays so.
 cdef inline void replicated_lower(Appender s, int64_t to) noexcept nogil:
-    check(is_follower(&s.turn.role), b"the log: `replicated` is set back at a follower alone",
+    check(is_slave(&s.turn.role), b"the log: `replicated` is set back at a slave alone",
           s.turn.role.state, to)
     check(0 <= to < s.log.marks.replicated, b"the log: `replicated` is set back to less",
           s.log.marks.replicated, to)
@@ -61,7 +61,7 @@ cdef inline void visible_limit(Appender s, int64_t to) noexcept nogil:
 
 # What was dispatched stays so.
 cdef inline void visible_lower(Appender s, int64_t to) noexcept nogil:
-    check(is_follower(&s.turn.role), b"the log: `visible` is set back at a follower alone",
+    check(is_slave(&s.turn.role), b"the log: `visible` is set back at a slave alone",
           s.turn.role.state, to)
     check(0 <= to < s.log.marks.visible, b"the log: `visible` is set back to less",
           s.log.marks.visible, to)

@@ -6,9 +6,9 @@ from cext.base.check cimport debug_check
 from cext.base.checksum cimport body_crc
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport MALFORMED, NOT_READY, OK, RING_FULL, TOO_LARGE
-from cext.flow.append.append_status cimport NOT_LEADER, SPECIAL
+from cext.flow.append.append_status cimport NOT_MASTER, SPECIAL
 from cext.flow.append.appender cimport Dispatch
-from cext.flow.context.role cimport is_follower
+from cext.flow.context.role cimport is_slave
 from cext.flow.context.turn_context cimport SIZE_BUCKETS, Counters
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
 from cext.store.log.record cimport RecordFields, record_finish, record_start
@@ -154,8 +154,8 @@ cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Mess
     cdef int status = OK
     cdef int32_t length = 0, kind
     cdef bint checksum
-    if is_follower(&s.turn.role):
-        return NOT_LEADER
+    if is_slave(&s.turn.role):
+        return NOT_MASTER
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY

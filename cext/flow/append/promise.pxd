@@ -1,6 +1,6 @@
 """Promise: an answer waits until a mark of the log has passed what its request brought.
 
-    flushDiskType   followers   the mark    what is lost then
+    flushDiskType   slaves      the mark    what is lost then
     ASYNC_FLUSH     no          WRITTEN     nothing by kill -9 of the process
     SYNC_FLUSH      no          DURABLE     nothing by a power cut
     ASYNC_FLUSH     yes         REPLICATED  nothing by the loss of this machine

@@ -30,7 +30,7 @@ from libc.stdint cimport int64_t
 
 from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender, Dispatch
-from cext.flow.append.dispatch_hook cimport dispatch_news
+from cext.flow.append.dispatch_hook cimport dispatch_arrival
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.queues.consume_queue cimport Queue
 
@@ -42,7 +42,7 @@ cdef enum:
 cdef inline int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil:
     cdef int status = s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code)
     if status == OK:
-        dispatch_news(s, d)
+        dispatch_arrival(s, d)
     return status
 
 # From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it.

@@ -6,7 +6,7 @@ from libc.stdlib cimport free, malloc
 from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POOL_EMPTY
-from cext.flow.append.dispatch_hook cimport dispatch_gone, dispatch_replayed
+from cext.flow.append.dispatch_hook cimport dispatch_queue_removed, dispatch_replayed
 from cext.flow.append.log_marks cimport dispatched_move
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -206,7 +206,7 @@ cdef Queue* queue_of_record(Appender s, Topic* topic, const RecordView* view) no
 
 
 cdef void drop_older(Appender s, Topic* topic, Queue* queue) noexcept nogil:
-    """The log gives an offset of the queue once more: its topic was deleted at the leader and made
+    """The log gives an offset of the queue once more: its topic was deleted at the master and made
     anew, which this core's tables hear later, or never. The queue goes, as at a start."""
     check(s.dispatch_first == s.dispatch_count,
           b"replay: nothing that this core appended waits for a queue that begins anew",
@@ -215,7 +215,7 @@ cdef void drop_older(Appender s, Topic* topic, Queue* queue) noexcept nogil:
 
 
 cdef void drop_queue(Appender s, Topic* topic, Queue* queue) noexcept nogil:
-    dispatch_gone(s, queue)
+    dispatch_queue_removed(s, queue)
     if topic != NULL and queue.queue_id < topic.queue_slots:
         topic.queues[queue.queue_id] = NULL
     s.queues.delete_queue(queue)

@@ -10,7 +10,7 @@ from cext.memory.arena cimport Arena
 from cext.net.handshake_thread cimport (
     handshake_thread_close,
     handshake_thread_open,
-    handshake_thread_room,
+    handshake_thread_arena_bytes,
 )
 from cext.net.proxy_protocol cimport proxy_server_close, proxy_server_open
 from cext.net.tls cimport (
@@ -25,10 +25,10 @@ from cext.wire.signature cimport signature_check_close, signature_check_open
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class AuthService:
-    cdef uint64_t room(self, dict given) except? 0:
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
         if given.get("tls") is None:
             return 0
-        return handshake_thread_room(given["connections_max"])
+        return handshake_thread_arena_bytes(given["connections_max"])
 
     cdef int open(self, Arena* arena, dict given) except -1:
         if user_table_open(&self.users) != OK or signature_check_open(&self.check) != OK:

@@ -71,7 +71,7 @@ cdef struct ControlLink:
 cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,
                    uint64_t connections) noexcept nogil
 # What link_open takes from the arena.
-cdef uint64_t link_room(uint64_t messages, uint64_t connections) noexcept nogil
+cdef uint64_t link_arena_bytes(uint64_t messages, uint64_t connections) noexcept nogil
 cdef void link_close(ControlLink* link) noexcept nogil
 # Reactor side. False: full (an EVENT is then lost, a REQUEST refused).
 cdef bint link_push(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,

@@ -10,14 +10,14 @@ from cext.memory.spsc_ring cimport (
     spsc_pop,
     spsc_push,
     spsc_put,
-    spsc_room,
+    spsc_arena_bytes,
     spsc_waiting,
 )
 from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
 
 
-cdef uint64_t link_room(uint64_t messages, uint64_t connections) noexcept nogil:
-    return spsc_room(3 * messages + 2 * connections) + spsc_room(messages)
+cdef uint64_t link_arena_bytes(uint64_t messages, uint64_t connections) noexcept nogil:
+    return spsc_arena_bytes(3 * messages + 2 * connections) + spsc_arena_bytes(messages)
 
 
 cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,

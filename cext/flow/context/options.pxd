@@ -18,7 +18,7 @@ cdef struct Options:
     int64_t frame_max_bytes
     bint sync_flush                 # flushDiskType
     int64_t sync_flush_timeout_ms
-    bint sync_replicas              # answers wait for the followers, too
+    bint sync_replicas              # answers wait for the slaves, too
     int64_t slave_timeout_ms        # slaveTimeout
     bint long_polling
     int64_t short_polling_ms

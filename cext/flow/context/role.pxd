@@ -1,26 +1,26 @@
-"""Role: whether this core makes its log (leader) or keeps a copy of another core's (follower).
+"""Role: whether this core makes its log (master) or keeps a copy of another core's (slave).
 
 It is a state of the core. Only role.pyx changes it, by what happens; a change that does not follow
 ends the process:
 
-    LEADER                   from the start; and a follower that is promoted, whose stream has ended
-    FOLLOWER                 a leader that is demoted; its master's log does not come
-    FOLLOWING                it comes
-    UNCONFIRMED              a follower whose queues hold what may be cut, as control says: nobody
+    MASTER                   from the start; and a slave that is promoted, whose stream has ended
+    SLAVE                    a master that is demoted; its master's log does not come
+    REPLICATING              it comes
+    UNCONFIRMED              a slave whose queues hold what may be cut, as control says: nobody
                              is given anything
-    FOLLOWING_UNCONFIRMED    likewise, and its master's log comes: which alone confirms what it has
+    REPLICATING_UNCONFIRMED  likewise, and its master's log comes: which alone confirms what it has
 
 What steps ask is a bit of `facts`. Some are those of the state and change with it alone. The others
 hold in any state, each beside the others: the stop of writes (full disk, a shard that is taken
 off), and what a controller grants.
 
-What a follower does not do, and what clients are told, which is what RocketMQ's slaves say:
+What a slave does not do, and what clients are told, which is what RocketMQ's slaves say:
 
     sends, messages sent back, pops, acks, changes    14 SERVICE_NOT_AVAILABLE
     ends of transactions, recalls                     11 SLAVE_NOT_AVAILABLE; nothing when one-way
     pulls                                             served. An offset beyond the queue's end is
                                                       held as one at it, and one below its start is
-                                                      20: a follower may be behind, so it resets
+                                                      20: a slave may be behind, so it resets
                                                       nobody's offset. While the master's log comes,
                                                       none is held longer than a second: its client
                                                       is sent back. slaveReadEnable=false: 2,
@@ -29,14 +29,13 @@ What a follower does not do, and what clients are told, which is what RocketMQ's
     delay levels, timers, revival of pops, check      not run; appends of the control thread are
     backs, ops of ended transactions                  errors
 
-A leader that may not write (below) refuses the first row with 14 as well, but sends with RocketMQ's
+A master that may not write (below) refuses the first row with 14 as well, but sends with RocketMQ's
 1, "in-sync replicas not enough", where nothing else is the matter.
 
-Nothing but append_raw() adds to a follower's log: message_append.pyx refuses the rest, whoever
-asks.
+Nothing but append_raw() adds to a slave's log: message_append.pyx refuses the rest, whoever asks.
 
-Example: a follower's disk fills up and has room again: FACT_STOPPED comes and goes, and it is a
-follower all the time.
+Example: a slave's disk fills up and has room again: FACT_STOPPED comes and goes, and it is a slave
+all the time.
 
 Reactor only; others may look.
 """
@@ -46,16 +45,16 @@ from cext.flow.context.options cimport TEXT_MAX
 from cext.wire.text cimport Text
 
 cdef enum RoleState:
-    LEADER = 0
-    FOLLOWER = 1
-    FOLLOWING = 2
+    MASTER = 0
+    SLAVE = 1
+    REPLICATING = 2
     UNCONFIRMED = 3
-    FOLLOWING_UNCONFIRMED = 4
+    REPLICATING_UNCONFIRMED = 4
 
 cdef enum RoleFact:
     # Of the state.
-    FACT_FOLLOWER = 1               # the log is a copy
-    FACT_MASTER = 2                 # it comes just now
+    FACT_SLAVE = 1                  # the log is a copy
+    FACT_REPLICATING = 2            # it comes just now
     FACT_UNCONFIRMED = 4
     # In any state.
     FACT_STOPPED = 8                # control has stopped writes
@@ -64,8 +63,8 @@ cdef enum RoleFact:
     FACT_SLAVES_MISSING = 64        # fewer follow than answers wait for
     FACT_SENDS_WAIT = 128           # with the control thread: this is a new master
     # Several.
-    FACTS_OF_STATE = FACT_FOLLOWER | FACT_MASTER | FACT_UNCONFIRMED
-    FACTS_UNWRITABLE = FACT_FOLLOWER | FACT_STOPPED | FACT_SET_SHORT | FACT_LEASE_OVER
+    FACTS_OF_STATE = FACT_SLAVE | FACT_REPLICATING | FACT_UNCONFIRMED
+    FACTS_UNWRITABLE = FACT_SLAVE | FACT_STOPPED | FACT_SET_SHORT | FACT_LEASE_OVER
 
 cdef struct Role:
     int32_t state                   # RoleState
@@ -75,15 +74,15 @@ cdef struct Role:
 
 # ------------------------------------------------------------------- what happens
 
-# A leader to whom nothing else applies.
+# A master to whom nothing else applies.
 cdef void role_open(Role* r) noexcept nogil
 # Promoted and demoted; who is one already stays as it is.
-cdef void role_lead(Role* r) noexcept nogil
-cdef void role_follow(Role* r) noexcept nogil
-# A follower's master's log begins to come, and has ended.
+cdef void role_promote(Role* r) noexcept nogil
+cdef void role_demote(Role* r) noexcept nogil
+# A slave's master's log begins to come, and has ended.
 cdef void role_stream_began(Role* r) noexcept nogil
 cdef void role_stream_ended(Role* r) noexcept nogil
-# A follower's queues hold what may be cut; its master, whose log comes, has confirmed all of it.
+# A slave's queues hold what may be cut; its master, whose log comes, has confirmed all of it.
 cdef void role_doubt(Role* r) noexcept nogil
 cdef void role_confirm(Role* r) noexcept nogil
 
@@ -105,17 +104,17 @@ cdef inline bint lease_look(Role* r, int64_t now_ms) noexcept nogil:
 
 # ------------------------------------------------------------------- what steps ask
 
-cdef inline bint is_follower(const Role* r) noexcept nogil:
-    return r.facts & FACT_FOLLOWER != 0
+cdef inline bint is_slave(const Role* r) noexcept nogil:
+    return r.facts & FACT_SLAVE != 0
 
-# Whether records are taken: by a leader whose writes are not stopped, whose lease runs, and which
+# Whether records are taken: by a master whose writes are not stopped, whose lease runs, and which
 # has enough brokers in sync.
 cdef inline bint is_writable(const Role* r) noexcept nogil:
     return r.facts & FACTS_UNWRITABLE == 0
 
-# A follower whose master's log comes.
+# A slave whose master's log comes.
 cdef inline bint has_master(const Role* r) noexcept nogil:
-    return r.facts & FACT_MASTER != 0
+    return r.facts & FACT_REPLICATING != 0
 
 cdef inline bint is_unconfirmed(const Role* r) noexcept nogil:
     return r.facts & FACT_UNCONFIRMED != 0

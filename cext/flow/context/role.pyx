@@ -25,15 +25,15 @@ cdef const char* NO_READS = b"[REJECTREQUEST]system busy, start flow control for
 # ------------------------------------------------------------------- the state
 
 cdef uint32_t facts_of(int32_t state) noexcept nogil:
-    if state == LEADER:
+    if state == MASTER:
         return 0
-    if state == FOLLOWER:
-        return FACT_FOLLOWER
-    if state == FOLLOWING:
-        return FACT_FOLLOWER | FACT_MASTER
+    if state == SLAVE:
+        return FACT_SLAVE
+    if state == REPLICATING:
+        return FACT_SLAVE | FACT_REPLICATING
     if state == UNCONFIRMED:
-        return FACT_FOLLOWER | FACT_UNCONFIRMED
-    return FACT_FOLLOWER | FACT_MASTER | FACT_UNCONFIRMED
+        return FACT_SLAVE | FACT_UNCONFIRMED
+    return FACT_SLAVE | FACT_REPLICATING | FACT_UNCONFIRMED
 
 
 cdef void look(const Role* r) noexcept nogil:
@@ -45,7 +45,7 @@ cdef void move(Role* r, RoleState to, uint32_t allowed_from) noexcept nogil:
     """`allowed_from`: a bit for each RoleState."""
     look(r)
     state_move(&r.state, to, allowed_from,
-               b"a role: a leader, or a follower: without its master or with, confirmed or not")
+               b"a role: a master, or a slave: without its master or with, confirmed or not")
     r.facts = (r.facts & ~<uint32_t> FACTS_OF_STATE) | facts_of(to)
 
 
@@ -54,39 +54,39 @@ cdef void role_open(Role* r) noexcept nogil:
     r.lease_end_ms = INT64_MAX
 
 
-cdef void role_lead(Role* r) noexcept nogil:
-    if r.state != LEADER:
-        move(r, LEADER, 1 << FOLLOWER | 1 << UNCONFIRMED)
+cdef void role_promote(Role* r) noexcept nogil:
+    if r.state != MASTER:
+        move(r, MASTER, 1 << SLAVE | 1 << UNCONFIRMED)
 
 
-cdef void role_follow(Role* r) noexcept nogil:
-    if r.state == LEADER:
-        move(r, FOLLOWER, 1 << LEADER)
+cdef void role_demote(Role* r) noexcept nogil:
+    if r.state == MASTER:
+        move(r, SLAVE, 1 << MASTER)
 
 
 cdef void role_stream_began(Role* r) noexcept nogil:
     if r.state == UNCONFIRMED:
-        move(r, FOLLOWING_UNCONFIRMED, 1 << UNCONFIRMED)
+        move(r, REPLICATING_UNCONFIRMED, 1 << UNCONFIRMED)
     else:
-        move(r, FOLLOWING, 1 << FOLLOWER)
+        move(r, REPLICATING, 1 << SLAVE)
 
 
 cdef void role_stream_ended(Role* r) noexcept nogil:
-    if r.state == FOLLOWING_UNCONFIRMED:
-        move(r, UNCONFIRMED, 1 << FOLLOWING_UNCONFIRMED)
+    if r.state == REPLICATING_UNCONFIRMED:
+        move(r, UNCONFIRMED, 1 << REPLICATING_UNCONFIRMED)
     else:
-        move(r, FOLLOWER, 1 << FOLLOWING)
+        move(r, SLAVE, 1 << REPLICATING)
 
 
 cdef void role_doubt(Role* r) noexcept nogil:
-    if r.state == FOLLOWING:
-        move(r, FOLLOWING_UNCONFIRMED, 1 << FOLLOWING)
+    if r.state == REPLICATING:
+        move(r, REPLICATING_UNCONFIRMED, 1 << REPLICATING)
     elif not is_unconfirmed(r):
-        move(r, UNCONFIRMED, 1 << FOLLOWER)
+        move(r, UNCONFIRMED, 1 << SLAVE)
 
 
 cdef void role_confirm(Role* r) noexcept nogil:
-    move(r, FOLLOWING, 1 << FOLLOWING_UNCONFIRMED)
+    move(r, REPLICATING, 1 << REPLICATING_UNCONFIRMED)
 
 
 # ------------------------------------------------------------------- beside it
@@ -108,7 +108,7 @@ cdef void role_stop_writes(Role* r, bint stop, const Text* reason) noexcept nogi
 
 cdef const char* refuse_remark(const Role* r) noexcept nogil:
     check(not is_writable(r), b"a role: it says why it refuses while it does", r.facts, r.state)
-    if is_follower(r):
+    if is_slave(r):
         return A_FOLLOWER
     if r.facts & FACT_LEASE_OVER:
         return LEASE_IS_OVER
@@ -116,7 +116,7 @@ cdef const char* refuse_remark(const Role* r) noexcept nogil:
 
 
 cdef int32_t refuse_code(const Role* r) noexcept nogil:
-    if r.facts & (FACT_FOLLOWER | FACT_LEASE_OVER | FACT_STOPPED):
+    if r.facts & (FACT_SLAVE | FACT_LEASE_OVER | FACT_STOPPED):
         return SERVICE_NOT_AVAILABLE
     return SYSTEM_ERROR
 
@@ -124,4 +124,4 @@ cdef int32_t refuse_code(const Role* r) noexcept nogil:
 cdef const char* read_refusal(const Role* r, int32_t slave_read) noexcept nogil:
     if is_unconfirmed(r):
         return MAY_BE_CUT
-    return NO_READS if is_follower(r) and slave_read == SLAVE_READ_OFF else NULL
+    return NO_READS if is_slave(r) and slave_read == SLAVE_READ_OFF else NULL

@@ -9,7 +9,7 @@ cdef class Service:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")
 
-    cdef uint64_t room(self, dict given) except? 0:
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
         return 0
 
     cdef int open(self, Arena* arena, dict given) except -1:

@@ -31,7 +31,7 @@ cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
                        int32_t capacity) noexcept nogil
 
 # Clients that had more than their share of what waits for control are read again when it has caught
-# up; the poll looks for that every 2 ms (SHARE_LOOK_MS).
+# up; the poll looks for that every 2 ms (SHARE_POLL_MS).
 cdef Step share_step(TurnContext s) noexcept
 # Last thing of a turn: control hears that there is something for it.
 cdef Step wake_control_step(TurnContext s) noexcept

@@ -27,7 +27,7 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET, AF_INET6
 
 cdef enum:
-    SHARE_LOOK_MS = 2           # how often the control thread is looked at that clients wait for
+    SHARE_POLL_MS = 2           # how often the control thread is looked at that clients wait for
 
 
 cdef bint reply_error_to(TurnContext s, Connection* c, int32_t opaque, uint8_t serialize_type,
@@ -169,7 +169,7 @@ cdef void read_on(TurnContext s) noexcept nogil:
 
 
 cdef int32_t share_wait(TurnContext s) noexcept nogil:
-    return SHARE_LOOK_MS if s.net.unread_count(UNREAD_SHARE) > 0 else NO_WAIT
+    return SHARE_POLL_MS if s.net.unread_count(UNREAD_SHARE) > 0 else NO_WAIT
 
 
 cdef void wake_control(TurnContext s) noexcept nogil:

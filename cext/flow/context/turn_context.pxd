@@ -67,6 +67,6 @@ cdef class TurnContext(Service):
     # Answers of this turn speak of records that its next write brings: nothing is sent before it.
     cdef bint holds_output
     cdef int64_t accounts_version       # another one after each change of who may do what
-    cdef Role role                      # leader or follower, and whether it takes records
+    cdef Role role                      # master or slave, and whether it takes records
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

@@ -11,10 +11,10 @@ from cext.flow.context.client_state cimport (
     UNREAD_POSTPONED,
     UNREAD_SHARE,
 )
-from cext.flow.context.control_link cimport link_close, link_open, link_room
+from cext.flow.context.control_link cimport link_arena_bytes, link_close, link_open
 from cext.flow.context.options cimport options_read
 from cext.flow.context.role cimport (
-    is_follower,
+    is_slave,
     is_writable,
     lease_is_over,
     role_open,
@@ -23,7 +23,7 @@ from cext.flow.context.role cimport (
 from cext.flow.context.service cimport no_memory, pool_numbers
 from cext.memory.arena cimport Arena
 from cext.net.connection cimport UNREAD_UNSENT
-from cext.net.reactor cimport reactor_room
+from cext.net.reactor cimport reactor_arena_bytes
 
 cdef enum:
     LINK_MESSAGES = 65536
@@ -32,11 +32,11 @@ cdef enum:
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class TurnContext:
-    cdef uint64_t room(self, dict given) except? 0:
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
         # The reactor's is taken when the shard opens its store.
-        return (link_room(LINK_MESSAGES, given["connections_max"])
-                + reactor_room(given["frame_max_bytes"], given["connections_max"],
-                               given["jumbo_buffers"], given["reply_buffers"]))
+        return (link_arena_bytes(LINK_MESSAGES, given["connections_max"])
+                + reactor_arena_bytes(given["frame_max_bytes"], given["connections_max"],
+                                      given["jumbo_buffers"], given["reply_buffers"]))
 
     cdef int open(self, Arena* arena, dict given) except -1:
         if link_open(&self.link, arena, LINK_MESSAGES, LINK_BYTES,
@@ -76,7 +76,7 @@ cdef class TurnContext:
             "dead_letters": x.dead_letters,
             "ring_full": x.tail_full,
             "writable": int(is_writable(&self.role)),
-            "follower": int(is_follower(&self.role)),
+            "slave": int(is_slave(&self.role)),
             "in_sync_short": int(set_is_short(&self.role)),
             "lease_over": int(lease_is_over(&self.role)),
             **net_stats(self),

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from cext.base.status cimport CLOSED, NOT_READY, OK, raise_status
 from cext.flow.context.call_block cimport Block, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport is_follower
+from cext.flow.context.role cimport is_slave
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.delay.schedule cimport schedule_open
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL
@@ -66,7 +66,7 @@ cdef struct TimersDelivered:        # of the steady clock as if it were the wall
     int64_t fed
     int64_t log_end
     # results
-    int status                      # NOT_READY: timers are off; CLOSED: a leader is told nothing
+    int status                      # NOT_READY: timers are off; CLOSED: a master is told nothing
 
 
 cdef void timers_delivered(DelayService s, TimersDelivered* x) noexcept nogil:
@@ -81,10 +81,10 @@ cdef void timers_delivered(DelayService s, TimersDelivered* x) noexcept nogil:
 
 
 cdef void set_timers_delivered(DelayService s, TimersDelivered* x) noexcept nogil:
-    """A follower's position is its leader's: the log is the same, and so are places in it."""
+    """A slave's position is its master's: the log is the same, and so are places in it."""
     cdef TimerPosition now = s.timers.position
     x.status = CLOSED
-    if not is_follower(&s.turn.role):
+    if not is_slave(&s.turn.role):
         return
     x.status = OK if s.timers.enabled else NOT_READY
     if x.status != OK:
@@ -134,7 +134,7 @@ cdef class DelayCalls(RetentionCalls):
         (x.wall.due_ms, x.wall.place, x.steady.due_ms, x.steady.place, x.fed, x.log_end) = position
         self._call(<CallFn> set_timers_delivered, <void*> self.delays, &x)
         if x.status == CLOSED:
-            raise StoreError("how far timed messages are is a leader's own matter")
+            raise StoreError("how far timed messages are is a master's own matter")
 
     def restart_timers(self, int is_damaged=1):
         if not self.delays.timers.enabled:

@@ -5,13 +5,17 @@ from libc.string cimport memcpy
 from cext.base.status cimport IO_ERROR, OK, raise_status
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.context.role cimport FACT_SENDS_WAIT, FACT_SET_SHORT, role_set
+from cext.flow.replication.ha_client cimport follow_master, leave_master
+from cext.flow.replication.ha_connections cimport adopt_slave
 from cext.flow.replication.ha_epochs cimport EPOCHS_MAX, HAEpochs
 from cext.flow.replication.ha_lease cimport grant_lease
-from cext.flow.replication.ha_master cimport follow_master, leave_master
-from cext.flow.replication.ha_members cimport forget_members, move_replicated, set_members
 from cext.flow.replication.ha_service cimport HAService
-from cext.flow.replication.ha_slaves cimport adopt_slave
 from cext.flow.replication.ha_socket cimport close_replica
+from cext.flow.replication.ha_sync_state_set cimport (
+    clear_sync_state_set,
+    move_replicated,
+    set_sync_state_set,
+)
 from cext.net.connection cimport Connection
 from cext.net.openssl cimport SSL
 from cext.net.tls_stream cimport take_ssl
@@ -52,7 +56,7 @@ cdef struct SetHA:
 
 
 cdef void set_ha(HAService s, const SetHA* x) noexcept nogil:
-    forget_members(s)
+    clear_sync_state_set(s)
     s.slaves_needed = x.slaves_needed
     s.turn.options.sync_replicas = x.slaves_needed > 0
     s.send_bytes = x.send_bytes
@@ -120,8 +124,8 @@ cdef void master_state(HAService s, MasterState* x) noexcept nogil:
 
 # ---------------------------------------------------------------- under a controller
 
-cdef void set_switching(HAService s, const bint* on) noexcept nogil:
-    s.switching = on[0]
+cdef void set_auto_switch(HAService s, const bint* on) noexcept nogil:
+    s.auto_switch = on[0]
 
 
 cdef void set_epochs(HAService s, const HAEpochs* x) noexcept nogil:
@@ -140,12 +144,12 @@ cdef struct SyncState:
 
 cdef void set_sync_state(HAService s, SyncState* x) noexcept nogil:
     if x.by_number:
-        forget_members(s)
+        clear_sync_state_set(s)
         role_set(&s.turn.role, FACT_SET_SHORT, x.short)
         move_replicated(s)
         x.needed = 0
     else:
-        x.needed = set_members(s, x.ids, x.count, x.short)
+        x.needed = set_sync_state_set(s, x.ids, x.count, x.short)
     role_set(&s.turn.role, FACT_SENDS_WAIT, x.sends_wait)
 
 
@@ -179,7 +183,7 @@ cdef class HACalls(ReplicaCalls):
             close_replica(x.fd, x.ssl)
             raise
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection to the master: there "
-                     "is no memory for it, or this core is no follower")
+                     "is no memory for it, or this core is no slave")
         return x.connection
 
     def leave_master(self):
@@ -195,7 +199,7 @@ cdef class HACalls(ReplicaCalls):
         x.ack_durable = ack_durable
         self._call(<CallFn> set_ha, <void*> self.ha, &x)
 
-    def ha_slaves(self):
+    def ha_connections(self):
         cdef SlaveRows x
         cdef int32_t i
         self._call(<CallFn> slave_rows, <void*> self.ha, &x)
@@ -203,15 +207,15 @@ cdef class HACalls(ReplicaCalls):
                  (<char*> x.rows[i].address)[:x.rows[i].address_bytes], x.rows[i].next_offset,
                  x.rows[i].acked, x.rows[i].behind_ms, x.rows[i].broker_id) for i in range(x.count)]
 
-    def ha_master(self):
+    def ha_client(self):
         cdef MasterState x
         self._call(<CallFn> master_state, <void*> self.ha, &x)
         return (x.connection, x.end, x.reported, x.silent_ms, x.failure, x.failure_offset,
                 x.confirmed)
 
-    def set_switching(self, int on):
-        cdef bint switching = on != 0
-        self._call(<CallFn> set_switching, <void*> self.ha, &switching)
+    def set_auto_switch(self, int on):
+        cdef bint auto_switch = on != 0
+        self._call(<CallFn> set_auto_switch, <void*> self.ha, &auto_switch)
 
     def set_epochs(self, list epochs):
         cdef HAEpochs x

@@ -26,9 +26,9 @@ from cext.flow.append.log_marks cimport (
     visible_raise,
 )
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.role cimport is_follower, role_doubt, role_follow, role_lead
+from cext.flow.context.role cimport is_slave, role_doubt, role_demote, role_promote
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.replication.ha_master cimport leave_master
+from cext.flow.replication.ha_client cimport leave_master
 from cext.flow.replication.ha_service cimport HAService
 from cext.flow.transaction.transaction_end cimport write_ops
 from cext.flow.transaction.transaction_service cimport TransactionService
@@ -43,7 +43,7 @@ cdef struct AppendRaw:
     int64_t offset
     Text data
     # results
-    int status                  # as raw_append(), and CLOSED for a leader
+    int status                  # as raw_append(), and CLOSED for a master
     int64_t log_end
     int32_t problem             # RecordProblem
 
@@ -52,7 +52,7 @@ cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
     cdef uint32_t taken = 0
     x.problem = 0
     x.status = CLOSED
-    if is_follower(&s.turn.role):
+    if is_slave(&s.turn.role):
         x.status = copy_log(s, x.offset, x.data.bytes, x.data.length, &taken, &x.problem)
     x.log_end = s.log.marks.appended
 
@@ -60,19 +60,19 @@ cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
 # ---------------------------------------------------------------- marks of the log
 
 cdef struct SetReplicated:
-    int64_t offset              # every follower that counts has the log up to here
+    int64_t offset              # every slave that counts has the log up to here
     # results
-    int status                  # MALFORMED: more than there is of it; CLOSED: less, of a leader
+    int status                  # MALFORMED: more than there is of it; CLOSED: less, of a master
 
 
 cdef void set_replicated(Appender s, SetReplicated* x) noexcept nogil:
-    # A follower can be ahead of this core's disk, never of its log.
+    # A slave can be ahead of this core's disk, never of its log.
     x.status = OK if 0 <= x.offset <= s.log.marks.appended else MALFORMED
     if x.status != OK:
         return
     if x.offset >= s.log.marks.replicated:
         replicated_raise(s, x.offset)
-    elif is_follower(&s.turn.role):
+    elif is_slave(&s.turn.role):
         replicated_lower(s, x.offset)
     else:
         x.status = CLOSED
@@ -81,11 +81,11 @@ cdef void set_replicated(Appender s, SetReplicated* x) noexcept nogil:
 cdef struct SetVisible:
     int64_t offset
     # results
-    int status                  # MALFORMED: below 0; CLOSED: a leader
+    int status                  # MALFORMED: below 0; CLOSED: a master
 
 
 cdef void set_visible(Appender s, SetVisible* x) noexcept nogil:
-    x.status = OK if is_follower(&s.turn.role) else CLOSED
+    x.status = OK if is_slave(&s.turn.role) else CLOSED
     if x.offset < 0:
         x.status = MALFORMED
     if x.status != OK:
@@ -111,15 +111,15 @@ cdef void promote(HAService s, int* status) noexcept nogil:
         status[0] = NOT_READY
     if status[0] == OK:
         leave_master(s)
-        role_lead(&s.turn.role)
+        role_promote(&s.turn.role)
 
 
 cdef void demote(TransactionService s, int* status) noexcept nogil:
     """OK: all is written and answered, and nothing is appended any more. NOT_READY: answers wait
-    for a disk or a follower still, each of which is in the log; or the log has no room for what
-    ends transactions, and the core is a leader still."""
+    for a disk or a slave still, each of which is in the log; or the log has no room for what
+    ends transactions, and the core is a master still."""
     cdef int ended = OK
-    if not is_follower(&s.turn.role):
+    if not is_slave(&s.turn.role):
         ended = write_ops(s)    # what has been answered as ended says so in the log
         if ended == RING_FULL:
             write_and_dispatch(s.append)
@@ -127,7 +127,7 @@ cdef void demote(TransactionService s, int* status) noexcept nogil:
     if ended != OK and not s.append.log.poisoned():
         status[0] = NOT_READY
         return
-    role_follow(&s.turn.role)
+    role_demote(&s.turn.role)
     write_and_dispatch(s.append)
     status[0] = OK if is_settled(s.append) else NOT_READY
 
@@ -148,7 +148,7 @@ cdef void refuse_answers(Appender s, const char* reason) noexcept nogil:
 
 
 cdef void set_unconfirmed(Appender s, int* status) noexcept nogil:
-    status[0] = OK if is_follower(&s.turn.role) else CLOSED
+    status[0] = OK if is_slave(&s.turn.role) else CLOSED
     if status[0] == OK:
         role_doubt(&s.turn.role)
 
@@ -157,12 +157,12 @@ cdef void set_unconfirmed(Appender s, int* status) noexcept nogil:
 
 cdef struct LogFloor:
     # results
-    int status                  # CLOSED: a leader; NOT_READY: answers wait for the log; POISONED
+    int status                  # CLOSED: a master; NOT_READY: answers wait for the log; POISONED
     int64_t low                 # what is below it is confirmed, or not there any more
 
 
 cdef void log_floor(Appender s, LogFloor* x) noexcept nogil:
-    if not is_follower(&s.turn.role):
+    if not is_slave(&s.turn.role):
         x.status = CLOSED
     elif s.log.poisoned():
         x.status = POISONED
@@ -179,8 +179,8 @@ cdef class ReplicaCalls(TransactionCalls):
         x.offset = offset
         self._call(<CallFn> set_replicated, <void*> self.appender, &x)
         if x.status == CLOSED:
-            raise StoreError("what followers of a leader have is never less than before")
-        raise_status(x.status, f"a follower says that it has the log up to {offset}")
+            raise StoreError("what slaves of a master have is never less than before")
+        raise_status(x.status, f"a slave says that it has the log up to {offset}")
 
     def append_raw(self, int64_t offset, bytes data):
         cdef AppendRaw x
@@ -188,7 +188,7 @@ cdef class ReplicaCalls(TransactionCalls):
         x.data = borrowed(data)
         self._call(<CallFn> append_raw, <void*> self.appender, &x)
         if x.status == CLOSED:
-            raise StoreError("raw bytes are for the log of a follower; this core is a leader")
+            raise StoreError("raw bytes are for the log of a slave; this core is a master")
         if x.status == NOT_FOUND:
             raise StoreCorruptError(f"raw bytes for offset {offset} of the log, which ends at "
                                     f"{x.log_end}")
@@ -202,7 +202,7 @@ cdef class ReplicaCalls(TransactionCalls):
         x.offset = offset
         self._call(<CallFn> set_visible, <void*> self.appender, &x)
         if x.status == CLOSED:
-            raise StoreError("what consumers of a leader see is not for control to say")
+            raise StoreError("what consumers of a master see is not for control to say")
         raise_status(x.status, f"consumers are to see the log up to {offset}")
 
     def promote(self):
@@ -220,7 +220,7 @@ cdef class ReplicaCalls(TransactionCalls):
         cdef int status = OK
         self._call(<CallFn> set_unconfirmed, <void*> self.appender, &status)
         if status == CLOSED:
-            raise StoreError("what a leader has is not cut: nothing of it is unconfirmed")
+            raise StoreError("what a master has is not cut: nothing of it is unconfirmed")
 
     def _log_floor(self):
         cdef LogFloor x

@@ -209,4 +209,4 @@ cdef class TransactionCalls(DelayCalls):
          x.rules.leave_full) = rules
         self._call(<CallFn> check_backs_run, <void*> self.transactions, &x)
         raise_status(x.status, "open transactions")
-        return x.following, x.asked, x.unasked, x.hindrance, block_numbers(&x.block)
+        return x.following, x.asked, x.unasked, x.check_stop, block_numbers(&x.block)

@@ -24,7 +24,7 @@ cdef struct ClockJump:
 cdef struct DelayLevel:
     int64_t delay_ms
     int64_t next_offset         # first entry not delivered
-    int64_t look_ms             # monotonic: when to look again; LOOK_AT_NEWS: when there is news
+    int64_t next_check_ms       # monotonic: when to look again; WAIT_FOR_ARRIVAL: no time
     int64_t again_ms            # monotonic: its read failed, none before; 0: its last did not
     int32_t wanted              # looks that found no real topic, since control was asked
     int32_t jump_count

@@ -7,7 +7,7 @@ from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.delay.recall_table cimport recall_close
 from cext.flow.delay.timer cimport CLOCK_WALL, TIMER_CLOCKS
 from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.memory.arena cimport Arena, arena_room, arena_take_pages
+from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.memory.name_map cimport name_map_find
 from cext.store.timers.timer_heap cimport timer_heap_close
 from cext.store.timers.timer_position cimport position_close
@@ -20,8 +20,8 @@ cdef class DelayService:
         self.timers.file.fd = -1
 
     # What timers have is taken by timers_open(), which is given the store.
-    cdef uint64_t room(self, dict given) except? 0:
-        return 2 * arena_room(REDIRECT_BYTES)
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
+        return 2 * arena_page_bytes(REDIRECT_BYTES)
 
     cdef int open(self, Arena* arena, dict given) except -1:
         self.redirect.before = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)

@@ -44,16 +44,16 @@ from cext.flow.fetch.readahead cimport (
     readahead_find,
     readahead_for,
     readahead_is_busy,
-    readahead_mend,
     readahead_open,
     readahead_records,
+    readahead_repair,
     view_in_memory,
 )
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.log.record cimport RecordView, record_parse
 from cext.store.queues.consume_queue cimport Queue, QueueEntry
-from cext.store.queues.outside_address cimport is_outside_address
+from cext.store.queues.ext_address cimport is_ext_address
 from cext.wire.limits cimport DELAY_LEVELS_MAX, TOPIC_QUEUES_MAX
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.system_topics cimport (
@@ -76,7 +76,7 @@ cdef enum:
     JUMP_MS = 5                 # a smaller step of the wall clock is none
     PASSED = 1                  # deliver_record(): the record is useless, go on behind it
 
-cdef int64_t LOOK_AT_NEWS = 0x7FFFFFFFFFFFFFFF
+cdef int64_t WAIT_FOR_ARRIVAL = 0x7FFFFFFFFFFFFFFF
 
 
 cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* offsets,
@@ -90,7 +90,7 @@ cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* 
         memset(level, 0, sizeof(DelayLevel))
         level.delay_ms = delays_ms[i]
         level.next_offset = offsets[i] if offsets[i] > 0 else 0
-        level.look_ms = LOOK_AT_NEWS
+        level.next_check_ms = WAIT_FOR_ARRIVAL
     s.schedule.count = count
     s.schedule.first = 0
     s.turn.tables_loaded = count > 0        # levels are the last that control brings at a start
@@ -109,7 +109,7 @@ cdef inline Queue* level_queue(DelayService s, Topic* topic, int32_t level) noex
     return topic_queue(topic, s.append.queues, level) if topic != NULL else NULL
 
 
-cdef inline bint has_news(DelayService s, Topic* topic, int32_t level) noexcept nogil:
+cdef inline bint has_arrival(DelayService s, Topic* topic, int32_t level) noexcept nogil:
     """Messages of this level wait, and it does not say when it looks at them."""
     cdef Queue* queue = level_queue(s, topic, level)
     return queue != NULL and s.schedule.levels[level].next_offset < queue.max_offset
@@ -132,7 +132,7 @@ cdef void add_jump(DelayLevel* level, int64_t end_offset, int64_t by_ms) noexcep
         jump.by_ms = by_ms
         level.jump_count += 1
     jump.end_offset = end_offset
-    level.look_ms = 0
+    level.next_check_ms = 0
 
 
 cdef void note_clock(DelayService s, int64_t wall) noexcept nogil:
@@ -187,11 +187,11 @@ cdef int32_t schedule_wait(DelayService s) noexcept nogil:
     cdef int64_t left
     cdef int32_t i
     for i in range(s.schedule.count):
-        if s.schedule.levels[i].look_ms == LOOK_AT_NEWS:
-            if has_news(s, topic, i):
+        if s.schedule.levels[i].next_check_ms == WAIT_FOR_ARRIVAL:
+            if has_arrival(s, topic, i):
                 return 0
             continue
-        left = s.schedule.levels[i].look_ms - s.turn.now_ms
+        left = s.schedule.levels[i].next_check_ms - s.turn.now_ms
         if left <= 0:
             return 0
         if left < limit_ms:
@@ -217,8 +217,8 @@ cdef void claim(DelayService s, int32_t level) noexcept nogil:
     level alone."""
     cdef DelayLevel* l = &s.schedule.levels[level]
     s.schedule.readahead_level = level
-    l.look_ms = s.turn.now_ms + RETRY_MS
-    readahead_for(&s.schedule.readahead, &l.look_ms, &l.again_ms)
+    l.next_check_ms = s.turn.now_ms + RETRY_MS
+    readahead_for(&s.schedule.readahead, &l.next_check_ms, &l.again_ms)
 
 
 cdef void fetch_records(DelayService s, int32_t level, const QueueEntry* entries, int32_t count,
@@ -271,7 +271,7 @@ cdef void record_used(DelayService s, int32_t level, const QueueEntry* entry) no
 
 cdef int64_t due_of_record(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                            const uint8_t* at, int64_t end_offset) noexcept nogil:
-    """When the message is due whose queue entry does not say so (is_outside_address)."""
+    """When the message is due whose queue entry does not say so (is_ext_address)."""
     cdef RecordView view
     if record_parse(at, entry.size, entry.physical_offset, False, &view) != OK:
         return 0                        # passed as damaged
@@ -289,14 +289,14 @@ cdef int drop(DelayService s, int32_t level, int64_t offset, const QueueEntry* e
     return PASSED
 
 
-cdef int mend_or_drop(DelayService s, int32_t level, Queue* queue, int64_t offset,
-                      const QueueEntry* entry, const char* why) noexcept nogil:
+cdef int repair_or_drop(DelayService s, int32_t level, Queue* queue, int64_t offset,
+                        const QueueEntry* entry, const char* why) noexcept nogil:
     """A message that cannot be had: PASSED when it is lost, or why it has to wait: NOT_READY (its
     entry is made anew), IO_ERROR (that failed for now)."""
     cdef int status = CORRUPT
     if queue != NULL:
-        status = readahead_mend(&s.schedule.readahead, s.fetch.pool, s.append.queues, queue, offset,
-                                entry.size)
+        status = readahead_repair(&s.schedule.readahead, s.fetch.pool, s.append.queues, queue,
+                                  offset, entry.size)
     if status != ABSENT and status != NOT_READY:
         return drop(s, level, offset, entry, why)
     fetch_release(s, level)
@@ -355,8 +355,8 @@ cdef int deliver_record(DelayService s, int32_t level, int64_t offset, const Que
     cdef Appended appended
     cdef int status = record_parse(at, entry.size, entry.physical_offset, not checked, &view)
     if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
-        status = mend_or_drop(s, level, level_queue(s, schedule_topic(s), level), offset, entry,
-                              b"its record is damaged")
+        status = repair_or_drop(s, level, level_queue(s, schedule_topic(s), level), offset, entry,
+                                b"its record is damaged")
         s.turn.counters.corrupt_records += status == PASSED
         return status
     status = find_target(s, level, offset, entry, &view, &topic, &queue)
@@ -391,7 +391,7 @@ cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messag
     cdef int64_t due
     cdef int32_t n
     cdef int count, status
-    level.look_ms = LOOK_AT_NEWS
+    level.next_check_ms = WAIT_FOR_ARRIVAL
     while queue != NULL and level.next_offset < queue.max_offset:
         if level.next_offset < queue.min_offset:
             log_event(s.turn, NULL, b"delayed messages were deleted with old log files")
@@ -399,7 +399,7 @@ cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messag
             continue
         count = s.append.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
         if count == ABSENT or count == NOT_READY:
-            level.look_ms = s.turn.now_ms + (FETCH_POLL_MS if count == ABSENT else RETRY_MS)
+            level.next_check_ms = s.turn.now_ms + (FETCH_POLL_MS if count == ABSENT else RETRY_MS)
             fetch_release(s, i)
             if count == ABSENT and s.schedule.readahead.fetch == NULL:
                 claim(s, i)
@@ -418,31 +418,31 @@ cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messag
                 continue
             due = due_ms(s, i, level.next_offset, entries[n].tags_code, queue.next_offset)
             if due > s.schedule.clock_ms:
-                level.look_ms = s.turn.now_ms + (due - s.schedule.clock_ms)
+                level.next_check_ms = s.turn.now_ms + (due - s.schedule.clock_ms)
                 return
             if messages[0] <= 0 or bytes[0] <= 0:
-                level.look_ms = 0
+                level.next_check_ms = 0
                 return
             status = find_record(s, i, &entries[n], &at, &checked)
             if status == ABSENT or status == NOT_READY:
-                level.look_ms = s.turn.now_ms + FETCH_POLL_MS
+                level.next_check_ms = s.turn.now_ms + FETCH_POLL_MS
                 if status == ABSENT:
                     fetch_records(s, i, &entries[n], count - n, level.next_offset,
                                   queue.next_offset)
                 return
-            if status == OK and is_outside_address(entries[n].tags_code):
+            if status == OK and is_ext_address(entries[n].tags_code):
                 due = due_of_record(s, i, level.next_offset, &entries[n], at, queue.next_offset)
                 if due > s.schedule.clock_ms:
-                    level.look_ms = s.turn.now_ms + (due - s.schedule.clock_ms)
+                    level.next_check_ms = s.turn.now_ms + (due - s.schedule.clock_ms)
                     fetch_release(s, i)
                     return
             if status == OK:
                 status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
             else:
-                status = mend_or_drop(s, i, queue, level.next_offset, &entries[n],
-                                      b"its record cannot be read")
+                status = repair_or_drop(s, i, queue, level.next_offset, &entries[n],
+                                        b"its record cannot be read")
             if status < 0:
-                level.look_ms = retry_at(s, status)
+                level.next_check_ms = retry_at(s, status)
                 return
             record_used(s, i, &entries[n])
             level.next_offset += 1
@@ -462,10 +462,10 @@ cdef void deliver_due(DelayService s) noexcept nogil:
     i = s.schedule.first
     for _n in range(s.schedule.count):
         level = &s.schedule.levels[i]
-        if has_news(s, topic, i) if level.look_ms == LOOK_AT_NEWS \
-                else level.look_ms <= s.turn.now_ms:
+        if has_arrival(s, topic, i) if level.next_check_ms == WAIT_FOR_ARRIVAL \
+                else level.next_check_ms <= s.turn.now_ms:
             if not is_writable(&s.turn.role) or s.append.log.poisoned():
-                level.look_ms = s.turn.now_ms + RETRY_MS
+                level.next_check_ms = s.turn.now_ms + RETRY_MS
             else:
                 deliver_level(s, level_queue(s, topic, i), i, &messages, &bytes)
         i = i + 1 if i + 1 < s.schedule.count else 0

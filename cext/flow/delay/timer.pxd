@@ -68,7 +68,7 @@ cdef struct Timers:
     TimerPosition position          # as written last
     PositionFile file
     int64_t shift_ms                # steady clock minus wall clock
-    int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
+    int64_t next_check_ms           # monotonic: not to be looked at before; 0: at once
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
     bint file_failed                # a write of the position has failed, and the log says so

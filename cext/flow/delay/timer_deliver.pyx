@@ -227,7 +227,7 @@ cdef void fetch(DelayService s, const TimerClock* clock) noexcept nogil:
             sizes[n] = entry.size
             n += 1
     if n > 0:
-        readahead_for(&s.timers.readahead, &s.timers.look_ms, &s.timers.deliver_again_ms)
+        readahead_for(&s.timers.readahead, &s.timers.next_check_ms, &s.timers.deliver_again_ms)
         readahead_records(&s.timers.readahead, s.fetch.pool, offsets, sizes, n)
 
 

@@ -20,7 +20,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_entries,
     readahead_find,
     readahead_for,
-    readahead_mend,
+    readahead_repair,
     readahead_records,
 )
 from cext.store.log.record cimport record_parse
@@ -156,8 +156,8 @@ cdef void fetch(DelayService s, const QueueEntry* entries, int32_t count) noexce
 cdef bint has_to_wait(DelayService s, Queue* queue, const QueueEntry* entry) noexcept nogil:
     """A record cannot be had. False: it is lost, and passed."""
     cdef Timers* x = &s.timers
-    cdef int status = readahead_mend(&x.readahead, s.fetch.pool, s.append.queues, queue, x.fed,
-                                     entry.size)
+    cdef int status = readahead_repair(&x.readahead, s.fetch.pool, s.append.queues, queue, x.fed,
+                                       entry.size)
     if status == ABSENT:
         return True                         # looked at again when it is made anew
     if status == NOT_READY:

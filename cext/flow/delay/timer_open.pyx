@@ -49,7 +49,7 @@ cdef timers_open(DelayService s, dict given):
     cdef bytes path
     cdef int64_t log_end = s.append.log.marks.written
     x.file.fd = -1
-    readahead_open(&x.readahead, &x.look_ms)
+    readahead_open(&x.readahead, &x.next_check_ms)
     x.max_delay_ms = given["timer_max_delay_ms"]
     x.precision_ms = given["timer_precision_ms"]
     x.roll_ms = given["timer_roll_ms"]

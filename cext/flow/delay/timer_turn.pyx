@@ -30,7 +30,7 @@ from cext.store.timers.timer_position cimport (
 cdef enum:
     RETRY_MS = 100              # after the store refused
     SEAL_MS = 60000             # what was fed is in files after so long
-    LATE_LOOK_MS = 100          # at most, between two looks for what the keeper has not handed over
+    LATE_POLL_MS = 100          # at most, between two looks for what the keeper has not handed over
 
 
 cdef void set_clocks(DelayService s) noexcept nogil:
@@ -42,7 +42,7 @@ cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
     s.timers.shift_ms -= by_ms
     s.timers.clock_moved = True
     s.timers.seal_soon = True               # what a restart feeds again has times of after it
-    s.timers.look_ms = 0
+    s.timers.next_check_ms = 0
     if s.timers.started:
         set_clocks(s)
         s.wall_keeper.set_clock(s.timers.clocks[CLOCK_WALL].now_ms,
@@ -121,9 +121,9 @@ cdef void deliver_all(DelayService s) noexcept nogil:
     if status == OK:
         status = deliver_clock(s, CLOCK_STEADY, &s.steady_keeper.state.bound, &messages, &bytes)
     if status == NOT_READY:
-        x.look_ms = s.turn.now_ms + FETCH_POLL_MS
+        x.next_check_ms = s.turn.now_ms + FETCH_POLL_MS
     elif status < 0 and status != RING_FULL:
-        x.look_ms = s.turn.now_ms + RETRY_MS
+        x.next_check_ms = s.turn.now_ms + RETRY_MS
 
 
 cdef void timer_deliver(DelayService s) noexcept nogil:
@@ -134,10 +134,10 @@ cdef void timer_deliver(DelayService s) noexcept nogil:
     load_all(s)
     if not x.ready or s.schedule.clock_unsure:
         return
-    if x.look_ms <= s.turn.now_ms:
-        x.look_ms = 0
+    if x.next_check_ms <= s.turn.now_ms:
+        x.next_check_ms = 0
         if not is_writable(&s.turn.role) or s.append.log.poisoned():
-            x.look_ms = s.turn.now_ms + RETRY_MS
+            x.next_check_ms = s.turn.now_ms + RETRY_MS
         else:
             deliver_all(s)
     seal_if_due(s)
@@ -237,7 +237,7 @@ cdef int64_t next_due(DelayService s, TimerClock* clock, const TimerKey* bound) 
             clock.heap.count == 0 or not key_before(&clock.heap.entries[0].key, bound)):
         if clock.awaited_ms == 0:
             clock.awaited_ms = s.turn.now_ms
-        return min(<int64_t> LATE_LOOK_MS,
+        return min(<int64_t> LATE_POLL_MS,
                    max(<int64_t> 1, (s.turn.now_ms - clock.awaited_ms) // 8))
     return due_ms - clock.now_ms
 
@@ -255,7 +255,7 @@ cdef int32_t timer_wait(DelayService s) noexcept nogil:
             return <int32_t> feed
     left = min(next_due(s, &x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
                next_due(s, &x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
-    left = max(left, x.look_ms - s.turn.now_ms)
+    left = max(left, x.next_check_ms - s.turn.now_ms)
     return <int32_t> max(<int64_t> 0, min(left, feed))
 
 

@@ -40,7 +40,7 @@ cdef struct DiskFetch:
     FetchDone done
     void* service
     void* owner                 # who asked
-    bint under_way              # a disk reader has it
+    bint in_flight              # a disk reader has it
     # What read.buffer points to: owned; both NULL: the owner's memory, or given to a reply.
     uint8_t* buffer             # a jumbo buffer
     LargeBlock* large           # of the large pool; set by the owner
@@ -67,10 +67,10 @@ cdef class FetchPool:
     cdef uint64_t buffer_bytes  # of each
     cdef LargePool* large       # borrowed; the same half's
     cdef DiskReader readers
-    cdef int64_t under_way      # submitted, `done` not called yet
+    cdef int64_t in_flight      # submitted, `done` not called yet
     cdef uint64_t failed        # reads that ended with IO_ERROR
 
-    # OK, or IO_ERROR: the arena has less left than fetch_pool_room(count).
+    # OK, or IO_ERROR: the arena has less left than fetch_pool_arena_bytes(count).
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil
     cdef void connect(self, DiskReader readers, BufferPool* buffers, uint64_t buffer_bytes,
                       LargePool* large) noexcept
@@ -88,7 +88,7 @@ cdef class FetchPool:
     # At stop: no read is under way.
     cdef bint drained(self) noexcept nogil
 
-cdef uint64_t fetch_pool_room(uint32_t count) noexcept nogil
+cdef uint64_t fetch_pool_arena_bytes(uint32_t count) noexcept nogil
 
 cdef inline void fetch_into(DiskFetch* fetch, uint8_t* memory, uint32_t bytes) noexcept nogil:
     fetch.read.buffer = memory

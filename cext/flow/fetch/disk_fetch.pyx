@@ -6,7 +6,7 @@ from cext.base.status cimport IO_ERROR, OK
 from cext.memory.buffer_pool cimport (
     buffer_pool_open,
     buffer_pool_release,
-    buffer_pool_room,
+    buffer_pool_arena_bytes,
     buffer_pool_take,
 )
 from cext.memory.large_pool cimport large_pool_release
@@ -51,8 +51,8 @@ cdef void fetch_entries(DiskFetch* fetch, QueueFiles files, const Queue* queue, 
     fetch.read.path = fetch.path
 
 
-cdef uint64_t fetch_pool_room(uint32_t count) noexcept nogil:
-    return buffer_pool_room(sizeof(DiskFetch), count)
+cdef uint64_t fetch_pool_arena_bytes(uint32_t count) noexcept nogil:
+    return buffer_pool_arena_bytes(sizeof(DiskFetch), count)
 
 
 @cython.no_gc_clear                  # whoever has it is freed first, and may use it
@@ -73,7 +73,7 @@ cdef class FetchPool:
             fetch.done = done
             fetch.service = service
             fetch.owner = owner
-            fetch.under_way = False
+            fetch.in_flight = False
             fetch.buffer = NULL
             fetch.large = NULL
             fetch.read.owner = fetch
@@ -94,17 +94,17 @@ cdef class FetchPool:
 
     cdef int submit(self, DiskFetch* fetch) noexcept nogil:
         cdef int status
-        check(not fetch.under_way, b"a disk fetch is submitted once at a time", fetch.read.kind,
+        check(not fetch.in_flight, b"a disk fetch is submitted once at a time", fetch.read.kind,
               fetch.read.offsets[0])
         fetch.read.done_count = 0
         status = self.readers.submit(&fetch.read)
         if status == OK:
-            fetch.under_way = True
-            self.under_way += 1
+            fetch.in_flight = True
+            self.in_flight += 1
         return status
 
     cdef void release(self, DiskFetch* fetch) noexcept nogil:
-        check(not fetch.under_way, b"a disk fetch is released when its read is over",
+        check(not fetch.in_flight, b"a disk fetch is released when its read is over",
               fetch.read.kind, fetch.read.offsets[0])
         if fetch.buffer != NULL:
             buffer_pool_release(self.buffers, fetch.buffer)
@@ -115,15 +115,15 @@ cdef class FetchPool:
     cdef void collect(self) noexcept nogil:
         cdef ReadJob* job
         cdef DiskFetch* fetch
-        while self.under_way > 0:
+        while self.in_flight > 0:
             job = self.readers.completed()
             if job == NULL:
                 return
             fetch = <DiskFetch*> job.owner
-            fetch.under_way = False
-            self.under_way -= 1
+            fetch.in_flight = False
+            self.in_flight -= 1
             self.failed += job.status == IO_ERROR
             fetch.done(fetch.service, self, fetch)
 
     cdef bint drained(self) noexcept nogil:
-        return self.under_way == 0
+        return self.in_flight == 0

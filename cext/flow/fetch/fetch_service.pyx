@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from cext.base.status cimport OK
 from cext.flow.context.service cimport no_memory, pool_numbers
 from cext.flow.context.step cimport RunStep, StepDrained
-from cext.flow.fetch.disk_fetch cimport fetch_pool_room
+from cext.flow.fetch.disk_fetch cimport fetch_pool_arena_bytes
 from cext.flow.fetch.parked_requests cimport PARKED_MAX, parked_free
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport buffer_pool_close
@@ -21,8 +21,8 @@ cdef class FetchService:
     def __cinit__(self):
         self.pool = FetchPool()
 
-    cdef uint64_t room(self, dict given) except? 0:
-        return fetch_pool_room(fetches_of(given))
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
+        return fetch_pool_arena_bytes(fetches_of(given))
 
     cdef int open(self, Arena* arena, dict given) except -1:
         if self.pool.open(arena, fetches_of(given)) != OK:
@@ -35,7 +35,7 @@ cdef class FetchService:
         buffer_pool_close(&self.pool.fetches)
 
     cdef dict stats(self):
-        return {"fetches_under_way": self.pool.under_way, "fetches_failed": self.pool.failed,
+        return {"fetches_in_flight": self.pool.in_flight, "fetches_failed": self.pool.failed,
                 "records_asked": self.parked.records,
                 "large_bytes": self.pool.large.bytes if self.pool.large != NULL else 0}
 
@@ -47,9 +47,9 @@ cdef void collect(FetchService s) noexcept nogil:
     s.pool.collect()
 
 
-cdef bint none_under_way(FetchService s) noexcept nogil:
+cdef bint none_in_flight(FetchService s) noexcept nogil:
     return s.pool.drained()
 
 
 cdef Step fetch_step(FetchService s) noexcept:
-    return Step(b"fetch", <void*> s, <RunStep> collect, NULL, <StepDrained> none_under_way)
+    return Step(b"fetch", <void*> s, <RunStep> collect, NULL, <StepDrained> none_in_flight)

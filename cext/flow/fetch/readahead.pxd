@@ -34,16 +34,16 @@ cdef struct Readahead:
     int64_t unreadable              # log offset of a record that is damaged or gone; -1
     # Of who asks; borrowed, and there for as long as this is.
     int64_t* again_ms               # monotonic: its read failed, none before; 0: its last did not
-    int64_t* look_ms                # its next look: 0 or again_ms when a read is over; or NULL
+    int64_t* next_check_ms          # its next look: 0 or again_ms when a read is over; or NULL
     int64_t only_again_ms           # again_ms where all reads are of one
     uint64_t fetches                # ever
 
-cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil
+cdef void readahead_open(Readahead* x, int64_t* next_check_ms) noexcept nogil
 # Whose the next reads are; nothing while a read is under way, which stays whose it is.
-cdef void readahead_for(Readahead* x, int64_t* look_ms, int64_t* again_ms) noexcept nogil
+cdef void readahead_for(Readahead* x, int64_t* next_check_ms, int64_t* again_ms) noexcept nogil
 # Whether a read is under way.
 cdef inline bint readahead_is_busy(const Readahead* x) noexcept nogil:
-    return x.fetch != NULL and x.fetch.under_way
+    return x.fetch != NULL and x.fetch.in_flight
 
 # A record of the log in memory: OK with its bytes, valid in this turn, and whether they are known
 # to be whole, as those of the tail ring are; ABSENT, or why there is none.
@@ -64,7 +64,7 @@ cdef void readahead_entries(Readahead* x, FetchPool pool, QueueFiles files, cons
 # mended: ABSENT (it is made anew, look again), NOT_READY (that failed for now, or nothing is wrong:
 # look again in a while, and the disk is asked again), CORRUPT (lost for good, or whole but larger
 # than any buffer). `size`: the entry's.
-cdef int readahead_mend(Readahead* x, FetchPool pool, QueueStore queues, Queue* queue,
-                        int64_t offset, int32_t size) noexcept nogil
+cdef int readahead_repair(Readahead* x, FetchPool pool, QueueStore queues, Queue* queue,
+                          int64_t offset, int32_t size) noexcept nogil
 # Nothing more is looked for: what was fetched is given back, unless a read is under way.
 cdef void readahead_end(Readahead* x, FetchPool pool) noexcept nogil

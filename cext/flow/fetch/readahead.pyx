@@ -15,22 +15,22 @@ from cext.flow.fetch.disk_fetch cimport fetch_add, fetch_begin, fetch_entries
 from cext.store.log.disk_reader cimport READ_LOG
 
 
-cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil:
+cdef void readahead_open(Readahead* x, int64_t* next_check_ms) noexcept nogil:
     x.fetch = NULL
     x.unreadable = -1
     x.only_again_ms = 0
     x.again_ms = &x.only_again_ms
-    x.look_ms = look_ms
+    x.next_check_ms = next_check_ms
 
 
-cdef void readahead_for(Readahead* x, int64_t* look_ms, int64_t* again_ms) noexcept nogil:
+cdef void readahead_for(Readahead* x, int64_t* next_check_ms, int64_t* again_ms) noexcept nogil:
     if not readahead_is_busy(x):
-        x.look_ms = look_ms
+        x.next_check_ms = next_check_ms
         x.again_ms = again_ms
 
 
 cdef void readahead_end(Readahead* x, FetchPool pool) noexcept nogil:
-    if x.fetch != NULL and not x.fetch.under_way:
+    if x.fetch != NULL and not x.fetch.in_flight:
         pool.release(x.fetch)
         x.fetch = NULL
 
@@ -48,7 +48,7 @@ cdef int readahead_find(Readahead* x, FetchPool pool, CommitLog log, int64_t off
     cdef uint32_t behind = 0
     cdef int32_t i
     cdef int status
-    if x.fetch != NULL and not x.fetch.under_way:
+    if x.fetch != NULL and not x.fetch.in_flight:
         for i in range(x.fetch.read.done_count):
             if x.fetch.read.offsets[i] == offset and x.fetch.read.sizes[i] == <uint32_t> size:
                 at[0] = x.fetch.buffer + behind
@@ -73,8 +73,8 @@ cdef void read_done(void* context, FetchPool pool, DiskFetch* fetch) noexcept no
     elif fetch.read.done_count == 0 and of_log and (
             status == CORRUPT or status == NOT_FOUND or status == TOO_LARGE):
         x.unreadable = fetch.read.offsets[0]
-    if x.look_ms != NULL:
-        x.look_ms[0] = x.again_ms[0]
+    if x.next_check_ms != NULL:
+        x.next_check_ms[0] = x.again_ms[0]
     if not of_log or fetch.read.done_count == 0:
         readahead_end(x, pool)
 
@@ -118,9 +118,9 @@ cdef void readahead_entries(Readahead* x, FetchPool pool, QueueFiles files, cons
         submit(x, pool)
 
 
-cdef int readahead_mend(Readahead* x, FetchPool pool, QueueStore queues, Queue* queue,
-                        int64_t offset, int32_t size) noexcept nogil:
-    cdef int status = queues.mend(queue, offset)
+cdef int readahead_repair(Readahead* x, FetchPool pool, QueueStore queues, Queue* queue,
+                          int64_t offset, int32_t size) noexcept nogil:
+    cdef int status = queues.request_repair(queue, offset)
     if status == OK:
         status = <int> CORRUPT if <uint64_t> size > pool.buffer_bytes else <int> NOT_READY
     if status == NOT_READY:

@@ -26,4 +26,4 @@ cdef void wake_pops(PullService s, PopPair* pair, int32_t queue_id) noexcept nog
 cdef void wake_topic(PullService s, Topic* topic, int32_t queue_id) noexcept nogil
 cdef void wake_all_pops(PullService s, PopPair* pair) noexcept nogil     # the pair goes away
 # Of dispatch (dispatch_hook.pxd): a record can be read now, by pulls and by pops.
-cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil
+cdef void wake_by_arrival(PullService s, const Dispatch* d) noexcept nogil

@@ -76,7 +76,7 @@ cdef void wake_topic(PullService s, Topic* topic, int32_t queue_id) noexcept nog
         wake_pops(s, pair, -1)
 
 
-cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil:
+cdef void wake_by_arrival(PullService s, const Dispatch* d) noexcept nogil:
     if d.queue.waiters != NULL:
         wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
     if d.topic != NULL and (d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL):

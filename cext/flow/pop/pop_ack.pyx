@@ -9,10 +9,10 @@ from cext.flow.append.append_status cimport TIMER_ILLEGAL
 from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TURN_FULL
-from cext.flow.context.role cimport is_follower, is_writable
+from cext.flow.context.role cimport is_slave, is_writable
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pop.held_pops cimport wake_pops
-from cext.flow.pop.pop_inflight cimport flight_end
+from cext.flow.pop.pop_inflight cimport inflight_remove
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
 from cext.flow.pop.pop_order cimport (
     ORDER_ILLEGAL,
@@ -72,7 +72,7 @@ cdef Outcome look_up(PopService s, Connection* c, const Header* h, PopRequest* r
     if read_pop_request(h, pop_code(h), r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
-    if is_follower(&s.turn.role):
+    if is_slave(&s.turn.role):
         return refuse(s, c, h, NOT_READY)
     topic[0] = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if topic[0] == NULL or r.topic.escaped or r.consumer_group.escaped:
@@ -261,7 +261,7 @@ cdef int append_batch(PopService s, const ReviveEntry* given, bint* illegal) noe
     if e.listed == 0:
         return OK
     s.pops.acks += e.listed
-    flight_end(s, topic, e.group.bytes, e.group.length, e.queue_id, e.pop_ms, e.listed)
+    inflight_remove(s, topic, e.group.bytes, e.group.length, e.queue_id, e.pop_ms, e.listed)
     return append_ack(s, &e, e.revive_queue, e.pop_ms + e.invisible_ms)
 
 

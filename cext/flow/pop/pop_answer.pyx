@@ -4,7 +4,7 @@ from libc.string cimport memset
 
 from cext.base.status cimport OK, RING_FULL
 from cext.flow.append.turn_room cimport turn_room
-from cext.flow.context.role cimport is_follower, is_writable, read_refusal, refuse_remark
+from cext.flow.context.role cimport is_slave, is_writable, read_refusal, refuse_remark
 from cext.flow.fetch.disk_fetch cimport (
     DiskFetch,
     FetchDone,
@@ -111,7 +111,7 @@ cdef void answer_pop(PopService s, PopJob* job) noexcept nogil:
     if job.pair.use.removed:
         refuse_pop(s, job, SUBSCRIPTION_GROUP_NOT_EXIST, b"the group was deleted")
         return
-    if is_follower(&s.turn.role) and job.kind == POP:
+    if is_slave(&s.turn.role) and job.kind == POP:
         refuse_pop(s, job, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
         return
     refusal = read_refusal(&s.turn.role, s.turn.options.slave_read)

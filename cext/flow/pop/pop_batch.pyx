@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cext.base.byteorder cimport load_i64
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport OK
-from cext.flow.pop.pop_inflight cimport flight_begin
+from cext.flow.pop.pop_inflight cimport inflight_add
 from cext.flow.pop.pop_job cimport POP
 from cext.flow.pop.pop_offset cimport pop_move
 from cext.flow.pop.pop_order cimport OrderBlock, order_given, order_obtain
@@ -105,8 +105,8 @@ cdef void give(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* queue,
             p.failed = True
             return
         pop_move(s, job, topic, queue.queue_id, start if job.order else following)
-        if s.pops.flight_max >= 0 and not job.order:
-            flight_begin(&s.pops, pair_obtain(&s.pops, topic, job.pair.group,
+        if s.pops.inflight_max >= 0 and not job.order:
+            inflight_add(&s.pops, pair_obtain(&s.pops, topic, job.pair.group,
                                               job.pair.group_length), queue.queue_id, count)
     note(&p.starts, b"%d %lld %lld", flag, queue.queue_id, start)
     note(&p.messages, b"%d %lld %lld", flag, queue.queue_id, offsets[0])

@@ -18,8 +18,8 @@ from cext.flow.pop.pop_table cimport Pops
 from cext.flow.tables.topic_table cimport Topic
 
 # `pair` is of the topic the messages lie in, maybe a retry topic.
-cdef bint flight_full(const Pops* pops, const PopPair* pair, int32_t queue_id) noexcept nogil
-cdef void flight_begin(Pops* pops, PopPair* pair, int32_t queue_id, int32_t count) noexcept nogil
+cdef bint inflight_full(const Pops* pops, const PopPair* pair, int32_t queue_id) noexcept nogil
+cdef void inflight_add(Pops* pops, PopPair* pair, int32_t queue_id, int32_t count) noexcept nogil
 # Wakes who waits when the queue gives again.
-cdef void flight_end(PopService s, Topic* topic, const uint8_t* group, uint32_t group_length,
-                     int32_t queue_id, int64_t pop_ms, int32_t count) noexcept nogil
+cdef void inflight_remove(PopService s, Topic* topic, const uint8_t* group, uint32_t group_length,
+                          int32_t queue_id, int64_t pop_ms, int32_t count) noexcept nogil

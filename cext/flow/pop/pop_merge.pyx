@@ -15,7 +15,7 @@ from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.context.step cimport RunStep
 from cext.flow.pop.merged_ack cimport MERGED_ACKS, MERGED_NAMES_BYTES, MergedAck
-from cext.flow.pop.pop_inflight cimport flight_end
+from cext.flow.pop.pop_inflight cimport inflight_remove
 from cext.flow.pop.pop_table cimport MERGED_PLACES
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack
 from cext.flow.tables.topic_table cimport Topic
@@ -112,9 +112,10 @@ cdef int into_log(PopService s, MergedAck* place) noexcept nogil:
         if is_writable(&s.turn.role) else NOT_READY
     if status == OK:
         s.pops.acks += place.count
-        if s.pops.flight_max >= 0:
-            flight_end(s, <Topic*> name_map_find(&s.tables.topics, e.topic.bytes, e.topic.length),
-                       e.group.bytes, e.group.length, e.queue_id, e.pop_ms, place.count)
+        if s.pops.inflight_max >= 0:
+            inflight_remove(s, <Topic*> name_map_find(&s.tables.topics, e.topic.bytes,
+                                                      e.topic.length),
+                            e.group.bytes, e.group.length, e.queue_id, e.pop_ms, place.count)
     for i in range(place.count):
         room = status if status != OK else promise_room_to(s.append, &place.replies[i])
         if room == OK:

@@ -19,7 +19,7 @@ cdef struct PopPair:
     bint beside                 # its check points' alone: pops have made enough (pop_table.pxd)
     int32_t order_slots         # length of `orders`
     void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
-    int32_t flight_slots        # length of `flights`
-    int64_t* flights            # of each queue (pop_inflight.pxd); owned
+    int32_t inflight_slots      # length of `inflight_counts`
+    int64_t* inflight_counts    # of each queue (pop_inflight.pxd); owned
     uint32_t group_length
     uint8_t* group              # owned

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.base.status cimport ABSENT, CORRUPT, OK
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.pop.pop_batch cimport give, given_bytes_max
-from cext.flow.pop.pop_inflight cimport flight_full
+from cext.flow.pop.pop_inflight cimport inflight_full
 from cext.flow.pop.pop_job cimport NOTIFY, POP
 from cext.flow.pop.pop_offset cimport is_blocked, pop_begin, pop_move
 from cext.flow.pop.pop_pair cimport PopPair
@@ -26,7 +26,7 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    MEND_LOOK_MS = 1000         # between looks at what could not be made anew for now
+    REPAIR_POLL_MS = 1000       # between looks at what could not be made anew for now
 
 
 cdef void pass_damage(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
@@ -41,15 +41,15 @@ cdef void pass_damage(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
     pop_move(s, job, topic, queue_id, offset + 1)
 
 
-cdef bint is_mended(PopService s, Popped* p, Queue* queue, const Found* found) noexcept nogil:
+cdef bint is_repaired(PopService s, Popped* p, Queue* queue, const Found* found) noexcept nogil:
     """What is damaged is made anew from the log; then who waits is woken. Where that failed for now
     the log may have the message: the queue gives nothing until it has been tried again."""
-    cdef int status = s.append.queues.mend(
+    cdef int status = s.append.queues.request_repair(
         queue, found.corrupt_offset if found.corrupt_offset >= 0 else found.next_offset)
     if status == CORRUPT:
         return False
     if status != ABSENT:
-        look_again(p, s.turn.wall_ms + MEND_LOOK_MS)
+        look_again(p, s.turn.wall_ms + REPAIR_POLL_MS)
     p.rest += queue.max_offset - found.next_offset
     return True
 
@@ -60,7 +60,7 @@ cdef bint is_large(PopService s, Queue* queue, Found* found) noexcept nogil:
     if found.large_bytes == 0:
         return False
     if (found.absent_offset >= queue_memory_offset(queue)
-            or s.append.queues.mend(queue, found.absent_offset) == OK):
+            or s.append.queues.request_repair(queue, found.absent_offset) == OK):
         return True
     found.corrupt_offset = found.absent_offset
     found.absent_offset = -1
@@ -116,7 +116,7 @@ cdef void look_into(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* q
         p.absent_offset = found.absent_offset if found.absent_offset >= 0 else found.next_offset
         found.next_offset = p.absent_offset
     elif found.corrupt_offset >= 0 or status < 0:
-        if is_mended(s, p, queue, &found):
+        if is_repaired(s, p, queue, &found):
             return
         pass_damage(s, job, topic, queue.queue_id, found.next_offset, &found)
         p.unfinished = job.kind == POP
@@ -130,7 +130,7 @@ cdef void look_into(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* q
 
 cdef PopPair* pair_of(PopService s, PopJob* job, Topic* topic) noexcept nogil:
     """The group's pair with this topic, which may be its retry topic. NULL: nothing is counted."""
-    if s.pops.flight_max < 0 or topic == job.topic:
+    if s.pops.inflight_max < 0 or topic == job.topic:
         return job.pair
     return pair_find(&s.pops, topic, job.pair.group, job.pair.group_length)
 
@@ -144,7 +144,7 @@ cdef void pop_queue(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t 
     offset = pop_begin(s, job, topic, queue, flag != 0)
     if is_blocked(s, job, p, queue_id, offset) or offset >= queue.max_offset:
         return
-    if job.kind == POP and not job.order and flight_full(
+    if job.kind == POP and not job.order and inflight_full(
             &s.pops, pair_of(s, job, topic), queue_id):
         return
     if (p.count >= job.max_messages or p.bytes >= <uint64_t> s.turn.options.pull_max_bytes

@@ -35,7 +35,7 @@ cdef struct Pops:
     MergedAck merged[MERGED_PLACES]
     int32_t merging                 # not 0: one of them is taken
     bint appended                   # check points were written since the last write-out
-    int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
+    int64_t next_check_ms           # monotonic: not to be looked at before; 0: at once
     int32_t first                   # revive queue the next turn begins with
     int32_t wanted                  # looks that found no retry topic, since control was asked
     Readahead readahead             # of the revive log and of what comes again
@@ -45,7 +45,7 @@ cdef struct Pops:
     int32_t waiting_max             # popPollingSize, of a pair
     bint retry_v2                   # enableRetryTopicV2
     bint keep_retry_topic           # popResponseReturnActualRetryTopic
-    int64_t flight_max              # popInflightMessageThreshold; -1: no limit
+    int64_t inflight_max            # popInflightMessageThreshold; -1: no limit
     int64_t opened_ms               # wall clock
     # Counters.
     uint64_t pops

@@ -113,7 +113,7 @@ cdef void pair_free(PopPair* pair) noexcept nogil:
     for i in range(pair.order_slots):
         free(pair.orders[i])
     free(pair.orders)
-    free(pair.flights)
+    free(pair.inflight_counts)
     free(pair.group)
     free_removed(pair, sizeof(PopPair))
 
@@ -192,7 +192,7 @@ cdef int pops_open(Pops* pops, dict given) except -1:
     pops.waiting_max = given["pop_waiting_max"]
     pops.retry_v2 = given["pop_retry_v2"]
     pops.keep_retry_topic = given["pop_keep_retry_topic"]
-    pops.flight_max = given["pop_flight_max"]
+    pops.inflight_max = given["pop_inflight_max"]
     pops.opened_ms = wall_ms()
     readahead_open(&pops.readahead, NULL)
     if name_map_open(&pops.pairs) != OK:

@@ -34,10 +34,10 @@ from cext.flow.fetch.readahead cimport (
     readahead_find,
     readahead_for,
     readahead_is_busy,
-    readahead_mend,
+    readahead_repair,
     readahead_records,
 )
-from cext.flow.pop.pop_inflight cimport flight_end
+from cext.flow.pop.pop_inflight cimport inflight_remove
 from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_table cimport (
     RETRY_NAME_MAX,
@@ -102,7 +102,7 @@ FIRST_POP[0] = "1ST_POP_TIME"
 cdef int wait_for_read(PopService s) noexcept nogil:
     """NOT_READY. What is read is looked at when it is there; soon, where no buffer is free."""
     if not readahead_is_busy(&s.pops.readahead):
-        s.pops.look_ms = s.turn.now_ms + FETCH_POLL_MS
+        s.pops.next_check_ms = s.turn.now_ms + FETCH_POLL_MS
     return NOT_READY
 
 
@@ -118,7 +118,7 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
     cdef QueueEntry entry
     cdef const uint8_t* at = NULL
     cdef bint checked = False
-    cdef int mended
+    cdef int repaired
     cdef int status = s.append.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
         readahead_entries(&s.pops.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
@@ -139,11 +139,11 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
         if status == OK and view.queue_offset != offset:
             status = CORRUPT
     if status != OK and status != NOT_FOUND:
-        mended = readahead_mend(&s.pops.readahead, s.fetch.pool, s.append.queues, queue, offset,
-                                entry.size)
-        if mended == ABSENT:
+        repaired = readahead_repair(&s.pops.readahead, s.fetch.pool, s.append.queues, queue, offset,
+                                    entry.size)
+        if repaired == ABSENT:
             return wait_for_read(s)
-        if mended == NOT_READY:
+        if repaired == NOT_READY:
             return wait_a_while(s)
     return status
 
@@ -313,7 +313,7 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
     if s.pops.wanted == 0:
         link_push(&s.turn.link, WANT_TOPIC, 1, name, length)
     s.pops.wanted = (s.pops.wanted + 1) % LOOKS_A_REQUEST
-    s.pops.look_ms = s.turn.now_ms + RETRY_MS
+    s.pops.next_check_ms = s.turn.now_ms + RETRY_MS
     return NOT_READY
 
 
@@ -440,14 +440,14 @@ cdef int revive_point(PopService s, CheckPoint* point, Queue* notes, int32_t* me
             return NOT_READY
         status = revive_message(s, point, target, i, notes, bytes)
         if status != OK:
-            if (status != RING_FULL and s.pops.look_ms <= s.turn.now_ms
+            if (status != RING_FULL and s.pops.next_check_ms <= s.turn.now_ms
                     and not readahead_is_busy(&s.pops.readahead)):
-                s.pops.look_ms = s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
+                s.pops.next_check_ms = s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
             return status
         point.done |= <uint32_t> 1 << i
         messages[0] -= 1
-        flight_end(s, point.pair.topic, point.pair.group, point.pair.group_length, point.queue_id,
-                   point.pop_ms, 1)
+        inflight_remove(s, point.pair.topic, point.pair.group, point.pair.group_length,
+                        point.queue_id, point.pop_ms, 1)
     return OK
 
 
@@ -536,12 +536,12 @@ cdef void revive_turn(PopService s) noexcept nogil:
     cdef int64_t bytes = REVIVE_BYTES
     cdef int32_t budget = READ_TURN, messages = REVIVE_TURN
     cdef int32_t count, first, i, _n
-    if is_at_rest(s) or s.pops.look_ms > s.turn.now_ms:
+    if is_at_rest(s) or s.pops.next_check_ms > s.turn.now_ms:
         return
     topic = revive_topic(s)
     if topic == NULL:
         return
-    s.pops.look_ms = 0
+    s.pops.next_check_ms = 0
     delivered_ms = timer_delivered_ms(s.delay)
     count = queue_count(topic)
     first = s.pops.first if s.pops.first < count else 0
@@ -587,8 +587,8 @@ cdef int32_t revive_wait(PopService s) noexcept nogil:
     cdef int32_t i
     if is_at_rest(s):
         return NO_WAIT
-    if s.pops.look_ms > s.turn.now_ms:
-        return <int32_t> min(limit_ms, s.pops.look_ms - s.turn.now_ms)
+    if s.pops.next_check_ms > s.turn.now_ms:
+        return <int32_t> min(limit_ms, s.pops.next_check_ms - s.turn.now_ms)
     topic = revive_topic(s)
     if topic == NULL:
         return NO_WAIT

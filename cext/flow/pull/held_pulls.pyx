@@ -18,7 +18,7 @@ from cext.flow.pull.pull_job cimport (
     job_use_end,
 )
 from cext.flow.pull.pull_service cimport TIMER_SLOTS, TIMER_TICK_MS
-from cext.flow.pull.queue_entry_scan cimport news_passes
+from cext.flow.pull.queue_entry_scan cimport arrival_passes
 from cext.flow.tables.sql_filter cimport sql_filter_drop
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.memory.chain cimport chain_join, chain_leave
@@ -118,7 +118,7 @@ cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t p
     while entry != NULL:
         job = <PullJob*> entry.owner
         entry = entry.next
-        if news_passes(s, job, tags_code, physical_offset, size):
+        if arrival_passes(s, job, tags_code, physical_offset, size):
             wake(s, job)
         elif job.offset == queue.max_offset - 1:
             job.offset += 1

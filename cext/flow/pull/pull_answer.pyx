@@ -5,7 +5,7 @@ from libc.string cimport strlen
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
 from cext.flow.context.options cimport SLAVE_READ_OFF, SLAVE_READ_UNSET
-from cext.flow.context.role cimport has_master, is_follower
+from cext.flow.context.role cimport has_master, is_slave
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport DiskFetch
@@ -29,8 +29,8 @@ from cext.wire.text cimport text_of
 
 cdef enum:
     MASTER_ID = 0
-    MEND_LOOK_MS = 1000             # how often a pull looks whether its queue is mended
-    MEND_WAIT_MS = 5000             # so long at most: clients wait for 10 s and more
+    REPAIR_POLL_MS = 1000           # how often a pull looks whether its queue is mended
+    REPAIR_WAIT_MS = 5000           # so long at most: clients wait for 10 s and more
     AWAY_HOLD_MS = 1000             # at a slave whose master lives: then the client goes back there
 
 cdef extern from "<stdio.h>" nogil:
@@ -53,7 +53,7 @@ cdef int64_t suggested_broker(PullService s, const PullJob* job) noexcept nogil:
     cdef bint slow = job.last_physical >= 0 and (
         s.append.log.marks.appended - job.last_physical > s.turn.options.slow_bytes)
     if slave_read == SLAVE_READ_OFF or (slave_read == SLAVE_READ_UNSET
-                                        and not is_follower(&s.turn.role)):
+                                        and not is_slave(&s.turn.role)):
         return MASTER_ID
     if slow:
         return job.slow_broker_id
@@ -166,11 +166,12 @@ cdef void answer_found(PullService s, PullJob* job, Found* found) noexcept nogil
     free_job(s, job)
 
 
-cdef bint is_mended(PullService s, PullJob* job, int64_t offset) noexcept nogil:
+cdef bint is_repaired(PullService s, PullJob* job, int64_t offset) noexcept nogil:
     """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever.
     Where that has failed for now the log may have the message: the client comes again."""
     cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
-    cdef int status = <int> CORRUPT if queue == NULL else s.append.queues.mend(queue, offset)
+    cdef int status = <int> CORRUPT if queue == NULL else s.append.queues.request_repair(queue,
+                                                                                         offset)
     cdef char remark[256]
     if status == NOT_READY or status == OK:
         snprintf(remark, sizeof(remark), b"[OVERLOAD]topic %.100s queue %d: offset %lld could not "
@@ -181,17 +182,17 @@ cdef bint is_mended(PullService s, PullJob* job, int64_t offset) noexcept nogil:
     if status != ABSENT:
         return False
     drop_fetch(s, job)
-    if s.turn.stopping or s.turn.now_ms - job.arrived_ms >= MEND_WAIT_MS:
+    if s.turn.stopping or s.turn.now_ms - job.arrived_ms >= REPAIR_WAIT_MS:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"QUEUE_IS_MENDED", job.offset)
         return True
-    job.deadline_ms = min(s.turn.now_ms + MEND_LOOK_MS, job.arrived_ms + MEND_WAIT_MS)
+    job.deadline_ms = min(s.turn.now_ms + REPAIR_POLL_MS, job.arrived_ms + REPAIR_WAIT_MS)
     hold(s, job, queue)
     return True
 
 
 cdef void answer_damage(PullService s, PullJob* job, Found* found) noexcept nogil:
     cdef char remark[256]
-    if is_mended(s, job, found.corrupt_offset):
+    if is_repaired(s, job, found.corrupt_offset):
         return
     s.turn.counters.corrupt_records += 1
     if found.corrupt_physical < 0:
@@ -220,7 +221,7 @@ cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil:
 cdef void answer_too_large(PullService s, PullJob* job, const QueueEntry* entry) noexcept nogil:
     cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     cdef char remark[384]
-    if queue == NULL or s.append.queues.mend(queue, job.offset) != OK:
+    if queue == NULL or s.append.queues.request_repair(queue, job.offset) != OK:
         answer_unreadable(s, job)           # it may be the entry that is damaged
         return
     snprintf(remark, sizeof(remark), b"the message at offset %lld of topic %.100s queue %d has %d "

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memmove
 
 from cext.base.status cimport ABSENT, OK
-from cext.flow.context.role cimport is_follower
+from cext.flow.context.role cimport is_slave
 from cext.flow.fetch.disk_fetch cimport (
     DiskFetch,
     FetchDone,
@@ -41,7 +41,7 @@ from cext.flow.tables.topic_table cimport topic_queue
 from cext.store.log.disk_reader cimport READ_FILE, READ_RECORDS_MAX
 from cext.store.log.record cimport RecordView, record_parse
 from cext.store.queues.consume_queue cimport Queue, QueueEntry
-from cext.store.queues.outside_address cimport is_outside_address
+from cext.store.queues.ext_address cimport is_ext_address
 from cext.wire.codes cimport (
     PULL_NOT_FOUND,
     PULL_OFFSET_MOVED,
@@ -67,7 +67,7 @@ cdef void submit(PullService s, PullJob* job) noexcept nogil:
 
 cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
     """By what stands in the queue entry."""
-    if not job.tags.all and is_outside_address(tags_code):
+    if not job.tags.all and is_ext_address(tags_code):
         job.tags_from_records = True
         return True
     return tag_filter_passes(&job.tags, tags_code)
@@ -280,9 +280,9 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", queue.min_offset)
     elif job.offset == queue.max_offset:
         nothing_new(s, job, queue)
-    elif is_follower(&s.turn.role) and job.offset > queue.max_offset:
+    elif is_slave(&s.turn.role) and job.offset > queue.max_offset:
         nothing_new(s, job, queue)          # it may be behind: it resets no offset
-    elif is_follower(&s.turn.role) and job.offset < queue.min_offset:
+    elif is_slave(&s.turn.role) and job.offset < queue.min_offset:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", job.offset)
     elif queue.max_offset == 0:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"NO_MESSAGE_IN_QUEUE", 0)

@@ -4,15 +4,15 @@ from libc.stdint cimport uint64_t
 
 from cext.base.status cimport OK
 from cext.flow.context.service cimport no_memory, pool_numbers
-from cext.memory.arena cimport Arena, arena_room, arena_take_pages
-from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open, buffer_pool_room
+from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
+from cext.memory.buffer_pool cimport buffer_pool_arena_bytes, buffer_pool_close, buffer_pool_open
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class PullService:
-    cdef uint64_t room(self, dict given) except? 0:
-        return (arena_room(TIMER_SLOTS * sizeof(ChainEntry*))
-                + buffer_pool_room(self.job_bytes, given["pulls_max"]))
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
+        return (arena_page_bytes(TIMER_SLOTS * sizeof(ChainEntry*))
+                + buffer_pool_arena_bytes(self.job_bytes, given["pulls_max"]))
 
     cdef int open(self, Arena* arena, dict given) except -1:
         self.timer_slots = <ChainEntry**> arena_take_pages(arena, TIMER_SLOTS * sizeof(ChainEntry*))

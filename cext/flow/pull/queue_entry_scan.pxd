@@ -51,7 +51,7 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, int64_t record_
 # Whether the message passes, by its own tag and properties.
 cdef bint record_passes(PullService s, PullJob* job, const RecordView* view) noexcept nogil
 # Whether a record that was just written passes; offset and size of its record in the log.
-cdef bint news_passes(PullService s, PullJob* job, int64_t code, int64_t physical_offset,
-                      int32_t size) noexcept nogil
+cdef bint arrival_passes(PullService s, PullJob* job, int64_t code, int64_t physical_offset,
+                         int32_t size) noexcept nogil
 # The record is the one that the job's queue holds at this offset.
 cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil

@@ -11,7 +11,7 @@ from cext.flow.tables.tag_filter cimport tag_filter_passes
 from cext.store.log.record cimport record_parse
 from cext.store.queues.consume_queue cimport (
     QUEUE_ENTRY_BYTES, QueueEntry, queue_entry_check, queue_entry_is_blank, queue_entry_load)
-from cext.store.queues.outside_address cimport is_outside_address
+from cext.store.queues.ext_address cimport is_ext_address
 from cext.wire.properties cimport find_property, tags_code
 from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run
 from cext.wire.system_topics cimport RETRY_PREFIX_BYTES
@@ -63,8 +63,8 @@ cdef bint record_passes(PullService s, PullJob* job, const RecordView* view) noe
     return result == SQL_TRUE
 
 
-cdef bint news_passes(PullService s, PullJob* job, int64_t code, int64_t physical_offset,
-                      int32_t size) noexcept nogil:
+cdef bint arrival_passes(PullService s, PullJob* job, int64_t code, int64_t physical_offset,
+                         int32_t size) noexcept nogil:
     cdef RecordView view
     cdef const uint8_t* at
     if job.sql == NULL:
@@ -145,7 +145,7 @@ cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const Queue
         apart = following.physical_offset - entry.physical_offset
         if 0 < apart < NEAR_BYTES:
             prefetch(at + apart, <uint64_t> following.size)
-    if job.sql != NULL or (not job.tags.all and is_outside_address(entry.tags_code)):
+    if job.sql != NULL or (not job.tags.all and is_ext_address(entry.tags_code)):
         if not judge(s, at, entry, found, job, offset, &passes):
             return False
     if not passes:
@@ -197,7 +197,7 @@ cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i,
             return -1 - i
         passes = entry.tags_code == code if by_one_tag else tag_filter_passes(&job.tags,
                                                                               entry.tags_code)
-        if (passes or is_outside_address(entry.tags_code)) and entry.size > 0:
+        if (passes or is_ext_address(entry.tags_code)) and entry.size > 0:
             return i
         i += 1
     return i

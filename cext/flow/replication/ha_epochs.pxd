@@ -12,7 +12,7 @@ Reactor only.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 cdef enum:
-    EPOCHS_MAX = 1024               # a greeting of RocketMQ's masters has room for 1000
+    EPOCHS_MAX = 1024               # a handshake of RocketMQ's masters has room for 1000
 
 cdef struct HAEpochs:
     int32_t count

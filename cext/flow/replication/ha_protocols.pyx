@@ -1,8 +1,8 @@
 """HA protocols. See ha_protocols.pxd."""
 from libc.stdint cimport uint8_t, uint64_t
 
-from cext.flow.replication.ha_master cimport master_closed, take_log
-from cext.flow.replication.ha_slaves cimport slave_closed, take_reports
+from cext.flow.replication.ha_client cimport master_closed, take_log
+from cext.flow.replication.ha_connections cimport slave_closed, take_reports
 from cext.net.connection cimport (
     Connection,
     OnBytes,

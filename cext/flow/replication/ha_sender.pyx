@@ -6,7 +6,7 @@ from cext.flow.context.small_replies cimport log_event
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchDone, FetchPool, fetch_add, fetch_begin
 from cext.flow.replication.ha_epochs cimport epoch_at, epoch_end
-from cext.flow.replication.ha_service cimport UNKNOWN, HASlave
+from cext.flow.replication.ha_service cimport UNKNOWN, HAConnection
 from cext.net.connection cimport IN_JUMBO
 from cext.store.log.commit_log cimport segment_end
 from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HAHead, ha_head_bytes, write_ha_head
@@ -21,8 +21,8 @@ cdef int64_t confirmed_of(HAService s) noexcept nogil:
     return min(s.append.log.marks.visible, s.append.log.marks.written)
 
 
-cdef bint send_head(HAService s, HASlave* slave, int32_t count) noexcept nogil:
-    cdef uint32_t head_bytes = ha_head_bytes(s.switching)
+cdef bint send_head(HAService s, HAConnection* slave, int32_t count) noexcept nogil:
+    cdef uint32_t head_bytes = ha_head_bytes(s.auto_switch)
     cdef uint8_t* at = s.turn.net.reserve_reply(slave.connection, head_bytes)
     cdef int32_t epoch = epoch_at(&s.epochs, slave.next_offset)
     cdef HAHead head
@@ -33,18 +33,18 @@ cdef bint send_head(HAService s, HASlave* slave, int32_t count) noexcept nogil:
     head.epoch = s.epochs.numbers[epoch] if epoch >= 0 else 0
     head.epoch_start = s.epochs.starts[epoch] if epoch >= 0 else 0
     head.confirmed = confirmed_of(s)
-    write_ha_head(at, &head, s.switching)
+    write_ha_head(at, &head, s.auto_switch)
     slave.sent_ms = s.turn.now_ms
     slave.confirmed = head.confirmed
     return s.turn.net.commit_reply(slave.connection, head_bytes)
 
 
-cdef inline void note_sent(HAService s, HASlave* slave, int64_t count) noexcept nogil:
+cdef inline void note_sent(HAService s, HAConnection* slave, int64_t count) noexcept nogil:
     slave.next_offset += count
     s.bytes_sent += count
 
 
-cdef bint send_piece(HAService s, HASlave* slave, const uint8_t* at,
+cdef bint send_piece(HAService s, HAConnection* slave, const uint8_t* at,
                      int32_t count) noexcept nogil:
     if not send_head(s, slave, count) or not s.turn.net.add_borrowed(slave.connection, at, count):
         return False
@@ -54,13 +54,13 @@ cdef bint send_piece(HAService s, HASlave* slave, const uint8_t* at,
 
 cdef void history_came(HAService s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
     """Sent in this turn's send_log_step."""
-    cdef HASlave* slave = <HASlave*> fetch.owner
+    cdef HAConnection* slave = <HAConnection*> fetch.owner
     if slave.connection == NULL:
         slave.fetch = NULL
         pool.release(fetch)
 
 
-cdef void ask_for_history(HAService s, HASlave* slave, int32_t count) noexcept nogil:
+cdef void ask_for_history(HAService s, HAConnection* slave, int32_t count) noexcept nogil:
     cdef DiskFetch* fetch = NULL
     if not s.turn.stopping:
         fetch = s.fetch.pool.take(<FetchDone> history_came, <void*> s, slave)
@@ -74,7 +74,7 @@ cdef void ask_for_history(HAService s, HASlave* slave, int32_t count) noexcept n
     slave.fetch = fetch
 
 
-cdef bint send_history(HAService s, HASlave* slave) noexcept nogil:
+cdef bint send_history(HAService s, HAConnection* slave) noexcept nogil:
     """What a disk reader has brought."""
     cdef DiskFetch* fetch = slave.fetch
     cdef uint32_t count = fetch.read.done_bytes
@@ -93,7 +93,7 @@ cdef bint send_history(HAService s, HASlave* slave) noexcept nogil:
     return good
 
 
-cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
+cdef bint send_log(HAService s, HAConnection* slave) noexcept nogil:
     """What there is for it, as far as this turn goes. False: the connection is to be closed."""
     cdef int64_t end = s.append.log.marks.written
     cdef int64_t left = s.send_bytes
@@ -105,13 +105,13 @@ cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
         log_event(s.turn, slave.connection, b"closed: what this slave lacks has been deleted")
         return False
     if slave.fetch != NULL:
-        if slave.fetch.under_way:
+        if slave.fetch.in_flight:
             return True
         return send_history(s, slave)
     while left > 0 and slave.next_offset < end:
         count = min(min(end, segment_end(s.append.log, slave.next_offset)) - slave.next_offset,
                     min(left, <int64_t> HA_FRAME_BYTES_MAX))
-        if s.switching:
+        if s.auto_switch:
             epoch_left = epoch_end(&s.epochs, epoch_at(&s.epochs, slave.next_offset))
             count = min(count, epoch_left - slave.next_offset)
         status = s.append.log.view(slave.next_offset, <uint32_t> count, &at)
@@ -130,7 +130,7 @@ cdef bint send_log(HAService s, HASlave* slave) noexcept nogil:
     return True
 
 
-cdef bint is_silent(HAService s, const HASlave* slave) noexcept nogil:
+cdef bint is_silent(HAService s, const HAConnection* slave) noexcept nogil:
     """One whose socket is full is not read; it lives while it takes something."""
     cdef int64_t heard_ms = slave.heard_ms
     if slave.connection.unsent_bytes > 0:
@@ -138,16 +138,16 @@ cdef bint is_silent(HAService s, const HASlave* slave) noexcept nogil:
     return s.turn.now_ms - heard_ms > s.silence_ms
 
 
-cdef int64_t head_wait(HAService s, const HASlave* slave) noexcept nogil:
+cdef int64_t head_wait(HAService s, const HAConnection* slave) noexcept nogil:
     """How long until it is sent a head alone: a sign of life, or what is confirmed by now."""
     cdef int64_t wait_ms = s.heartbeat_ms
-    if s.switching and slave.confirmed < confirmed_of(s):
+    if s.auto_switch and slave.confirmed < confirmed_of(s):
         wait_ms = min(wait_ms, <int64_t> CONFIRM_MS)
     return slave.sent_ms + wait_ms - s.turn.now_ms
 
 
 cdef void send_turn(HAService s) noexcept nogil:
-    cdef HASlave* slave
+    cdef HAConnection* slave
     cdef int32_t i
     if s.slave_count == 0:
         return
@@ -171,7 +171,7 @@ cdef int32_t send_wait(HAService s) noexcept nogil:
     that sends wakes the next one by the socket or the slave's report; 0 would spin where no read
     can be had.)"""
     cdef int64_t limit = NO_WAIT
-    cdef HASlave* slave
+    cdef HAConnection* slave
     cdef int32_t i
     if s.slave_count == 0:
         return NO_WAIT
@@ -180,7 +180,7 @@ cdef int32_t send_wait(HAService s) noexcept nogil:
         if (slave.connection == NULL or slave.next_offset == UNKNOWN
                 or slave.connection.unsent_bytes > 0):
             continue                        # its socket wakes us
-        if ((slave.fetch == NULL or not slave.fetch.under_way)
+        if ((slave.fetch == NULL or not slave.fetch.in_flight)
                 and slave.next_offset < s.append.log.marks.written):
             return 1
         limit = min(limit, max(<int64_t> 1, head_wait(s, slave)))

@@ -2,9 +2,10 @@
 
 The control thread opens sockets and says what counts; bytes go without it. It accepts slaves on the
 HA port, once it has looked who they are, connects to the master, and gives the reactor both
-(ha_slaves.pxd, ha_master.pxd). Each is a connection like any other in the same epoll.
+(ha_connections.pxd, ha_client.pxd). Each is a connection like any other in the same epoll.
 
-Under a controller (ha_members.pxd, ha_lease.pxd) it also says whose acks count, and for how long.
+Under a controller (ha_sync_state_set.pxd, ha_lease.pxd) it also says whose acks count, and for how
+long.
 
 Reactor only.
 """
@@ -23,18 +24,18 @@ from cext.wire.limits cimport SLAVES_MAX
 cdef enum:
     UNKNOWN = -1                # an offset that nobody has told yet
 
-cdef struct HASlave:
+cdef struct HAConnection:
     Connection* connection      # borrowed; NULL: this place is free
     int64_t next_offset         # of the log, the first byte that was not sent; or UNKNOWN
     int64_t acked               # its log ends there, as it said last; or UNKNOWN
-    int64_t broker_id           # as it said in its greeting; 0: it gave none
+    int64_t broker_id           # as it said in its handshake; 0: it gave none
     int64_t confirmed           # the offset up to which it was told that all is confirmed
     int64_t heard_ms            # monotonic, as the next two: when it said something last
     int64_t sent_ms             # and when it was sent something
     int64_t caught_up_ms        # and when it had all that was written
     DiskFetch* fetch            # owned: history on its way from the disk; or NULL
 
-cdef struct HAMaster:           # the stream that this core's log comes by
+cdef struct HAClient:           # the stream that this core's log comes by
     Connection* connection      # borrowed; NULL: there is none
     int64_t stream_offset       # where the next byte of the stream belongs; or UNKNOWN
     int32_t body_left           # bytes of the present frame that are to come
@@ -70,16 +71,16 @@ cdef class HAService(Service):
     cdef FetchService fetch
     cdef Protocol slave_protocol    # of connections of slaves
     cdef Protocol master_protocol   # of the one to the master
-    cdef HASlave slaves[SLAVES_MAX]
+    cdef HAConnection slaves[SLAVES_MAX]
     cdef int32_t slave_count        # of them, connected
-    cdef HAMaster master
+    cdef HAClient master
     cdef TlsServer tls              # what connections by TLS share
     cdef OfferedTls offered
     cdef int32_t slaves_needed      # whose ack an answer waits for; 0: none
-    cdef bint by_members            # an answer waits for all of `members`, and not for a number
+    cdef bint by_sync_state_set     # an answer waits for all of `members`, and not for a number
     cdef int64_t members[SLAVES_MAX]    # broker ids of the sync state set but for our own
     cdef int32_t member_count
-    cdef bint switching             # streams are those of a controlled broker (ha_stream.pxd)
+    cdef bint auto_switch           # streams are those of a controlled broker (ha_stream.pxd)
     cdef HAEpochs epochs
     cdef int64_t send_bytes         # of the log, to each slave in one turn
     cdef int64_t heartbeat_ms       # haSendHeartbeatInterval

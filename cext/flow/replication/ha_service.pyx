@@ -13,7 +13,7 @@ from cext.net.tls cimport tls_offered_open, tls_server_close, tls_server_open
 cdef class HAService:
     def __cinit__(self):
         memset(self.slaves, 0, sizeof(self.slaves))
-        memset(&self.master, 0, sizeof(HAMaster))
+        memset(&self.master, 0, sizeof(HAClient))
         self.epochs.count = 0
         self.send_bytes = 1 << 20
         self.heartbeat_ms = 5000
@@ -31,5 +31,5 @@ cdef class HAService:
         self.master.partial = self.master.stash = NULL
 
     cdef dict stats(self):
-        return {"ha_slaves": self.slave_count, "ha_bytes_sent": self.bytes_sent,
+        return {"ha_connections": self.slave_count, "ha_bytes_sent": self.bytes_sent,
                 "ha_bytes_taken": self.bytes_taken, "ha_reads": self.reads}

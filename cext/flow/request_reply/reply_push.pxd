@@ -24,8 +24,8 @@ from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
-                        bint resubmitted) noexcept nogil
+cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
+                          bint resubmitted) noexcept nogil
 # A client's answer to a 326. DONE or TURN_FULL.
 cdef Outcome push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil
 # The connection closes: who waits for its answer is told.

@@ -240,8 +240,8 @@ cdef bint is_ordinary(ReplyService s, const Header* h, const Frame* f, const Sen
         or r.producer_group.escaped or r.topic.escaped or r.default_topic.escaped)
 
 
-cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
-                        bint resubmitted) noexcept nogil:
+cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
+                          bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Text client
     cdef PushedReplyFields fields

@@ -7,15 +7,15 @@ from cext.flow.context.service cimport no_memory
 from cext.flow.request_reply.reply_table cimport (
     reply_table_close,
     reply_table_open,
-    reply_table_room,
+    reply_table_arena_bytes,
 )
 from cext.memory.arena cimport Arena
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class ReplyService:
-    cdef uint64_t room(self, dict given) except? 0:
-        return reply_table_room()
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
+        return reply_table_arena_bytes()
 
     cdef int open(self, Arena* arena, dict given) except -1:
         if reply_table_open(&self.replies, arena) != OK:

@@ -39,7 +39,7 @@ cdef struct ReplyTable:
     uint64_t pushed                 # counters
     uint64_t failed
 
-cdef uint64_t reply_table_room() noexcept nogil
+cdef uint64_t reply_table_arena_bytes() noexcept nogil
 cdef int reply_table_open(ReplyTable* table, Arena* arena) noexcept nogil
 cdef void reply_table_close(ReplyTable* table) noexcept nogil
 # A free slot, or NULL; it is in use once its to_id is set by reply_table_take().

@@ -1,11 +1,11 @@
 """Replies that have been pushed and are not answered yet. See reply_table.pxd."""
 from cext.base.status cimport OK, POOL_EMPTY
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 from cext.memory.name_map cimport name_map_close, name_map_open
 
 
-cdef uint64_t reply_table_room() noexcept nogil:
-    return arena_room(PUSHES_MAX * sizeof(PushedReply))
+cdef uint64_t reply_table_arena_bytes() noexcept nogil:
+    return arena_page_bytes(PUSHES_MAX * sizeof(PushedReply))
 
 
 cdef int reply_table_open(ReplyTable* table, Arena* arena) noexcept nogil:

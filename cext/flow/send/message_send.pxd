@@ -13,7 +13,7 @@ from send_wait_ms on, [PCBUSY_CLEAN_QUEUE] from page_cache_busy_ms on. The time 
     dispatch.pyx        measures the write (Appender.write_us); the poll behind a long one does not
                         sleep, so that it finds what came meanwhile and nothing later
     log_turn.pyx        makes it TurnContext.stalled_ms when the next turn begins, and forgets it
-    produce()           looks at stalled_ms, before anything is done for the send
+    accept_send()       looks at stalled_ms, before anything is done for the send
 """
 from cext.flow.context.outcome cimport Outcome
 from cext.flow.send.send_service cimport SendService
@@ -21,5 +21,5 @@ from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame* f,
-                     bint resubmitted) noexcept nogil
+cdef Outcome accept_send(SendService s, Connection* c, const Header* h, const Frame* f,
+                         bint resubmitted) noexcept nogil

@@ -43,7 +43,7 @@ from cext.flow.append.turn_room cimport send_room
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport is_follower, is_writable, refuse_code, refuse_remark, sends_wait
+from cext.flow.context.role cimport is_slave, is_writable, refuse_code, refuse_remark, sends_wait
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.send_service cimport BATCH_IDS_BYTES
@@ -210,9 +210,9 @@ cdef PendingAck* promise_send(SendService s, Connection* c, const Header* h, con
     return ack
 
 
-cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const Frame* f,
-                            const SendRequest* r, Topic* topic, Queue* queue,
-                            const LogicItem* item, bint dead) noexcept nogil:
+cdef Outcome accept_single(SendService s, Connection* c, const Header* h, const Frame* f,
+                           const SendRequest* r, Topic* topic, Queue* queue,
+                           const LogicItem* item, bint dead) noexcept nogil:
     cdef Message m
     cdef Appended a
     cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
@@ -346,9 +346,9 @@ cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept
     out.spare = 0
 
 
-cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const Frame* f,
-                           const SendRequest* r, Topic* topic, Queue* queue,
-                           const LogicItem* item) noexcept nogil:
+cdef Outcome accept_batch(SendService s, Connection* c, const Header* h, const Frame* f,
+                          const SendRequest* r, Topic* topic, Queue* queue,
+                          const LogicItem* item) noexcept nogil:
     cdef const uint8_t* at = f.body
     cdef BatchMessage entry
     cdef Message m
@@ -446,8 +446,8 @@ cdef Outcome check_send(SendService s, Connection* c, const Header* h, const Fra
     return GO_ON
 
 
-cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame* f,
-                     bint resubmitted) noexcept nogil:
+cdef Outcome accept_send(SendService s, Connection* c, const Header* h, const Frame* f,
+                         bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Topic* topic
     cdef Topic* dead = NULL             # where a send to a retry topic goes instead
@@ -461,7 +461,7 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
-    if is_follower(&s.turn.role):           # before anybody makes a topic for it
+    if is_slave(&s.turn.role):           # before anybody makes a topic for it
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     batch = r.batch or h.code == SEND_BATCH_MESSAGE
@@ -503,9 +503,9 @@ cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame*
     if queue == NULL:
         return refuse(s, c, h, SYSTEM_ERROR, b"no memory for the topic's queue")
     if batch:
-        return produce_batch(s, c, h, f, &r, topic, queue, item)
+        return accept_batch(s, c, h, f, &r, topic, queue, item)
     if dead != NULL:
         status = leave_delay_out(s, &r.properties)
         if status != OK:
             return refuse_status(s, c, h, status)
-    return produce_single(s, c, h, f, &r, topic, queue, item, dead != NULL)
+    return accept_single(s, c, h, f, &r, topic, queue, item, dead != NULL)

@@ -19,5 +19,5 @@ from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* f,
-                    bint resubmitted) noexcept nogil
+cdef Outcome accept_recall(SendService s, Connection* c, const Header* h, const Frame* f,
+                           bint resubmitted) noexcept nogil

@@ -12,7 +12,7 @@ from cext.flow.append.promise cimport promise, promise_room
 from cext.flow.append.recall_handle cimport RecallHandle, read_recall_handle
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
-from cext.flow.context.role cimport is_follower, is_writable
+from cext.flow.context.role cimport is_slave, is_writable
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -129,8 +129,8 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
     return DONE
 
 
-cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* f,
-                    bint resubmitted) noexcept nogil:
+cdef Outcome accept_recall(SendService s, Connection* c, const Header* h, const Frame* f,
+                           bint resubmitted) noexcept nogil:
     cdef RecallRequest r
     cdef RecallHandle handle
     cdef Topic* topic
@@ -139,7 +139,7 @@ cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* 
     if read_recall_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
-    if is_follower(&s.turn.role):
+    if is_slave(&s.turn.role):
         return reply_error(s.turn, c, h, SLAVE_NOT_AVAILABLE,
                            b"recall failed, broker service not available: it is a slave")
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)

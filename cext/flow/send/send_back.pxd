@@ -22,5 +22,5 @@ from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Frame* f,
-                       bint resubmitted) noexcept nogil
+cdef Outcome accept_send_back(SendService s, Connection* c, const Header* h, const Frame* f,
+                              bint resubmitted) noexcept nogil

@@ -16,7 +16,7 @@ from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport is_follower, is_writable, refuse_remark
+from cext.flow.context.role cimport is_slave, is_writable, refuse_remark
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
 from cext.flow.send.dead_letter cimport retries_max, topic_of_group
@@ -212,8 +212,8 @@ cdef Outcome copy_back(SendService s, Connection* c, const Header* h, const Send
     return DONE
 
 
-cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Frame* f,
-                       bint resubmitted) noexcept nogil:
+cdef Outcome accept_send_back(SendService s, Connection* c, const Header* h, const Frame* f,
+                              bint resubmitted) noexcept nogil:
     cdef SendBack r
     cdef Group* group
     cdef Topic* retry
@@ -223,7 +223,7 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
     if read_send_back(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
-    if is_follower(&s.turn.role):
+    if is_slave(&s.turn.role):
         return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     group = group_find(&s.tables.groups, r.group.bytes, r.group.length)
     retry = topic_of_group(s, RETRY_PREFIX, RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)

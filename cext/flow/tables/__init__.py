@@ -7,7 +7,7 @@
     subscription_table  what each group wants of each topic
     tag_filter          its tags; where they are compared
     offset_table        (topic, group, queue) -> the next offset to consume
-    progress            a commit of an offset (15)
+    offset_commit       a commit of an offset (15)
     delivery_counter    messages and bytes delivered to one group of one topic
     delivery_counters   those of each group and of each topic
     sql_filter          one checked SQL92 program, shared by its users

@@ -32,11 +32,11 @@ cdef enum:
     CHECK_BYTES_MAX = 1048576       # of records stored anew; the last one may go beyond
     CONTROLS_MAX = 256              # handed to control in a call
 
-cdef enum Hindrance:                # why a call ended before its bounds
-    NOT_HINDERED = 0
+cdef enum CheckStop:                # why a call ended before its bounds
+    NOT_STOPPED = 0
     PRODUCERS_FULL = 1              # they have not read what they were asked
     LOG_FULL = 2                    # the log takes nothing now
-    RECORDS_AWAY = 3                # they come from the disk
+    RECORDS_ON_DISK = 3             # they come from the disk
 
 cdef struct CheckRules:
     int64_t began_ms                # stored since: it is not to be asked about in this round
@@ -53,7 +53,7 @@ cdef struct CheckHalves:
     int64_t following           # where to go on
     int64_t asked               # stored anew, and their producers asked
     int64_t unasked             # stored anew while nobody could be asked
-    Hindrance hindrance
+    CheckStop check_stop
     Block block                 # i64 offsets that control is to look at
 
 # The reactor half of the control thread's check_halves().

@@ -21,7 +21,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_entries,
     readahead_find,
     readahead_is_busy,
-    readahead_mend,
+    readahead_repair,
     readahead_records,
 )
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -60,7 +60,7 @@ cdef enum Outcome:
     UNASKED                         # stored anew, but no producer was there
     LEFT                            # too young, or left for a later round
     CONTROLS                        # to be given up
-    AWAY                            # not now: its record is on the disk, RECORDS_AWAY
+    AWAY                            # not now: its record is on the disk, RECORDS_ON_DISK
     FULL                            # not now: its producers, PRODUCERS_FULL
     STUCK                           # not now: the log
 
@@ -101,10 +101,11 @@ cdef void fetch_from(TransactionService s, Queue* queue, int64_t offset) noexcep
     readahead_records(&s.checks.readahead, s.fetch.pool, offsets, sizes, n)
 
 
-cdef int mend_half(TransactionService s, Queue* queue, int64_t offset, int32_t size) noexcept nogil:
+cdef int repair_half(TransactionService s, Queue* queue, int64_t offset,
+                     int32_t size) noexcept nogil:
     """AWAY while its entry is made anew, LEFT when that failed for now, CONTROLS: it is lost."""
-    cdef int status = readahead_mend(&s.checks.readahead, s.fetch.pool, s.append.queues, queue,
-                                     offset, size)
+    cdef int status = readahead_repair(&s.checks.readahead, s.fetch.pool, s.append.queues, queue,
+                                       offset, size)
     if status == ABSENT:
         return AWAY
     return LEFT if status == NOT_READY else CONTROLS
@@ -137,7 +138,7 @@ cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* hal
             or record_parse(at, entry.size, entry.physical_offset, not checked, view) != OK
             or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset
             or not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)):
-        return mend_half(s, queue, offset, entry.size)
+        return repair_half(s, queue, offset, entry.size)
     if (scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
         return CONTROLS
     half.times = number_of(view, b"TRANSACTION_CHECK_TIMES", 0)
@@ -287,8 +288,8 @@ cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue
             continue
         written = False
         if outcome == FULL or outcome == STUCK or outcome == AWAY:
-            x.hindrance = (PRODUCERS_FULL if outcome == FULL else
-                           LOG_FULL if outcome == STUCK else RECORDS_AWAY)
+            x.check_stop = (PRODUCERS_FULL if outcome == FULL else
+                            LOG_FULL if outcome == STUCK else RECORDS_ON_DISK)
             return
         if outcome == ASKED:
             x.asked += 1
@@ -310,12 +311,12 @@ cdef void check_backs_run(TransactionService s, CheckHalves* x) noexcept nogil:
     x.block.length = 0
     x.following = max(x.after, s.halves.first)
     x.asked = x.unasked = 0
-    x.hindrance = NOT_HINDERED
+    x.check_stop = NOT_STOPPED
     if queue == NULL or not s.halves.started or not is_writable(&s.turn.role):
-        x.hindrance = LOG_FULL
+        x.check_stop = LOG_FULL
         return
     check_halves(s, x, topic, queue, min(x.end, queue.max_offset))
-    if x.hindrance != RECORDS_AWAY:
+    if x.check_stop != RECORDS_ON_DISK:
         readahead_end(&s.checks.readahead, s.fetch.pool)
     if x.asked + x.unasked > 0 and write_and_dispatch(s.append) != OK:
-        x.hindrance = LOG_FULL
+        x.check_stop = LOG_FULL

@@ -36,8 +36,8 @@ from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* h, const Frame* f,
-                             bint resubmitted) noexcept nogil
+cdef Outcome accept_transaction_end(TransactionService s, Connection* c, const Header* h,
+                                    const Frame* f, bint resubmitted) noexcept nogil
 # The turn's ops become op messages. OK, or why some stay for the next turn.
 cdef int write_ops(TransactionService s) noexcept nogil
 # Before the turn's write.

@@ -6,7 +6,7 @@ from cext.base.histogram_buckets cimport histogram_record
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_CODE, AckReply
 from cext.flow.append.acknowledgement cimport reply_to
-from cext.flow.append.append_status cimport NOT_LEADER
+from cext.flow.append.append_status cimport NOT_MASTER
 from cext.flow.append.message_append cimport (
     Appended,
     Message,
@@ -18,7 +18,7 @@ from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport append_room, turn_room
 from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.context.role cimport is_follower, is_writable
+from cext.flow.context.role cimport is_slave, is_writable
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.context.step cimport RunStep
 from cext.flow.fetch.log_view cimport view_record
@@ -73,7 +73,7 @@ cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a
                         b"transaction again"
 
 cdef Refusal[4] refusals = [
-    Refusal(NOT_LEADER, SLAVE_NOT_AVAILABLE,
+    Refusal(NOT_MASTER, SLAVE_NOT_AVAILABLE,
             b"this broker is a slave and ends no transactions; ask the master of its name"),
     Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
     Refusal(CORRUPT, SYSTEM_ERROR, b"the half message names no place to go"),
@@ -284,8 +284,8 @@ cdef Outcome promise_end(TransactionService s, Connection* c, const Header* h,
     return DONE
 
 
-cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* h, const Frame* f,
-                             bint resubmitted) noexcept nogil:
+cdef Outcome accept_transaction_end(TransactionService s, Connection* c, const Header* h,
+                                    const Frame* f, bint resubmitted) noexcept nogil:
     cdef EndTransaction e
     cdef char remark[128]
     cdef int64_t pinned = s.append.log.pinned_low
@@ -302,7 +302,7 @@ cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* 
         # That lasts: a one-way end is not kept, its transaction stays open.
         if h.flag & FLAG_ONE_WAY:
             return DONE
-        return refuse_end(s, c, h, <int> NOT_LEADER if is_follower(&s.turn.role)
+        return refuse_end(s, c, h, <int> NOT_MASTER if is_slave(&s.turn.role)
                           else <int> NOT_READY)
     moved = half_follow(&s.halves, &e.queue_offset, &e.log_offset)
     outcome = end_half_message(s, c, h, &e, resubmitted)

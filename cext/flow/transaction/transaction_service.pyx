@@ -6,15 +6,15 @@ from cext.base.status cimport OK
 from cext.flow.context.service cimport no_memory
 from cext.flow.transaction.check_table cimport check_table_close, check_table_open
 from cext.flow.transaction.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
-from cext.memory.arena cimport Arena, arena_room, arena_take_pages
+from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class TransactionService:
-    cdef uint64_t room(self, dict given) except? 0:
-        return (arena_room(WINDOW_BITS // 8)
-                + arena_room(OP_BYTES_MAX)
-                + arena_room(MOVES * sizeof(HalfMove)))
+    cdef uint64_t arena_bytes(self, dict given) except? 0:
+        return (arena_page_bytes(WINDOW_BITS // 8)
+                + arena_page_bytes(OP_BYTES_MAX)
+                + arena_page_bytes(MOVES * sizeof(HalfMove)))
 
     cdef int open(self, Arena* arena, dict given) except -1:
         cdef OpenHalves* x = &self.halves

@@ -31,8 +31,8 @@ Example: files 20260101000000000 (full) and 20260102000000000 (300 entries), kil
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.store.index.index_file cimport IndexFile, IndexKey, IndexShape, SlotTable
+from cext.store.log.log_cursor cimport LogCursor
 from cext.store.log.log_link cimport LOG_PATH_MAX
-from cext.store.log.log_tail cimport LogTail
 from cext.store.log.record cimport RecordView
 
 cdef enum:
@@ -64,7 +64,7 @@ cdef class IndexStore:
     cdef bint changed, unsynced     # since the last flush; the last sync
     cdef SlotTable table            # owned
     cdef uint8_t* scratch           # owned; SCRATCH_BYTES
-    cdef LogTail checker            # looks at the record of each hit
+    cdef LogCursor checker          # looks at the record of each hit
     cdef int64_t safe_ms            # read by the reactor with acquire order
     cdef int64_t log_end            # at the start; entries at or above it are cut
     cdef bint trusted
@@ -88,7 +88,7 @@ cdef class IndexStore:
     cdef int64_t _first_with_keys(self, int64_t offset, bint behind) noexcept nogil
     cdef int64_t _load_last(self) noexcept nogil
     cdef int64_t _relink(self, int32_t at) noexcept nogil
-    cdef int _cut_after(self, int32_t count) noexcept nogil
+    cdef int _truncate_after(self, int32_t count) noexcept nogil
     cdef int _roll(self, int64_t wall_ms) noexcept nogil
     cdef int _failed(self, int status, int error) noexcept nogil
     cdef int _search_file(self, int32_t at, int32_t hash, IndexQuery* query) noexcept nogil

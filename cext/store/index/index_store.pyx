@@ -50,7 +50,7 @@ cdef class IndexStore:
         self.scratch = <uint8_t*> malloc(SCRATCH_BYTES)
         if self.scratch == NULL or slots_open(&self.table, slots) != Status.OK:
             raise MemoryError("no memory for the key index")
-        self.checker = LogTail(log, CHECK_BYTES)
+        self.checker = LogCursor(log, CHECK_BYTES)
 
     def __dealloc__(self):
         cdef int32_t i
@@ -114,7 +114,7 @@ cdef class IndexStore:
         at = self._first_gap()
         if at < self.file_count:
             self.row = 2
-            if self._cut_after(at) != Status.OK:
+            if self._truncate_after(at) != Status.OK:
                 return Status.IO_ERROR
         for at in range(self.file_count):
             file = &self.files[at]
@@ -192,7 +192,7 @@ cdef class IndexStore:
         cdef int64_t newest
         cdef int error = 0
         cdef int status
-        if self._cut_after(at + 1) != Status.OK:
+        if self._truncate_after(at + 1) != Status.OK:
             return Status.IO_ERROR
         newest = index_relink(file, &self.table, &self.shape, self.log_end, self.scratch,
                               SCRATCH_BYTES, &error)
@@ -204,10 +204,10 @@ cdef class IndexStore:
             return newest
         if newest < -1:                 # it cannot be read: what was in it is in the log
             self._failed(<int> newest, error)
-        status = self._cut_after(at)
+        status = self._truncate_after(at)
         return -1 if status == Status.OK else status
 
-    cdef int _cut_after(self, int32_t count) noexcept nogil:
+    cdef int _truncate_after(self, int32_t count) noexcept nogil:
         """Only the first `count` files stay."""
         cdef int error = 0
         cdef int status

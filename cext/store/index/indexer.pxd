@@ -25,7 +25,7 @@ from cext.memory.spsc_ring cimport SpscRing
 from cext.store.index.index_file cimport IndexKey
 from cext.store.index.index_store cimport IndexQuery, IndexStore
 from cext.store.log.commit_log cimport CommitLog
-from cext.store.log.log_tail cimport LogTail
+from cext.store.log.log_cursor cimport LogCursor
 from cext.store.log.record cimport RecordView
 
 cdef extern from "<semaphore.h>" nogil:
@@ -43,7 +43,7 @@ cdef struct IndexJob:
 cdef class Indexer:
     cdef CommitLog log
     cdef IndexStore store
-    cdef LogTail tail
+    cdef LogCursor tail
     cdef NativeThread thread
     cdef SpscRing jobs          # IndexJob*; control pushes under `lock`, the thread pops
     cdef SpscRing answered      # IndexJob* back again, those that nobody waits for

@@ -67,7 +67,7 @@ cdef class Indexer:
         self.lock = threading.Lock()
         self.log = log
         self.store = IndexStore(log, directory, slots, entries)
-        self.tail = LogTail(log, borrows=borrows)
+        self.tail = LogCursor(log, borrows=borrows)
         self.flush_us = flush_ms * 1000
         self.sync_us = sync_ms * 1000
         self.idle_max_ms = idle_max_ms

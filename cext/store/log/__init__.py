@@ -8,7 +8,7 @@
     disk_reader         threads that read what is not in memory
     raw_append          bytes of another log, for replicas
     log_scan            at a start: what of the log is believed, and where it ends
-    log_tail, log_window, log_progress    reading the log behind the reactor
+    log_cursor, log_window, log_progress  reading the log behind the reactor
     checkpoint          up to when log, queues and index are on the disk
 
 It knows nothing of what is built from it: queues, index, timers.

@@ -33,7 +33,7 @@ cdef enum:
 #   written     pwrite has returned: survives kill -9            reactor writes, others acquire
 #   durable     fdatasync has returned: survives a power cut     who syncs writes, others acquire
 #   dispatched  consume queues know the records                  the reactor's own (cext/flow)
-#   replicated  every follower that counts has it                the reactor's own (cext/flow)
+#   replicated  every slave that counts has it                   the reactor's own (cext/flow)
 #   visible     consumers may be given what is below: nothing from there on is dispatched, but
 #               by a start, and then nobody is given anything (UNCONFIRMED, a role);
 #               INT64_MAX: all that is written                   the reactor's own (cext/flow)

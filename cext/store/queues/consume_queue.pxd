@@ -18,9 +18,9 @@ Chunks are 1 KiB, linked oldest to newest, 50 entries each; only the last one ma
 Example: a queue of 120 entries of which the writer has confirmed 100 has chunks 0-49, 50-99,
 100-149; the first two may be given back, the third holds 20 entries and takes the next 30.
 
-Every field belongs to the reactor thread, but for `filed` and `filed_at`, which are the writer's.
-It reads topic, queue_id and serial (never changed) and the entries of the chunks it was handed
-(never changed either, since entries are only added).
+Every field belongs to the reactor thread, but for `file_ends` and `file_ends_place`, which are the
+writer's. It reads topic, queue_id and serial (never changed) and the entries of the chunks it was
+handed (never changed either, since entries are only added).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
@@ -79,8 +79,8 @@ cdef struct Queue:
     uint32_t in_flight              # jobs the writer has not answered
     uint32_t index                  # position in the store's list of queues
     int32_t topic_length            # bytes of topic
-    QueueEnds filed                 # writer: entries that it has put into files, or found there
-    int64_t filed_at                # writer: place in its list of queues + 1; 0: not in it
+    QueueEnds file_ends             # writer: entries that it has put into files, or found there
+    int64_t file_ends_place         # writer: place in its list of queues + 1; 0: not in it
     char* topic                     # owned, follows the struct; a NUL closes it
 
 # Memory for chunks: a part of the shard's arena, touched from the low end as needed.
@@ -134,9 +134,9 @@ cdef inline int64_t queue_memory_offset(const Queue* queue) noexcept nogil:
     return queue.max_offset if queue.head == NULL else queue.head.first_offset
 
 
-# OK | POOL_EMPTY: the arena has less left than chunk_pool_room(capacity).
+# OK | POOL_EMPTY: the arena has less left than chunk_pool_arena_bytes(capacity).
 cdef int chunk_pool_open(ChunkPool* pool, Arena* arena, int64_t capacity) noexcept nogil
-cdef uint64_t chunk_pool_room(int64_t capacity) noexcept nogil
+cdef uint64_t chunk_pool_arena_bytes(int64_t capacity) noexcept nogil
 cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil                         # NULL: empty
 cdef void chunk_give(ChunkPool* pool, Chunk* chunk) noexcept nogil
 

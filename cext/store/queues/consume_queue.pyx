@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check, debug_check
 from cext.base.status cimport Status
-from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.arena cimport arena_page_bytes, arena_take_pages
 from cext.memory.list_ends cimport list_ends_check
 from cext.wire.limits cimport TOPIC_BYTES_MAX
 
@@ -25,8 +25,8 @@ cdef extern from *:
     """
 
 
-cdef uint64_t chunk_pool_room(int64_t capacity) noexcept nogil:
-    return arena_room(<uint64_t> capacity * CHUNK_BYTES)
+cdef uint64_t chunk_pool_arena_bytes(int64_t capacity) noexcept nogil:
+    return arena_page_bytes(<uint64_t> capacity * CHUNK_BYTES)
 
 
 cdef int chunk_pool_open(ChunkPool* pool, Arena* arena, int64_t capacity) noexcept nogil:

@@ -39,7 +39,7 @@ cdef int write_all(int fd, const uint8_t* bytes, int64_t length) noexcept nogil:
 
 
 cdef int64_t put_entry(uint8_t* out, const Queue* queue) noexcept nogil:
-    cdef const QueueEnds* ends = &queue.filed
+    cdef const QueueEnds* ends = &queue.file_ends
     out[0] = <uint8_t> queue.topic_length
     memcpy(out + 1, queue.topic, <size_t> queue.topic_length)
     out += 1 + queue.topic_length

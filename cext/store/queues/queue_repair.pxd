@@ -13,8 +13,8 @@ REPAIR_ENTRIES entries are made at a time; a consumer that goes on meets the nex
 
 The log tells a damaged record from a damaged entry: the place of a sound entry begins
 where a record ends and ends where one begins. A damaged record cannot be repaired here, and is
-answered as such. What was looked for in vain is remembered for KNOWN_MS. So is, told apart, a
-repair that failed for another reason (no memory, no space, a file that cannot be opened or read):
+answered as such. What was looked for in vain is remembered for RECENT_REPAIR_MS. So is, told apart,
+a repair that failed for another reason (no memory, no space, a file that cannot be opened or read):
 the log may have the messages. And so is that nothing was wrong.
 
 Example: page 3 of a file is zeros, entries 614-818. A pull at 700 meets it; entries 500 and 1,024
@@ -26,7 +26,7 @@ from cext.base.native_thread cimport NativeThread
 from cext.base.state cimport state_move
 from cext.memory.spsc_ring cimport SpscRing
 from cext.store.log.commit_log cimport CommitLog
-from cext.store.log.log_tail cimport LogTail
+from cext.store.log.log_cursor cimport LogCursor
 from cext.store.log.record cimport RecordView
 from cext.store.queues.queue_files cimport QueueFiles, QueueName
 from cext.store.queues.tags_code cimport DelayLevels
@@ -36,14 +36,14 @@ cdef enum:
     REPAIR_ENTRIES = 16384          # made anew at a time
     BEFORE_ENTRIES = 1024           # of these, before the place that was met
     REPAIR_TOPIC_BYTES = 256
-    VAIN_MAX = 512                  # places remembered
-    KNOWN_MS = 60_000
+    RECENT_REPAIRS_MAX = 512        # places remembered
+    RECENT_REPAIR_MS = 60_000
 
 cdef enum RepairState:              # of a slot; the reactor's
     REPAIR_FREE = 0
     REPAIR_LOOKING = 1              # the repair thread has it
     REPAIR_WRITING = 2              # the queue writer has it
-    REPAIR_OVER = 3                 # its result is `mended`, `offset`, `status`
+    REPAIR_OVER = 3                 # its result is `repaired`, `offset`, `status`
 
 cdef struct Repair:
     int32_t state                   # RepairState, by repair_move()
@@ -61,8 +61,8 @@ cdef struct Repair:
     int64_t count
     uint8_t* entries                # file form; owned
     uint8_t* marks                  # of each entry: ENTRY_MISSING, ENTRY_SAME, ENTRY_NEW; owned
-    int64_t mended                  # entries that the file did not have so
-    int64_t vain_from, vain_to      # offsets around `offset` of which the log has no record
+    int64_t repaired                # entries that the file did not have so
+    int64_t missing_from, missing_to  # offsets around `offset` of which the log has no record
 
 # The one setter of its state: FREE -> LOOKING -> (WRITING ->) OVER -> FREE.
 cdef inline void repair_move(Repair* r, int32_t to) noexcept nogil:
@@ -76,7 +76,7 @@ cdef enum EntryMark:
     ENTRY_SAME = 1
     ENTRY_NEW = 2
 
-cdef struct Vain:
+cdef struct RecentRepair:
     uint64_t serial
     int64_t from_offset, to_offset
     int64_t until_ms
@@ -86,8 +86,8 @@ cdef struct Vain:
 
 cdef class QueueRepair:
     cdef CommitLog log
-    cdef LogTail probe              # looks at single records
-    cdef LogTail scan
+    cdef LogCursor probe            # looks at single records
+    cdef LogCursor scan
     cdef QueueFiles files
     cdef DelayLevels levels
     cdef SpscRing requests, results
@@ -97,13 +97,13 @@ cdef class QueueRepair:
     # Reactor.
     cdef Repair slots[REPAIRS_MAX]
     cdef int32_t busy               # slots that are not free
-    cdef Vain vain[VAIN_MAX]
-    cdef int32_t next_vain
+    cdef RecentRepair recent[RECENT_REPAIRS_MAX]
+    cdef int32_t next_recent
 
-    # Reactor. What was found out lately of this offset, as mend() says it (queue_table.pxd);
-    # ABSENT: nothing.
-    cdef int vain_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil
-    cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil
+    # Reactor. What was found out lately of this offset, as request_repair() says it
+    # (queue_table.pxd); ABSENT: nothing.
+    cdef int recent_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil
+    cdef void note_recent(self, const Repair* r, int64_t now_ms) noexcept nogil
     # Reactor. The queue's slot, a free one (state REPAIR_FREE) to be filled, or NULL: all are busy.
     cdef Repair* slot_for(self, uint64_t serial) noexcept nogil
     cdef bint ask(self, Repair* r) noexcept nogil

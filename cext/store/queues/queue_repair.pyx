@@ -73,8 +73,8 @@ cdef class QueueRepair:
         cdef int error = 0
         self.wake_fd = -1
         self.log = log
-        self.probe = LogTail(log, PROBE_BYTES)
-        self.scan = LogTail(log, SCAN_BYTES)
+        self.probe = LogCursor(log, PROBE_BYTES)
+        self.scan = LogCursor(log, SCAN_BYTES)
         self.files = QueueFiles(directory, entries_per_file, FILES, False)
         self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
         for i in range(self.levels.count):
@@ -100,7 +100,7 @@ cdef class QueueRepair:
         cdef int error = 0
         store_release_i32(&self.stopping, 0)
         if native_thread_start(&self.thread, <NativeBody> run_repairs, <void*> self,
-                               b"rmq-queue-mend", &error) != Status.OK:
+                               b"rmq-repair", &error) != Status.OK:
             raise StoreError(f"thread for the repair of queue files: {os.strerror(error)}")
 
     def stop(self) -> None:
@@ -113,25 +113,25 @@ cdef class QueueRepair:
 
     # ---- the reactor's side
 
-    cdef int vain_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil:
+    cdef int recent_status(self, uint64_t serial, int64_t offset, int64_t now_ms) noexcept nogil:
         cdef int found = Status.ABSENT
         cdef int i
-        for i in range(VAIN_MAX):
-            if (self.vain[i].serial == serial and now_ms < self.vain[i].until_ms
-                    and self.vain[i].from_offset <= offset < self.vain[i].to_offset):
-                if self.vain[i].status == Status.CORRUPT:
+        for i in range(RECENT_REPAIRS_MAX):
+            if (self.recent[i].serial == serial and now_ms < self.recent[i].until_ms
+                    and self.recent[i].from_offset <= offset < self.recent[i].to_offset):
+                if self.recent[i].status == Status.CORRUPT:
                     return Status.CORRUPT
                 if found != Status.NOT_READY:
-                    found = self.vain[i].status
+                    found = self.recent[i].status
         return found
 
-    cdef void note_vain(self, const Repair* r, int64_t now_ms) noexcept nogil:
-        cdef Vain* v = &self.vain[self.next_vain]
-        self.next_vain = (self.next_vain + 1) % VAIN_MAX
+    cdef void note_recent(self, const Repair* r, int64_t now_ms) noexcept nogil:
+        cdef RecentRepair* v = &self.recent[self.next_recent]
+        self.next_recent = (self.next_recent + 1) % RECENT_REPAIRS_MAX
         v.serial = r.serial
-        v.from_offset = r.vain_from
-        v.to_offset = r.vain_to
-        v.until_ms = now_ms + KNOWN_MS
+        v.from_offset = r.missing_from
+        v.to_offset = r.missing_to
+        v.until_ms = now_ms + RECENT_REPAIR_MS
         v.status = r.status
         if r.status == Status.OK or r.status == Status.CORRUPT:
             return
@@ -190,9 +190,9 @@ cdef class QueueRepair:
         name.queue_id = r.queue_id
         name.serial = r.serial
         r.entries = r.marks = NULL
-        r.mended = r.count = 0
-        r.vain_from = r.offset
-        r.vain_to = r.offset + 1
+        r.repaired = r.count = 0
+        r.missing_from = r.offset
+        r.missing_to = r.offset + 1
         self.files.forget(r.serial)             # the file may be another one by now
         self.probe.window.copy_next_piece()     # and the log's bytes are what they are now
         r.status = self._judge(r, &name)
@@ -361,7 +361,7 @@ cdef class QueueRepair:
             at += count if count > 0 else min(
                 room, self.files.entries_per_file - (r.first + at) % self.files.entries_per_file)
         for i in range(r.count):
-            r.mended += r.marks[i] == ENTRY_NEW
+            r.repaired += r.marks[i] == ENTRY_NEW
         at = r.offset - r.first
         if r.marks[at] == ENTRY_SAME:           # so it is the record, if anything is wrong
             queue_entry_load(r.entries + at * QUEUE_ENTRY_BYTES, &entry)
@@ -371,10 +371,10 @@ cdef class QueueRepair:
         if r.marks[at] != ENTRY_MISSING:
             return
         r.status = Status.CORRUPT
-        while r.vain_from > r.first and r.marks[r.vain_from - 1 - r.first] == ENTRY_MISSING:
-            r.vain_from -= 1
-        while r.vain_to < r.first + r.count and r.marks[r.vain_to - r.first] == ENTRY_MISSING:
-            r.vain_to += 1
+        while r.missing_from > r.first and r.marks[r.missing_from - 1 - r.first] == ENTRY_MISSING:
+            r.missing_from -= 1
+        while r.missing_to < r.first + r.count and r.marks[r.missing_to - r.first] == ENTRY_MISSING:
+            r.missing_to += 1
 
 
 cdef void run_repairs(QueueRepair repair) noexcept nogil:

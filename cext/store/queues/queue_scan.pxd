@@ -35,7 +35,7 @@ cdef struct QueueState:
     int64_t garbled_offset      # of the garbled entry, or where entries are missing; -1: none
     uint8_t known               # `ends` says what the files must hold
     QueueEnds ends
-    uint8_t mended              # the last file was empty or short (crash while made), or too long
+    uint8_t repaired            # the last file was empty or short (crash while made), or too long
 
 # Lowest index in [low, high) of `file` whose entry is no entry, or whose record lies at or above
 # `log_offset`; `high` when there is none. Below 0: a Status.
@@ -51,8 +51,8 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
 # Cuts all entries whose record lies at or above `log_offset`, deleting files that become empty.
 # With `thorough`, entries after the end are cleared too even if the last one seen lies below (after
 # a power cut some pages of a file may be older than others).
-cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, int64_t log_offset,
-                   bint thorough) noexcept nogil
+cdef int truncate_queue(QueueFiles files, const QueueName* name, QueueState* state,
+                        int64_t log_offset, bint thorough) noexcept nogil
 # Deletes files whose last entry lies below `log_min` (never the highest file) and finds the first
 # offset that is kept; entries at and above `end_offset` are not looked at. OK | IO_ERROR | CORRUPT:
 # entries there cannot be right, nothing is known.

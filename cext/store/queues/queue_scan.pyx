@@ -136,7 +136,7 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
         if length > files.file_bytes:
             state.damaged = 1
             return Status.OK
-        state.mended = 1
+        state.repaired = 1
         if length >= QUEUE_ENTRY_BYTES:
             # What is there counts; what is missing reads as zeros from now on.
             status = files.clear_from(name, state.last_file * files.entries_per_file
@@ -213,8 +213,8 @@ cdef int note_end(QueueFiles files, const QueueName* name, QueueState* state,
     return Status.OK
 
 
-cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, int64_t log_offset,
-                   bint thorough) noexcept nogil:
+cdef int truncate_queue(QueueFiles files, const QueueName* name, QueueState* state,
+                        int64_t log_offset, bint thorough) noexcept nogil:
     cdef int64_t index, base
     cdef int status
     if state.first_file < 0 or (not thorough and state.last_physical < log_offset):
@@ -353,7 +353,7 @@ cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file,
             return <int> length
         if length == files.file_bytes:
             continue
-        state.mended = 1
+        state.repaired = 1
         entries = length // QUEUE_ENTRY_BYTES
         if length < files.file_bytes and (file < end_file
                                           or entries <= (state.ends.end_offset - 1) % per_file):
@@ -420,8 +420,8 @@ cdef int check_head(QueueFiles files, const QueueName* name, int64_t low,
     return Status.OK
 
 
-cdef int cut_files(QueueFiles files, const QueueName* name, int64_t end_file,
-                   QueueState* state) noexcept nogil:
+cdef int truncate_files(QueueFiles files, const QueueName* name, int64_t end_file,
+                        QueueState* state) noexcept nogil:
     """Removes the files above `end_file`: what they hold is dispatched again."""
     cdef int64_t count
     cdef int status = files.list_files(name, &state.first_file, &state.last_file, &count,
@@ -456,7 +456,7 @@ cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
     cdef int status
     begin_state(state)
     state.min_offset = state.end_offset = ends.end_offset
-    status = cut_files(files, name, end_file, state)
+    status = truncate_files(files, name, end_file, state)
     if status == Status.NOT_FOUND:
         state.first_file = state.last_file = -1
         return bad(state, ends.min_offset) if alive else <int> Status.OK
@@ -469,7 +469,7 @@ cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
         if status != Status.OK or not state.damaged:
             return status
         state.damaged = 0
-        state.mended = 1
+        state.repaired = 1
         state.garbled_offset = state.first_file = state.last_file = -1
         return files.remove_queue(name)
     if ends.first_physical >= log_min or ends.min_offset // per_file == end_file:

@@ -54,7 +54,7 @@ cdef class QueueStore(QueuePersistence):
     cdef int _reclaim(self, int64_t wanted) noexcept nogil
     cdef int _write_here(self) noexcept nogil
     # Recovery only: where the files of a queue end and begin. What its first and last entry are is
-    # not known to the writer then (Queue.filed).
+    # not known to the writer then (Queue.file_ends).
     cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
                         bint has_file) noexcept nogil
 

@@ -30,7 +30,7 @@ cdef class QueueStore(QueuePersistence):
 
     pool_chunks: of entries in memory; a shard gives QUEUE_CHUNKS of rmq/broker/core_options.py."""
 
-    def mend_from(self, CommitLog log, delay_levels_ms) -> None:
+    def repair_from(self, CommitLog log, delay_levels_ms) -> None:
         """Damage met while serving is mended from this log; before start(), the log being open."""
         self.repair = QueueRepair(log, self.directory, self.entries_per_file, delay_levels_ms)
 
@@ -197,7 +197,7 @@ cdef class QueueStore(QueuePersistence):
 
     # ---- repairs
 
-    cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil:
+    cdef int request_repair(self, Queue* queue, int64_t offset) noexcept nogil:
         cdef Repair* r
         cdef Chunk* head = queue.head
         cdef QueueEntry entry
@@ -206,7 +206,7 @@ cdef class QueueStore(QueuePersistence):
                 or offset >= queue_memory_offset(queue)
                 or queue.topic_length >= REPAIR_TOPIC_BYTES):
             return Status.CORRUPT
-        known = self.repair.vain_status(queue.serial, offset, self.now_ms)
+        known = self.repair.recent_status(queue.serial, offset, self.now_ms)
         if known != Status.ABSENT:
             return known
         r = self.repair.slot_for(queue.serial)
@@ -238,7 +238,7 @@ cdef class QueueStore(QueuePersistence):
         while r != NULL:
             queue = self._queue_of(r)
             job = NULL
-            if queue != NULL and r.mended > 0:
+            if queue != NULL and r.repaired > 0:
                 job = self._wait_for_job(JOB_PATCH, queue)
                 job.repair = r
                 repair_move(r, REPAIR_WRITING)
@@ -268,8 +268,8 @@ cdef class QueueStore(QueuePersistence):
 
     cdef void repair_logged(self, Repair* r) noexcept nogil:
         # Also when nothing was wrong: it would be found right again and again.
-        if r.status != Status.OK or r.mended == 0:
-            self.repair.note_vain(r, self.now_ms)
+        if r.status != Status.OK or r.repaired == 0:
+            self.repair.note_recent(r, self.now_ms)
         self.repair.free_slot(r)
 
     # ---- recovery
@@ -286,13 +286,13 @@ cdef class QueueStore(QueuePersistence):
             self.file_count -= 1
         queue.has_file = has_file
         if end_offset == 0:
-            self.writer.forget_filed(queue)
+            self.writer.forget_file_ends(queue)
             return
         ends.min_offset = min_offset
         ends.end_offset = end_offset
         ends.first_physical = ends.last_physical = -1
         ends.last_size = 0
-        self.writer.set_filed(queue, &ends)
+        self.writer.set_file_ends(queue, &ends)
 
     # ---- Python's view: tests, tools, recovery
 

@@ -54,7 +54,7 @@ cdef class QueueTable:
     # CORRUPT (the log has nothing for it), NOT_READY (that failed for now, and the log may have
     # it: it is tried again in a minute), or OK (nothing was found wrong there within the last
     # minute: the entry names its record, which is whole). The subclass does it.
-    cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil
+    cdef int request_repair(self, Queue* queue, int64_t offset) noexcept nogil
     # Takes a queue out of the table; the struct stays the caller's.
     cdef void take_out(self, Queue* queue) noexcept nogil
     # Entries from `offset` on: how many (0 outside [min_offset, max_offset)), ABSENT (neither in
@@ -75,7 +75,7 @@ cdef class QueueTable:
     cdef int grow(self, int64_t slots) noexcept nogil
     cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
                         uint8_t* out) noexcept nogil
-    cdef int _mend_read(self, Queue* queue, int64_t offset) noexcept nogil
+    cdef int _repair_read(self, Queue* queue, int64_t offset) noexcept nogil
 
 # Makes one of the arrays of queues longer; OK | POOL_EMPTY.
 cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil

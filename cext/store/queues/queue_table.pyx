@@ -12,7 +12,7 @@ from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put, name_map_remove)
 from cext.store.queues.consume_queue cimport (
-    QUEUE_ENTRY_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_entries, queue_create,
+    QUEUE_ENTRY_BYTES, chunk_pool_open, chunk_pool_arena_bytes, queue_copy_entries, queue_create,
     queue_destroy, queue_entry_check, queue_entry_load, queue_memory_offset, topic_is_valid,
 )
 from cext.store.queues.queue_files cimport QueueName, name_of
@@ -51,7 +51,7 @@ cdef class QueueTable:
         self.directory = os.fsencode(directory)
         self.entries_per_file = entries_per_file
         self.next_serial = 1
-        self.memory = memory or SharedArena(chunk_pool_room(pool_chunks))
+        self.memory = memory or SharedArena(chunk_pool_arena_bytes(pool_chunks))
         if pool_chunks < 2 or chunk_pool_open(&self.pool, &self.memory.arena,
                                               pool_chunks) != Status.OK:
             raise MemoryError(f"no address space for {pool_chunks} queue chunks")
@@ -153,7 +153,7 @@ cdef class QueueTable:
         self.counts.file_reads += got > 0
         return got
 
-    cdef int mend(self, Queue* _queue, int64_t _offset) noexcept nogil:
+    cdef int request_repair(self, Queue* _queue, int64_t _offset) noexcept nogil:
         return Status.CORRUPT
 
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
@@ -162,16 +162,16 @@ cdef class QueueTable:
         cdef int got = self.read_entries(queue, offset, min(max_entries, READ_ENTRIES), entries)
         cdef int i
         if got == Status.CORRUPT:
-            return self._mend_read(queue, offset)
+            return self._repair_read(queue, offset)
         for i in range(got):
             queue_entry_load(entries + i * QUEUE_ENTRY_BYTES, &out[i])
             if queue_entry_check(&out[i], self.log_end) != Status.OK:
                 self.counts.corrupt_reads += 1
-                return i if i > 0 else self._mend_read(queue, offset)
+                return i if i > 0 else self._repair_read(queue, offset)
         return got
 
-    cdef int _mend_read(self, Queue* queue, int64_t offset) noexcept nogil:
-        cdef int status = self.mend(queue, offset)
+    cdef int _repair_read(self, Queue* queue, int64_t offset) noexcept nogil:
+        cdef int status = self.request_repair(queue, offset)
         # Where nothing is wrong the next read has the entry.
         return <int> Status.NOT_READY if status == Status.OK else status
 

@@ -11,7 +11,7 @@ entries over again (they are still in memory). A BARRIER behind it does not coun
 (queue_persistence.pyx): the log offset of its run does not become a safe restart point. Nothing is
 lost, because queue files are derived from the commit log.
 
-The writer alone knows what is in the files (Queue.filed): it writes it down for all of them
+The writer alone knows what is in the files (Queue.file_ends): it writes it down for all of them
 (queue_ends.pxd), so that the next start need not believe the files.
 
 Beside the writer a second thread calls syncfs on the queue directory when asked (once a minute and
@@ -78,8 +78,8 @@ cdef class QueueWriter:
     cdef const char* temporary_path
     cdef const char* pinned_path
     cdef const char* synced_path
-    cdef Queue** filed                  # queues of which something is known; owned
-    cdef int64_t filed_count, filed_slots
+    cdef Queue** file_ends              # queues of which something is known; owned
+    cdef int64_t file_ends_count, file_ends_slots
     cdef int32_t writer_runs            # 1 while run_writer is in its loop
     cdef int32_t syncer_runs
     cdef object threads
@@ -91,11 +91,11 @@ cdef class QueueWriter:
     cdef void ask_sync(self) noexcept nogil                  # reactor
     cdef void do_job(self, QueueJob* job) noexcept nogil     # writer, or reactor without a writer
     # Writer, or recovery before there is one: takes in what the files of a queue hold.
-    cdef void file_entries(self, Queue* queue, const QueueEnds* ends) noexcept nogil
-    cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil
-    cdef void forget_filed(self, Queue* queue) noexcept nogil
+    cdef void note_file_ends(self, Queue* queue, const QueueEnds* ends) noexcept nogil
+    cdef void set_file_ends(self, Queue* queue, const QueueEnds* ends) noexcept nogil
+    cdef void forget_file_ends(self, Queue* queue) noexcept nogil
     # Recovery: completes what is not known yet by looking into the files.
-    cdef void read_filed(self, QueueFiles files) noexcept nogil
+    cdef void read_file_ends(self, QueueFiles files) noexcept nogil
     cdef int _write_ends(self, const QueueJob* job) noexcept nogil
     cdef int _patch(self, const QueueJob* job) noexcept nogil
     cdef int _keep_ends(self) noexcept nogil

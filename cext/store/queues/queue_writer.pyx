@@ -85,7 +85,7 @@ cdef class QueueWriter:
                 close(fd)
         spsc_close(&self.jobs)
         spsc_close(&self.done)
-        free(self.filed)
+        free(self.file_ends)
 
     def keep_ends(self, bytes path):
         """Where to write what the files of all queues hold; before start()."""
@@ -200,54 +200,55 @@ cdef class QueueWriter:
 
     # ---- what the files hold
 
-    cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
+    cdef void set_file_ends(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
         cdef void* memory
-        if queue.filed_at == 0:
-            if self.filed_count == self.filed_slots:
-                memory = realloc(self.filed, <size_t> max(2 * self.filed_slots,
-                                                          <int64_t> FIRST_SLOTS) * sizeof(Queue*))
+        if queue.file_ends_place == 0:
+            if self.file_ends_count == self.file_ends_slots:
+                memory = realloc(
+                    self.file_ends,
+                    <size_t> max(2 * self.file_ends_slots, <int64_t> FIRST_SLOTS) * sizeof(Queue*))
                 if memory == NULL:
                     return              # not in the next file: a start looks into the log for it
-                self.filed = <Queue**> memory
-                self.filed_slots = max(2 * self.filed_slots, <int64_t> FIRST_SLOTS)
-            self.filed[self.filed_count] = queue
-            self.filed_count += 1
-            queue.filed_at = self.filed_count
-        queue.filed = ends[0]
+                self.file_ends = <Queue**> memory
+                self.file_ends_slots = max(2 * self.file_ends_slots, <int64_t> FIRST_SLOTS)
+            self.file_ends[self.file_ends_count] = queue
+            self.file_ends_count += 1
+            queue.file_ends_place = self.file_ends_count
+        queue.file_ends = ends[0]
 
-    cdef void file_entries(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
-        cdef QueueEnds now = queue.filed
-        if queue.filed_at == 0 or now.min_offset >= now.end_offset:
+    cdef void note_file_ends(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
+        cdef QueueEnds now = queue.file_ends
+        if queue.file_ends_place == 0 or now.min_offset >= now.end_offset:
             now = ends[0]
         elif ends.end_offset >= now.end_offset:
             now.end_offset = ends.end_offset
             now.last_physical = ends.last_physical
             now.last_size = ends.last_size
-        self.set_filed(queue, &now)
+        self.set_file_ends(queue, &now)
 
-    cdef void forget_filed(self, Queue* queue) noexcept nogil:
-        cdef int64_t at = queue.filed_at - 1
+    cdef void forget_file_ends(self, Queue* queue) noexcept nogil:
+        cdef int64_t at = queue.file_ends_place - 1
         if at < 0:
             return
-        self.filed_count -= 1
-        self.filed[at] = self.filed[self.filed_count]
-        self.filed[at].filed_at = at + 1
-        queue.filed_at = 0
+        self.file_ends_count -= 1
+        self.file_ends[at] = self.file_ends[self.file_ends_count]
+        self.file_ends[at].file_ends_place = at + 1
+        queue.file_ends_place = 0
 
-    cdef void read_filed(self, QueueFiles files) noexcept nogil:
+    cdef void read_file_ends(self, QueueFiles files) noexcept nogil:
         cdef int64_t i
         cdef Queue* queue
         cdef QueueName name
         cdef QueueEnds ends
         cdef QueueEntry first, last
-        for i in range(self.filed_count):
-            queue = self.filed[i]
-            ends = queue.filed
+        for i in range(self.file_ends_count):
+            queue = self.file_ends[i]
+            ends = queue.file_ends
             ends.min_offset = min(queue.min_offset, ends.end_offset)
             if ends.min_offset == ends.end_offset or (
-                    ends.min_offset == queue.filed.min_offset
+                    ends.min_offset == queue.file_ends.min_offset
                     and ends.first_physical >= 0 and ends.last_physical >= 0):
-                queue.filed = ends
+                queue.file_ends = ends
                 continue
             name = name_of(queue)
             if (load_one(files, &name, ends.min_offset, &first) == 1
@@ -255,7 +256,7 @@ cdef class QueueWriter:
                 ends.first_physical = first.physical_offset
                 ends.last_physical = last.physical_offset
                 ends.last_size = last.size
-                queue.filed = ends
+                queue.file_ends = ends
 
     cdef int _write_ends(self, const QueueJob* job) noexcept nogil:
         cdef EndsHeader header
@@ -266,7 +267,8 @@ cdef class QueueWriter:
         memcpy(header.boot_id, job.fields.boot_id, 16)
         header.log_offset = job.fields.persisted_offset
         header.anchor = job.fields.persisted_anchor
-        status = ends_write(path, self.temporary_path, &header, self.filed, self.filed_count)
+        status = ends_write(path, self.temporary_path, &header, self.file_ends,
+                            self.file_ends_count)
         self.files.last_errno = errno if status != Status.OK else 0
         return status
 
@@ -284,10 +286,10 @@ cdef class QueueWriter:
         cdef int64_t at = 0, end
         cdef int status
         self.files.forget(job.queue.serial)     # the file may be gone, and another one is made
-        if job.queue.filed_at == 0:
+        if job.queue.file_ends_place == 0:
             return Status.OK
-        if job.queue.filed.min_offset > r.first:
-            at = job.queue.filed.min_offset - r.first
+        if job.queue.file_ends.min_offset > r.first:
+            at = job.queue.file_ends.min_offset - r.first
         while at < r.count:
             if r.marks[at] != ENTRY_NEW:
                 at += 1
@@ -296,7 +298,7 @@ cdef class QueueWriter:
             while end < r.count and r.marks[end] == ENTRY_NEW and (r.first + end) % per_file != 0:
                 end += 1
             status = self.files.write_block(&name, r.entries + at * QUEUE_ENTRY_BYTES, r.first + at,
-                                            end - at, job.queue.filed.min_offset)
+                                            end - at, job.queue.file_ends.min_offset)
             if status != Status.OK:
                 return status
             at = end
@@ -304,21 +306,21 @@ cdef class QueueWriter:
 
     cdef int _trim(self, QueueJob* job) noexcept nogil:
         cdef QueueName name = name_of(job.queue)
-        cdef QueueEnds ends = job.queue.filed
+        cdef QueueEnds ends = job.queue.file_ends
         cdef QueueEntry entry
         cdef int64_t low = job.offset
         cdef int status = trim_files(self.files, &name, job.log_offset, job.count, &low)
         if status != Status.OK:
             return status
         job.offset = low
-        if job.queue.filed_at == 0 or low <= ends.min_offset or low > ends.end_offset:
+        if job.queue.file_ends_place == 0 or low <= ends.min_offset or low > ends.end_offset:
             return Status.OK
         entry.physical_offset = -1
         if low < ends.end_offset and load_one(self.files, &name, low, &entry) != 1:
             return Status.OK                # the entry stays as it is: it is still true
         ends.min_offset = low
         ends.first_physical = entry.physical_offset
-        self.set_filed(job.queue, &ends)
+        self.set_file_ends(job.queue, &ends)
         return Status.OK
 
     cdef void do_job(self, QueueJob* job) noexcept nogil:
@@ -332,9 +334,9 @@ cdef class QueueWriter:
             ends_of_chunks(job.chunk, job.offset, job.count, &ends)
             status = self.files.write_entries(
                 &name, job.chunk, job.offset, job.count,
-                job.queue.filed.min_offset if job.queue.filed_at != 0 else job.offset)
+                job.queue.file_ends.min_offset if job.queue.file_ends_place != 0 else job.offset)
             if status == Status.OK:
-                self.file_entries(job.queue, &ends)
+                self.note_file_ends(job.queue, &ends)
         elif job.kind == JOB_CHECKPOINT:
             if self.checkpoint_fd >= 0:
                 status = checkpoint_write(self.checkpoint_fd, &job.fields)
@@ -342,10 +344,10 @@ cdef class QueueWriter:
         elif job.kind == JOB_TRIM:
             status = self._trim(job)
         elif job.kind == JOB_DROP:
-            self.forget_filed(job.queue)
+            self.forget_file_ends(job.queue)
             status = self.files.remove_queue(&name)
         elif job.kind == JOB_NOTE:
-            self.file_entries(job.queue, &job.ends)
+            self.note_file_ends(job.queue, &job.ends)
         elif job.kind == JOB_ENDS or job.kind == JOB_PIN_ENDS:
             status = self._write_ends(job)
         elif job.kind == JOB_PATCH:

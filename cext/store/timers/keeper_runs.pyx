@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.state cimport state_move
 from cext.base.status cimport OK
-from cext.store.timers.keeper_state cimport DOOMED_MAX, SEAL_FREE, SEAL_FULL, TimerSeal
+from cext.store.timers.keeper_state cimport OBSOLETE_MAX, SEAL_FREE, SEAL_FULL, TimerSeal
 from cext.store.timers.timer_heap cimport TIMER_NEVER, key_same, timer_sort
 from cext.store.timers.timer_run cimport (
     TimerRun,
@@ -20,9 +20,9 @@ from cext.store.timers.timer_run cimport (
 
 
 cdef void doom(KeeperState* k, uint64_t number) noexcept nogil:
-    if k.doomed_count < DOOMED_MAX:
-        k.doomed[k.doomed_count] = number
-        k.doomed_count += 1                 # what does not fit goes at the next start
+    if k.obsolete_count < OBSOLETE_MAX:
+        k.obsolete[k.obsolete_count] = number
+        k.obsolete_count += 1                 # what does not fit goes at the next start
     k.stale = True
 
 

@@ -14,7 +14,7 @@ cdef enum:
     BATCHES = 16                    # a power of two
     MERGE_RUNS = 8
     MARKS_MAX = 64
-    DOOMED_MAX = 512
+    OBSOLETE_MAX = 512
     SEAL_FREE = 0                   # the reactor may fill it
     SEAL_FULL = 1                   # the keeper has to take it
 
@@ -70,8 +70,8 @@ cdef struct KeeperState:
     int64_t seals_taken
     TimerKey sent_bound             # bound of the newest batch
     int64_t sent_seals
-    uint64_t doomed[DOOMED_MAX]     # files that no checkpoint will name
-    int64_t doomed_count
+    uint64_t obsolete[OBSOLETE_MAX]     # files that no checkpoint will name
+    int64_t obsolete_count
     bint stale                      # the checkpoint has to be written
     int64_t saved_us                # when it was, monotonic
     RunMerge merge

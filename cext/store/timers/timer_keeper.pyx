@@ -106,10 +106,10 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
     k.saved_us = monotonic_us()
     k.checkpoints += 1
     k.stale = k.mark_count > 0
-    for i in range(k.doomed_count):
-        run_path(k.directory, k.doomed[i], path)
+    for i in range(k.obsolete_count):
+        run_path(k.directory, k.obsolete[i], path)
         unlink(path)
-    k.doomed_count = 0
+    k.obsolete_count = 0
     return OK
 
 
@@ -212,7 +212,7 @@ cdef class TimerKeeper:
             merge_end(k)
         for i in range(k.table.run_count):
             run_close(&k.table.runs[i])
-        k.table.run_count = k.mark_count = k.doomed_count = k.table.covers = 0
+        k.table.run_count = k.mark_count = k.obsolete_count = k.table.covers = 0
         k.head = k.tail = k.seals_made = k.seals_taken = k.sent_seals = 0
         k.seal.state = SEAL_FREE
         k.seal.count = 0

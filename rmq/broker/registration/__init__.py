@@ -3,7 +3,7 @@
     registration        keeps the broker and its topics known at all name servers
     registration_body   the table of topics as request 103 carries it, as JSON or compressed
     routes              a topic's queues on all brokers, for assignments (400)
-    route_question      a topic's route, asked of one name server after the other
+    route_lookup        a topic's route, asked of one name server after the other
     peer_brokers        requests to the other brokers of a static topic
 
 A broker talks to each of its name servers by itself, apart from the others.

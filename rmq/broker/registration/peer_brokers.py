@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from rmq.base import clock
-from rmq.broker.registration.route_question import first_route
+from rmq.broker.registration.route_lookup import first_route
 from rmq.config import Settings
 from rmq.errors import ProtocolError, RemoteError, RmqError
 from rmq.format.remoting import Command

@@ -14,7 +14,7 @@ from typing import Any
 
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
-from rmq.broker.registration.route_question import first_route
+from rmq.broker.registration.route_lookup import first_route
 from rmq.codes import PERM_READ
 from rmq.config import Settings
 from rmq.errors import ProtocolError, RemoteError, RmqError

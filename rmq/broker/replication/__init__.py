@@ -2,14 +2,14 @@
 
     replication      what the broker starts and stops: one of the two sides
     role             what the settings say of it
-    joining          before a slave's store is opened: whose slave it is, and where its log begins
+    bootstrap        before a slave's store is opened: whose slave it is, and where its log begins
     master_search    where the master is, and what it says of itself
     ha_port          as master: who may have the log, by address
     ha_socket        a connection between replicas, while the control thread has it
-    log_tail         the last bytes of a slave's log, which its master compares
-    log_stream       as slave: the connection that the log comes by, again and again
+    tail_checksum    the last bytes of a slave's log, which its master compares
+    ha_client        as slave: the connection that the log comes by, again and again
     metadata_copy    as slave: topics, groups, offsets, modes, pop orders as the master has them
-    account_asks     as slave: what is said for the master's accounts; as master: whether it counts
+    account_requests  as slave: what is said for the master's accounts; as master: whether it counts
     exchange         what a slave asks its master for, and is told when it has changed
     ha_status        both sides for people: who follows, how far, and what is wrong
 
@@ -18,7 +18,7 @@ What of it a controller decides (enableControllerMode):
     identity                which replica of its brokerName this broker is; two files
     epochs                  which mastership wrote which part of the log, and where two logs part
     epoch_file              where that is kept
-    greeting                what master and slave say to each other before the log flows
+    ha_handshake            what master and slave say to each other before the log flows
     sync_state              who is in sync, as the master sees it
     controller_addresses    where the controllers are
     controller_link         what is asked of the one that leads, and what it answers
@@ -29,8 +29,8 @@ What of it a controller decides (enableControllerMode):
     log_epochs              the epochs of this log, on the disk and in the core
     lost_end                what this log once had and has not, until it is back
     sync_watch              as master: slaves join and leave the sync state set
-    ask_pace                how soon it is asked again what it did not decide
-    set_choice              which set the controller is asked for when it does not take another
+    retry_backoff           how soon it is asked again what it did not decide
+    sync_state_proposal     which set the controller is asked for when it does not take another
     waiting_sends           as a new master: sends that come before it is complete
 
 The log itself goes from reactor to reactor (cext/flow/replication). Here are sockets that are

@@ -25,16 +25,16 @@ from rmq.broker.core_seam import StatCalls
 from rmq.broker.replication import ha_status
 from rmq.broker.replication.controlled_role import ControlledRole
 from rmq.broker.replication.controller_addresses import ControllerAddresses
-from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
+from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, ReplicaState
 from rmq.broker.replication.controller_link import ControllerLink, ReplicaInfo
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.epochs import consistent_point
 from rmq.broker.replication.exchange import Exchange
-from rmq.broker.replication.greeting import greet_master, greet_slave
+from rmq.broker.replication.ha_client import LEAD_OR_WIPE, WIPE, check_reach
+from rmq.broker.replication.ha_handshake import handshake_as_master, handshake_as_slave
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.log_epochs import LogEpochs
-from rmq.broker.replication.log_stream import LEAD_OR_WIPE, WIPE, check_reach
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.master_search import SOON_TRIES, Master
 from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
@@ -48,7 +48,7 @@ from rmq.observe.sample import Sample
 log = logging.getLogger("rmq.broker.controlled_replication")
 
 NO_LEASE = 2**63 - 1
-LOOK_S = 0.005  # while the core gets ready for its role
+POLL_S = 0.005  # while the core gets ready for its role
 READY_S = 5.0  # by then it is, or something is wrong with it
 SENDS_WAIT_S = 1.0  # for a new master's lease and slaves; shorter than clients' time-outs
 TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets", "orders")  # the next one is to have
@@ -75,10 +75,10 @@ class ControlledReplication(Replication):
         self._link = ControllerLink(addresses, cluster, name)
         self._role = ControlledRole(
             self._link,
-            ControllerHeartbeats(addresses, settings, self._address, self._standing),
+            ControllerHeartbeats(addresses, settings, self._address, self._replica_state),
             IdentityFiles(identity_path(settings), cluster, name),
             self._address,
-            self._standing,
+            self._replica_state,
             self,
         )
         self._lost_end = LostEnd(lost_end_path(settings))
@@ -94,10 +94,11 @@ class ControlledReplication(Replication):
         self._has_followed = False
         self._is_ending = False  # another broker is about to take this one's place
         self._master_address = ""
-        self.cut: Callable[[int], None] = _cannot_cut  # begins a truncation that ends this broker
+        # Begins a truncation that ends this broker.
+        self.truncate: Callable[[int], None] = _cannot_truncate
         self._search.address = lambda: self._master_address
         self._stream.tail = str  # epochs say more, and what the master lacks is cut
-        self._port.greet = self._greet_slave
+        self._port.handshake = self._handshake_as_master
         self.waiting_sends.changed = self._apply
 
     # ---- as the broker sees it
@@ -111,7 +112,7 @@ class ControlledReplication(Replication):
         return self._has_role
 
     async def start(self) -> None:
-        self._core.set_switching(1)
+        self._core.set_auto_switch(1)
         self._set_ha(0)
         self._epochs.load(self._core.log_range()[:2])
         await self._open_port()
@@ -314,7 +315,7 @@ class ControlledReplication(Replication):
         self.role_changed(epoch)
 
     async def _step_down(self) -> None:
-        """A follower, which has answered all that it will answer."""
+        """A slave, which has answered all that it will answer."""
         await self._end_watch()
         await self._leave()  # or the log would go on growing by what its last master sends
         core = self._core
@@ -335,7 +336,7 @@ class ControlledReplication(Replication):
             meanwhile()
             if clock.monotonic() > until:
                 return False
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         return True
 
     async def _end_watch(self) -> None:
@@ -353,9 +354,9 @@ class ControlledReplication(Replication):
     def _count_acks(self) -> None:
         self._set_ha(max(self._settings.inSyncReplicas - 1, 0))
 
-    def _standing(self) -> Standing:
+    def _replica_state(self) -> ReplicaState:
         stats, (start, end, _) = self._core.stats(), self._core.log_range()
-        return Standing(
+        return ReplicaState(
             epoch=self._epochs.value.within(self._core.log_copies()[0]).last_epoch,
             max_offset=end,
             confirm_offset=min(stats.get("log_dispatched", 0), end),
@@ -367,36 +368,36 @@ class ControlledReplication(Replication):
             standing_s=self._watched.standing_s if self._watched.is_out else 0,
         )
 
-    # ---- greetings
+    # ---- handshakes
 
-    async def _greet_slave(self, sock: HASocket) -> int:
+    async def _handshake_as_master(self, sock: HASocket) -> int:
         """As master; the broker id of who is there."""
         if self._watch is None:
             raise RmqError("this broker is no master")
-        greeting = await greet_slave(sock, self._core.log_range()[1], self._epochs.value)
-        if greeting.broker_id == self._role.broker_id:
-            raise RmqError(f"it says that it is broker {greeting.broker_id}, which this one is")
+        handshake = await handshake_as_master(sock, self._core.log_range()[1], self._epochs.value)
+        if handshake.broker_id == self._role.broker_id:
+            raise RmqError(f"it says that it is broker {handshake.broker_id}, which this one is")
         for ids, belongs in (
-            (self._learners, greeting.is_learner), (self._polling, not greeting.is_rmq)
+            (self._learners, handshake.is_learner), (self._polling, not handshake.is_rmq)
         ):  # fmt: skip
-            (ids.add if belongs else ids.discard)(greeting.broker_id)
-        return greeting.broker_id
+            (ids.add if belongs else ids.discard)(handshake.broker_id)
+        return handshake.broker_id
 
-    async def _greet_master(self, sock: HASocket, master: Master) -> None:
+    async def _handshake_as_slave(self, sock: HASocket, master: Master) -> None:
         """As slave; returns when the log goes on where this one ends."""
         settings, broker_id = self._settings, self._role.broker_id
         assert broker_id is not None
-        theirs = await greet_master(sock, broker_id, settings.asyncLearner,
+        theirs = await handshake_as_slave(sock, broker_id, settings.asyncLearner,
                                     settings.syncFromLastFile)  # fmt: skip
         if master.is_rmq and theirs.last_epoch < self._epoch:
             raise RmqError(
                 f"{master.address} leads epoch {theirs.last_epoch}, and is to lead {self._epoch}"
             )
-        standing = self._standing()
-        start, end = standing.log_start, standing.max_offset
-        if standing.has_lost:  # the epoch file does not say it when it has learned
+        replica_state = self._replica_state()
+        start, end = replica_state.log_start, replica_state.max_offset
+        if replica_state.has_lost:  # the epoch file does not say it when it has learned
             self._lost_end.note(f"the log of this broker ends at {end} and once had more")
-        elif (standing.is_empty or start == end > 0) and theirs.log_end > end:
+        elif (replica_state.is_empty or start == end > 0) and theirs.log_end > end:
             # A member whose store was wiped is one still when its first bytes are there.
             why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
             self._lost_end.note(why, logging.INFO)
@@ -406,7 +407,7 @@ class ControlledReplication(Replication):
         if point is None:
             self._refuse_to_follow(end, theirs.log_end, master.address)
         if point < end:
-            await self._cut(point, end, master.address)
+            await self._truncate(point, end, master.address)
         check_reach((start, end), master)
         self._lost_end.follows(theirs.log_end)
         await self._epochs.learn(theirs.epochs, (start, end))
@@ -425,7 +426,7 @@ class ControlledReplication(Replication):
             f"that of its master {master}, which ends at {master_end}; {LEAD_OR_WIPE}"
         )
 
-    async def _cut(self, point: int, end: int, master: str) -> None:
+    async def _truncate(self, point: int, end: int, master: str) -> None:
         """Another broker takes this one's place; does not return."""
         try:
             self._core.check_truncation(point)
@@ -440,7 +441,7 @@ class ControlledReplication(Replication):
                     point, end, master)  # fmt: skip
         # The epochs are trimmed when it is done (rmq/node/truncation.py). If they were before, a
         # crash would leave bytes of an epoch that its file does not know.
-        self.cut(point)
+        self.truncate(point)
         await self._end()
 
     async def _forget_log(self, start: int) -> None:
@@ -473,5 +474,5 @@ class Copies:
         return slave in self._polling or self._exchange.has(slave, least)
 
 
-def _cannot_cut(point: int) -> None:
+def _cannot_truncate(point: int) -> None:
     raise StoreError(f"the log is to be cut at {point}, which this process cannot do")

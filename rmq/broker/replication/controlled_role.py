@@ -33,7 +33,7 @@ import msgspec
 from rmq.base import clock
 from rmq.base.clock import now_ms
 from rmq.base.deadline import within
-from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
+from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, ReplicaState
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.epochs import NO_EPOCH
 from rmq.broker.replication.identity import IdentityFiles
@@ -41,9 +41,9 @@ from rmq.broker.replication.role_changes import RoleActions, RoleChanges
 from rmq.codes import ResponseCode
 from rmq.errors import RmqError
 
-LOOK_S = 1.0  # between two questions
-LOOK_WITHOUT_LEASES_S = 5.0  # of RocketMQ's brokers
-LOOKS_PER_LEASE = 3
+POLL_S = 1.0  # between two questions
+POLL_WITHOUT_LEASES_S = 5.0  # of RocketMQ's brokers
+POLLS_PER_LEASE = 3
 ANNOUNCE_S = 1.0
 LOST_END_WAIT_S = 120.0  # for one that has what this log has lost; an empty log waits without end
 RESIGN_S = 3.0
@@ -61,10 +61,10 @@ class ControlledRole:
         heartbeats: ControllerHeartbeats,
         identity: IdentityFiles,
         broker_address: str,
-        standing: Callable[[], Standing],
+        replica_state: Callable[[], ReplicaState],
         actions: RoleActions,
     ) -> None:
-        """`standing`: the same that the heartbeats tell."""
+        """`replica_state`: the same that the heartbeats tell."""
         self.link = link
         self.broker_id: int | None = None
         self.changes: RoleChanges | None = None  # there once the id is
@@ -72,7 +72,7 @@ class ControlledRole:
         self._heartbeats = heartbeats
         self._identity = identity
         self._address = broker_address
-        self._standing = standing
+        self._replica_state = replica_state
         self._actions = actions
         self.refusal = ""  # why the controller made nobody master; empty: there is one
         self._is_registered = False
@@ -81,7 +81,7 @@ class ControlledRole:
         self._is_retired = False
         self._looks_since = 0.0  # clock.monotonic(): for a successor; 0: not yet
         self._old_epoch = NO_EPOCH  # of which an earlier process of this broker was master
-        self._look_s = LOOK_S
+        self._poll_s = POLL_S
         self._grants_leases = True  # the controller, until it was asked for one
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -134,7 +134,7 @@ class ControlledRole:
         """Its reactor serves nobody: it says no more that it lives, and asks for no lease. It does
         not resign, as it cannot say that it acknowledges nothing: the lease that it has goes on.
         Should the reactor go on, it registers as one that was away. ControllerError: it is."""
-        if not (standing_s := self._standing().standing_s):
+        if not (standing_s := self._replica_state().standing_s):
             return
         await self._heartbeats.stop()
         self._is_registered = False
@@ -160,14 +160,14 @@ class ControlledRole:
     async def _run(self) -> None:
         while not self._is_retired:
             self._soon.clear()
-            pause_s = LOOK_S
+            pause_s = POLL_S
             try:
-                if self._standing().is_poisoned:
+                if self._replica_state().is_poisoned:
                     await self._retire()
                     continue
                 await self._stand_back_if_stuck()
                 await self._look()
-                pause_s = self._look_s
+                pause_s = self._poll_s
                 if self.problem:
                     log.info("the controller answers again")
                 self.problem = ""
@@ -180,7 +180,7 @@ class ControlledRole:
             except Exception as error:  # whatever it is, the controller decides on
                 self._say(repr(error))
             with contextlib.suppress(asyncio.TimeoutError):
-                await within(self._soon.wait(), min(pause_s, self._look_s))
+                await within(self._soon.wait(), min(pause_s, self._poll_s))
 
     async def _look(self) -> None:
         broker_id = self.broker_id if self.broker_id is not None else await self._get_id()
@@ -198,7 +198,7 @@ class ControlledRole:
         await self._take(info, broker_id, epoch)
 
     async def _ask(self, broker_id: int, epoch: int) -> ReplicaInfo:
-        info = await self.link.replica_info(broker_id, epoch, self._standing().is_covered)
+        info = await self.link.replica_info(broker_id, epoch, self._replica_state().is_covered)
         self._grants_leases = info.lease_ms is not None
         return info
 
@@ -252,12 +252,12 @@ class ControlledRole:
         others = sorted(info.sync_state.members - {broker_id})
         if broker_id not in info.sync_state.members or not others:
             return
-        standing, now = self._standing(), clock.monotonic()
+        replica_state, now = self._replica_state(), clock.monotonic()
         self._looks_since = self._looks_since or now
         # After a power cut all may have lost the end of theirs; never a whole log.
-        if standing.has_bytes and now - self._looks_since > LOST_END_WAIT_S:
-            standing = msgspec.structs.replace(standing, has_lost_end=False)
-        if lacks := standing.lacks:
+        if replica_state.has_bytes and now - self._looks_since > LOST_END_WAIT_S:
+            replica_state = msgspec.structs.replace(replica_state, has_lost_end=False)
+        if lacks := replica_state.lacks:
             raise ControllerError(
                 None,
                 f"the log of this broker {lacks}, and {others} were in sync with it: one of them "
@@ -317,13 +317,13 @@ class ControlledRole:
             )
         if info.master_id is not None:
             self.refusal = ""
-        self._look_s = self._period_s(info)
+        self._poll_s = self._period_s(info)
 
     def _is_old(self, info: ReplicaInfo) -> bool:
         """A mastership of an earlier process of this broker."""
         is_led = self.known is not None and self.known.master_epoch >= info.master_epoch
         return not is_led and info.master_epoch <= max(
-            self._standing().newest_epoch, self._old_epoch
+            self._replica_state().newest_epoch, self._old_epoch
         )
 
     async def _resign(self, info: ReplicaInfo, broker_id: int) -> ReplicaInfo:
@@ -345,9 +345,9 @@ class ControlledRole:
 
     def _period_s(self, info: ReplicaInfo) -> float:
         if info.lease_ms:
-            return min(LOOK_S, info.lease_ms / 1000 / LOOKS_PER_LEASE)
+            return min(POLL_S, info.lease_ms / 1000 / POLLS_PER_LEASE)
         is_settled = info.master_id is not None and not self._grants_leases
-        return LOOK_WITHOUT_LEASES_S if is_settled else LOOK_S
+        return POLL_WITHOUT_LEASES_S if is_settled else POLL_S
 
     def _say(self, text: str) -> None:
         """The same only once."""

@@ -4,7 +4,7 @@ With the end of its log, and more (904, one-way); to all, so that the next one t
 as well; each on a connection of its own which stays open: when it closes, the controller takes this
 replica for dead. A controller that does not answer, or does not read, delays no other.
 
-    beats = ControllerHeartbeats(addresses, settings, standing)
+    beats = ControllerHeartbeats(addresses, settings, replica_state)
     beats.start(broker_id=2)
     await beats.announce(1.0)       all that are there have heard of us now
 
@@ -42,7 +42,7 @@ UNREAD_BYTES_MAX = 64 << 10
 log = logging.getLogger("rmq.broker.controller_heartbeats")
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ReplicaState(msgspec.Struct, frozen=True):
     """How far this replica is. `epoch`: the last one of its log, -1 for none."""
 
     epoch: int
@@ -87,10 +87,10 @@ class ControllerHeartbeats:
         addresses: ControllerAddresses,
         settings: Settings,
         broker_address: str,
-        standing: Callable[[], Standing],
+        replica_state: Callable[[], ReplicaState],
     ) -> None:
         self._addresses = addresses
-        self._standing = standing
+        self._replica_state = replica_state
         self._interval_s = settings.brokerHeartbeatInterval / 1000
         self._fields: dict[str, object] = {
             "clusterName": settings.brokerClusterName,
@@ -99,7 +99,7 @@ class ControllerHeartbeats:
             "heartbeatTimeoutMills": settings.controllerHeartBeatTimeoutMills,
             "electionPriority": settings.brokerElectionPriority,
         }
-        self._hearts: dict[str, tuple[_Heart, asyncio.Task[None]]] = {}
+        self._senders: dict[str, tuple[_HeartbeatSender, asyncio.Task[None]]] = {}
         self._refreshing: asyncio.Task[None] | None = None
 
     def start(self, broker_id: int) -> None:
@@ -109,11 +109,11 @@ class ControllerHeartbeats:
 
     async def stop(self) -> None:
         """Closes all connections: the controllers take this replica for dead."""
-        tasks = [task for _, task in self._hearts.values()]
+        tasks = [task for _, task in self._senders.values()]
         if self._refreshing is not None:
             tasks.append(self._refreshing)
         self._refreshing = None
-        self._hearts.clear()
+        self._senders.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -122,34 +122,34 @@ class ControllerHeartbeats:
         """A heartbeat now, to all; returns when each has answered it or cannot be reached, or the
         time is over. Whether any answered."""
         await self._refresh()
-        answers = [heart.heard() for heart, _ in self._hearts.values()]
+        answers = [sender.heard() for sender, _ in self._senders.values()]
         if answers:
             await asyncio.wait(answers, timeout=timeout_s)
         return any(each.done() and not each.cancelled() and each.result() for each in answers)
 
     def beat(self) -> None:
         """One more now: something has changed that an election goes by."""
-        for heart, _ in self._hearts.values():
-            heart.beat()
+        for sender, _ in self._senders.values():
+            sender.beat()
 
     async def _refresh_for_ever(self) -> None:
         while True:
             await self._refresh()
-            await asyncio.sleep(REFRESH_S if self._hearts else self._interval_s)
+            await asyncio.sleep(REFRESH_S if self._senders else self._interval_s)
 
     async def _refresh(self) -> None:
         found = await self._addresses.all()
         if self._refreshing is None:
             return  # stopped meanwhile
         for address in found:
-            if address not in self._hearts:
-                heart = _Heart(address, self._interval_s, self._beat)
-                self._hearts[address] = heart, asyncio.create_task(heart.run())
-        for address in self._hearts.keys() - found if found else ():
-            self._hearts.pop(address)[1].cancel()
+            if address not in self._senders:
+                sender = _HeartbeatSender(address, self._interval_s, self._beat)
+                self._senders[address] = sender, asyncio.create_task(sender.run())
+        for address in self._senders.keys() - found if found else ():
+            self._senders.pop(address)[1].cancel()
 
     def _beat(self, opaque: int, is_one_way: bool) -> bytes:
-        now = self._standing()
+        now = self._replica_state()
         fields = {
             **self._fields,
             "epoch": now.epoch,
@@ -167,7 +167,7 @@ class ControllerHeartbeats:
         return encode(signed(command))
 
 
-class _Heart:
+class _HeartbeatSender:
     """Heartbeats to one controller."""
 
     def __init__(self, address: str, interval_s: float, beat: Callable[[int, bool], bytes]) -> None:

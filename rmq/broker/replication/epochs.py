@@ -8,7 +8,7 @@ master has as well (consistent_point), and cuts the rest.
     own     [(1, 0), (2, 800)]             up to 900
     theirs  [(1, 0), (2, 800), (4, 850)]   up to 2000
     both have 2 from 800; theirs ends at 850, so the logs are equal up to 850, and
-    own.cut(850).taught(theirs, 850) is [(1, 0), (2, 800), (4, 850)]
+    own.truncated(850).taught(theirs, 850) is [(1, 0), (2, 800), (4, 850)]
 
 An epoch in which nothing was written begins where the next one does. Both are kept. (RocketMQ
 refuses the second, and its file then lags behind.) Values are never changed: each operation gives
@@ -29,7 +29,7 @@ import msgspec
 
 from rmq.errors import StoreError
 
-ENTRIES_MAX = 1000  # as many as RocketMQ's buffer for a greeting holds; older ones are forgotten
+ENTRIES_MAX = 1000  # as many as RocketMQ's buffer for a handshake holds; older ones are forgotten
 EPOCH_MAX = 2**31 - 1
 OFFSET_MAX = 2**63 - 1
 NO_EPOCH = -1
@@ -81,7 +81,7 @@ class Epochs(msgspec.Struct, frozen=True):
         """Without what begins beyond the log's end: the end was lost, or never came."""
         return Epochs(tuple(each for each in self.entries if each.start <= log_end))
 
-    def cut(self, point: int) -> Epochs:
+    def truncated(self, point: int) -> Epochs:
         """What is left when the log is cut at `point`, and where nothing needs to be cut as well.
 
         Entries that begin at the point go, too, even those at 0. Nothing of theirs is in this log;
@@ -122,7 +122,7 @@ class Epochs(msgspec.Struct, frozen=True):
         return Epochs((Epoch(first.epoch, 0), *others))
 
     def bounded(self) -> Epochs:
-        """The newest of them, as many as a core and a greeting have room for."""
+        """The newest of them, as many as a core and a handshake have room for."""
         many = len(self.entries) > ENTRIES_MAX
         return Epochs(self.entries[-ENTRIES_MAX:]) if many else self
 

@@ -15,10 +15,10 @@ gives (metadata_copy.py).
 A slave of an older rmq copies none of the LATER tables: of these rmqKnown names each that is
 copied, with "" before it is here, and one that it does not name is neither waited for nor news.
 
-With rmqLogTail, before it asks for the log, a slave says how its log ends (log_tail.py).
+With rmqLogTail, before it asks for the log, a slave says how its log ends (tail_checksum.py).
 
 A master that gives no rmqVersions is RocketMQ's own. Whoever knows that a table has changed calls
-wake(); the others are looked at once in LOOK_S.
+wake(); the others are looked at once in POLL_S.
 
 What a slave says it has is also the proof that it has it: settled() waits for that, so that a topic
 whose creation was answered is not lost with this machine; and where a controller elects masters
@@ -36,7 +36,7 @@ from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.limits import SLAVES_MAX
 
-LOOK_S = 1.0
+POLL_S = 1.0
 # The others change with each message that is consumed.
 PROMPT = ("topics", "groups", "modes", "accounts")
 LATER = ("orders",)  # that not each rmq copies
@@ -62,7 +62,7 @@ class Exchange:
         return {name: f"{self._start} {count()}" for name, count in self._tables.items()}
 
     def wake(self) -> None:
-        """A table has changed that nobody shall wait LOOK_S for."""
+        """A table has changed that nobody shall wait POLL_S for."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -116,7 +116,7 @@ class Exchange:
         heard = (known or {}) | (kept or {})
         while True:
             present, now = self.versions(), clock.monotonic()
-            looked_at = PROMPT if now - began < LOOK_S else present.keys()
+            looked_at = PROMPT if now - began < POLL_S else present.keys()
             left_s = until - now
             differs = any(
                 present.get(name) != heard.get(name) for name in looked_at if _copies(heard, name)
@@ -124,7 +124,7 @@ class Exchange:
             if differs or left_s <= 0 or self._is_closed:
                 return present
             with contextlib.suppress(asyncio.TimeoutError):
-                await within(self._changed.wait(), min(left_s, LOOK_S))
+                await within(self._changed.wait(), min(left_s, POLL_S))
 
     def _has_room(self, now: float) -> bool:
         """For one more slave: one that is gone makes it."""
@@ -148,7 +148,7 @@ class Exchange:
             if left_s <= 0 or self._is_closed:
                 return False
             with contextlib.suppress(asyncio.TimeoutError):  # who counts is said to nobody
-                await within(self._changed.wait(), min(left_s, LOOK_S))
+                await within(self._changed.wait(), min(left_s, POLL_S))
         return True
 
     def _have(self, goal: Mapping[str, int], needed: int | Callable[[], AbstractSet[int]]) -> bool:

@@ -1,6 +1,6 @@
 """HA port: as master, who may have the log, by address.
 
-The stream has no greeting and no password (RocketMQ's protocol): who connects is sent the whole
+The stream has no handshake and no password (RocketMQ's protocol): who connects is sent the whole
 log, and what it says counts as an ack. So only addresses of rmqReplicaAddresses are taken, and this
 machine's own; whoever else comes is named in the log.
 
@@ -35,7 +35,7 @@ log = logging.getLogger("rmq.broker.ha_port")
 quiet = RateLimitedLog(log)
 
 BACKLOG = 16
-GREETINGS = 4  # of one address that have not said yet who they are; of all of them BACKLOG
+HANDSHAKES_MAX = 4  # of one address that have not said yet who they are; of all of them BACKLOG
 TLS_S = 10.0  # for a handshake, or the first byte of who speaks none
 DISABLED, ENFORCING = "disabled", "enforcing"  # of rmqReplicaTls
 
@@ -48,8 +48,8 @@ class HAPort:
         self._core = core
         self._acceptor = Acceptor(self._take, "rmq.broker.ha_port")
         # Reads who it is before the reactor has the socket; the broker id.
-        self.greet: Callable[[HASocket], Awaitable[int]] | None = None
-        self._greetings: dict[asyncio.Task[None], str] = {}  # the address
+        self.handshake: Callable[[HASocket], Awaitable[int]] | None = None
+        self._handshakes: dict[asyncio.Task[None], str] = {}  # the address
 
     async def open(self, port: int) -> int:
         """The port (0: any free one). ConfigError when it is taken, or an address is none."""
@@ -72,7 +72,7 @@ class HAPort:
 
     def close(self) -> None:
         self._acceptor.close()
-        for task in self._greetings:
+        for task in self._handshakes:
             task.cancel()
 
     def _take(self, accepted: socket.socket) -> None:
@@ -92,38 +92,40 @@ class HAPort:
             accepted.close()
             return
         connected = HASocket(accepted)
-        if self.greet is None and self._settings.rmqReplicaTls == DISABLED:
+        if self.handshake is None and self._settings.rmqReplicaTls == DISABLED:
             self._adopt(connected, address, 0)
         else:
-            self._begin_greeting(connected, address)
+            self._begin_handshake(connected, address)
 
-    def _begin_greeting(self, connected: HASocket, address: str) -> None:
-        of_address = sum(each == address for each in self._greetings.values())
-        if of_address >= GREETINGS or len(self._greetings) >= BACKLOG:
+    def _begin_handshake(self, connected: HASocket, address: str) -> None:
+        of_address = sum(each == address for each in self._handshakes.values())
+        if of_address >= HANDSHAKES_MAX or len(self._handshakes) >= BACKLOG:
             quiet.warning(
-                f"greetings {address}",
+                f"handshakes {address}",
                 "a slave at %s is refused: %d others, %d of its address, have not said yet who "
-                "they are", address, len(self._greetings), of_address,
+                "they are", address, len(self._handshakes), of_address,
             )  # fmt: skip
             connected.close()
             return
-        task = asyncio.get_running_loop().create_task(self._greet(connected, address))
-        self._greetings[task] = address
+        task = asyncio.get_running_loop().create_task(self._handshake(connected, address))
+        self._handshakes[task] = address
 
-        def greeted(task: asyncio.Task[None]) -> None:
-            del self._greetings[task]
+        def ended(task: asyncio.Task[None]) -> None:
+            del self._handshakes[task]
             connected.close()  # it is not here any more where the reactor has it
 
-        task.add_done_callback(greeted)
+        task.add_done_callback(ended)
 
-    async def _greet(self, connected: HASocket, address: str) -> None:
+    async def _handshake(self, connected: HASocket, address: str) -> None:
         try:
             if self._settings.rmqReplicaTls != DISABLED:
                 await within(self._secure(connected), TLS_S)
-            broker_id = await self.greet(connected) if self.greet is not None else 0
+            broker_id = await self.handshake(connected) if self.handshake is not None else 0
         except (RmqError, OSError, asyncio.TimeoutError) as error:
             reason = str(error) or f"it says nothing in {TLS_S:g} s"
-            quiet.warning(f"greeting {address}", "a slave at %s is not served: %s", address, reason)
+            quiet.warning(
+                f"handshake {address}", "a slave at %s is not served: %s", address, reason
+            )
             return
         self._adopt(connected, address, broker_id)
 

@@ -35,7 +35,7 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
             "transferFromWhere": max(following, 0),
             "transferredByteInSecond": 0,
         }
-        for _, address, following, acked, _, _ in core.ha_slaves()
+        for _, address, following, acked, _, _ in core.ha_connections()
     ]
     return {
         "haClientRuntimeInfo": client_info("", 0, 0, False),
@@ -49,7 +49,7 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
 def leader_status(members: frozenset[int], settings: Settings, core: HALog) -> dict[str, Any]:
     """Of a master that a controller leads: those in sync are those that the controller says are."""
     found = master_status(settings, core, core)
-    slaves = core.ha_slaves()
+    slaves = core.ha_connections()
     for row, (*_, behind_ms, broker_id) in zip(found["haConnectionInfo"], slaves, strict=False):
         row["inSync"] = broker_id in members
         row["rmqBrokerId"], row["rmqBehindMs"] = broker_id, behind_ms
@@ -59,7 +59,7 @@ def leader_status(members: frozenset[int], settings: Settings, core: HALog) -> d
 
 
 def slave_status(core: HACalls, master: str) -> dict[str, Any]:
-    connection, end, _, silent_ms, _, _, _ = core.ha_master()
+    connection, end, _, silent_ms, _, _, _ = core.ha_client()
     return {
         "haClientRuntimeInfo": client_info(
             master, end, now_ms() - silent_ms if connection else 0, connection != 0
@@ -80,7 +80,7 @@ def observe_members(
     sample.in_sync, sample.in_sync_min = len(members), least
     sample.slaves = [
         SlaveSample(address_text(address), end - max(acked, 0), behind_ms, broker_id)
-        for _, address, _, acked, behind_ms, broker_id in core.ha_slaves()
+        for _, address, _, acked, behind_ms, broker_id in core.ha_connections()
     ]
     if len(members) < least:
         sample.replication_problem = (

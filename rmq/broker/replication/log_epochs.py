@@ -48,7 +48,7 @@ class LogEpochs:
         one ends and that the master does not have. Of a log without a byte none is known: where its
         first byte will be, there may be epochs that it never had."""
         start, end = own_range
-        known = self.value.cut(end) if start < end else Epochs()
+        known = self.value.truncated(end) if start < end else Epochs()
         await self._change(known.taught(theirs, end).covering(start))
 
     async def forget(self) -> None:

@@ -53,8 +53,8 @@ class MasterSearch:
         self.address: Callable[[], str] = lambda: settings.rmqMasterAddress  # empty: look for it
 
     async def find(self, tail: str = "") -> Master:
-        """tail: of the log here (log_tail.py), for a master of rmq to compare. CallError, with the
-        reason, when it is not there now or refuses; ConfigError when it is not ours."""
+        """tail: of the log here (tail_checksum.py), for a master of rmq to compare. CallError, with
+        the reason, when it is not there now or refuses; ConfigError when it is not ours."""
         address = self.address() or await self._listed()
         parse_address(address)
         link = RemotingClient(address)

@@ -27,7 +27,7 @@ from rmq.auth.authorization import address
 from rmq.auth.guard import Guard
 from rmq.base import clock
 from rmq.broker.core_seam import DelayCalls, LogCalls, StatCalls
-from rmq.broker.replication.account_asks import new_ask
+from rmq.broker.replication.account_requests import new_account_request
 from rmq.broker.replication.exchange import LATER
 from rmq.broker.replication.master_search import ANSWER_S, INFO_S, SOON_S, MasterSearch
 from rmq.broker.tables.delay_levels import DelayLevels
@@ -273,7 +273,10 @@ class MetadataCopy:
                 "tls.enable=true here, or make users at each replica"
             )
         reply = await link.call(
-            Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO, fields={"rmqAccounts": new_ask()}),
+            Command(
+                code=RequestCode.EXCHANGE_BROKER_HA_INFO,
+                fields={"rmqAccounts": new_account_request()},
+            ),
             TABLE_S,
         )
         if reply.code != ResponseCode.SUCCESS:

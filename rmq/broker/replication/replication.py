@@ -25,12 +25,11 @@ from rmq.broker.core_seam import (
 )
 from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.replication import ha_status
-from rmq.broker.replication.account_asks import AccountAsks
+from rmq.broker.replication.account_requests import AccountRequests
 from rmq.broker.replication.exchange import Exchange
+from rmq.broker.replication.ha_client import HAClient, HAClientContext, check_reach
 from rmq.broker.replication.ha_port import HAPort
 from rmq.broker.replication.ha_socket import HASocket
-from rmq.broker.replication.log_stream import LogStream, StreamContext, check_reach
-from rmq.broker.replication.log_tail import tail_of
 from rmq.broker.replication.master_search import Master, MasterSearch
 from rmq.broker.replication.metadata_copy import CopyContext, MetadataCopy
 from rmq.broker.replication.role import (
@@ -40,6 +39,7 @@ from rmq.broker.replication.role import (
     serves_slaves,
     slaves_needed,
 )
+from rmq.broker.replication.tail_checksum import tail_of
 from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
 from rmq.errors import StoreError
@@ -59,7 +59,7 @@ class CoreCalls(
     def port(self) -> int: ...
 
 
-class ReplicationContext(CopyContext, StreamContext, Protocol):
+class ReplicationContext(CopyContext, HAClientContext, Protocol):
     """What is used here of the broker."""
 
     reactor_watch: ReactorWatch
@@ -75,8 +75,8 @@ class Replication:
         self._port = HAPort(context.settings, core)
         self.ha_address = ""  # where slaves may have the log; empty: nowhere
         self._search = MasterSearch(context.settings)
-        self._stream = LogStream(context, core, self._search)
-        self._stream.greet = self._greet_master
+        self._stream = HAClient(context, core, self._search)
+        self._stream.handshake = self._handshake_as_slave
         self._stream.tail = self._tail
         # Begins an empty log elsewhere, which ends this broker; another one takes its place.
         self.begin_log: Callable[[int], None] = _cannot_begin
@@ -86,7 +86,7 @@ class Replication:
         self._offsets = context.offsets
         self._tasks: list[asyncio.Task[None]] = []
         self.exchange = Exchange(f"{context.started_at:.3f}", counts_of(context, core))
-        self.account_asks = AccountAsks()
+        self.account_requests = AccountRequests()
         self.waiting_sends = WaitingSends()
 
     @property
@@ -122,7 +122,7 @@ class Replication:
     def _tail(self) -> str:
         return tail_of(self._settings, self._core.log_range()[:2])
 
-    async def _greet_master(self, sock: HASocket, master: Master) -> None:
+    async def _handshake_as_slave(self, sock: HASocket, master: Master) -> None:
         """Returns when the log goes on where this one ends. One that has nothing begins where the
         master's does, which may have removed its oldest segments since this one was made."""
         start, end, _ = self._core.log_range()
@@ -180,7 +180,7 @@ class Replication:
         RocketMQ's slaves ask for them each ten seconds, and its masters wait for none: where there
         are some, fewer of ours are enough."""
         needed = slaves_needed(self._settings)
-        if len(self._core.ha_slaves()) > self.exchange.ever():
+        if len(self._core.ha_connections()) > self.exchange.ever():
             needed = min(needed, self.exchange.slaves())
         if self.exchange.slaves() < needed:
             return ResponseCode.SLAVE_NOT_AVAILABLE
@@ -222,7 +222,7 @@ class Replication:
         sample.role = "master"
         sample.slaves = [
             SlaveSample(ha_status.address_text(address), end - max(acked, 0), behind_ms)
-            for _, address, _, acked, behind_ms, _ in self._core.ha_slaves()
+            for _, address, _, acked, behind_ms, _ in self._core.ha_connections()
         ]
         if len(sample.slaves) >= needed:
             return ""

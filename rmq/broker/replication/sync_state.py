@@ -56,7 +56,7 @@ class Slave(msgspec.Struct, frozen=True):
     lacks_tables_ms: int | None = None  # since when; None: it has them, or this is not looked at
 
 
-class LogLook(msgspec.Struct, frozen=True):
+class LogSnapshot(msgspec.Struct, frozen=True):
     """The master's log at the last look."""
 
     end: int
@@ -68,7 +68,7 @@ def wanted(
     own_id: int,
     members: frozenset[int],
     slaves: Iterable[Slave],
-    look: LogLook,
+    look: LogSnapshot,
     now_ms: int,
     *,
     behind_ms: int,
@@ -110,7 +110,7 @@ def lacks_tables_long(slave: Slave, now_ms: int) -> bool:
     return slave.lacks_tables_ms is not None and now_ms - slave.lacks_tables_ms > COPY_MS
 
 
-def _joins(slave: Slave, look: LogLook) -> bool:
+def _joins(slave: Slave, look: LogSnapshot) -> bool:
     if slave.is_learner or slave.closed_ms is not None or not slave.has_tables:
         return False
     return slave.acked >= max(look.end, look.confirm, look.epoch_start)

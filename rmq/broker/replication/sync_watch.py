@@ -1,9 +1,9 @@
 """Sync watch: on the master, who has caught up and who has not, and the question to the controller.
 
-Each LOOK_S the slaves' acks are looked at (sync_state.py says what follows from them). A slave that
+Each POLL_S the slaves' acks are looked at (sync_state.py says what follows from them). A slave that
 is to join first counts for acks, then has to have all that was answered without it, messages and
 changes of tables, and then the controller is asked; one that is to leave counts until the
-controller has said yes. What settles nothing is asked again, ever more seldom (ask_pace.py).
+controller has said yes. What settles nothing is asked again, ever more seldom (retry_backoff.py).
 
     look -> acks need {1, 2}; all below 5000 was answered by 1 alone
     look -> 2 has 5200: the controller is asked for {1, 2}
@@ -25,24 +25,24 @@ import msgspec
 
 from rmq.base import clock
 from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
-from rmq.broker.replication.ask_pace import AskPace
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
+from rmq.broker.replication.retry_backoff import RetryBackoff
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
-from rmq.broker.replication.set_choice import SetChoice
 from rmq.broker.replication.sync_state import (
     AT_END_MS,
-    LogLook,
+    LogSnapshot,
     Slave,
     SyncChange,
     SyncState,
     lacks_tables_long,
     wanted,
 )
+from rmq.broker.replication.sync_state_proposal import SyncStateProposal
 from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 
-LOOK_S = 0.1
+POLL_S = 0.1
 WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
 LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
 
@@ -119,8 +119,8 @@ class SyncWatch:
         self._began_ms = now_ms()
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
         self._joining: dict[int, Needed] = {}  # whose acks count, and what they must have
-        self._choice = SetChoice(mastership.broker_id, settings)
-        self._pace = AskPace()
+        self._proposal = SyncStateProposal(mastership.broker_id, settings)
+        self._backoff = RetryBackoff()
         self._said = ""
         self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
         self.problem = ""  # who of them waits for too long
@@ -143,7 +143,7 @@ class SyncWatch:
         """What the controller says. Those who are joining still go on: their acks never ceased to
         count."""
         if self._change.take(state):
-            self._pace.decided()
+            self._backoff.decided()
             log.info("in sync: %s", sorted(state.members))
             self._go_on(self._joining.keys() - state.members)
 
@@ -159,7 +159,7 @@ class SyncWatch:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             try:
                 await self._look()
             except ControllerError as error:
@@ -173,17 +173,17 @@ class SyncWatch:
         self._note_counts(now)
         self._note_slaves(now)
         self._note_tables(now)
-        look = LogLook(self._end, confirmed, self._mastership.start)
+        look = LogSnapshot(self._end, confirmed, self._mastership.start)
         self._end = self._core.log_range()[1]
         wish = wanted(
             self._mastership.broker_id, self.members, self._slaves.values(), look, now,
             behind_ms=self._settings.haMaxTimeSlaveNotCatchup, began_ms=self._began_ms,
-            joining=frozenset(self._joining) | self._choice.turned_down(self.members),
+            joining=frozenset(self._joining) | self._proposal.turned_down(self.members),
         )  # fmt: skip
-        goal = self._choice.allowed(wish, self.members, now)
+        goal = self._proposal.allowed(wish, self.members, now)
         if not self._joining.keys() <= goal:  # it did not keep up
             self._go_on(self._joining.keys() & goal)
-        self._choice.note(wish, self.members, self._change.acks, now)
+        self._proposal.note(wish, self.members, self._change.acks, now)
         if goal == self.members and not self._change.is_open:
             return
         if joining := goal - self.members - self._joining.keys():
@@ -191,10 +191,10 @@ class SyncWatch:
             needed = Needed(self.apply(), self._copies.counts())
             self._joining |= dict.fromkeys(joining, needed)
         late = {each for each in self._joining if not self._has_needed(each, confirmed)}
-        asked = self._choice.nearest(
+        asked = self._proposal.nearest(
             goal - late, self.members, now, wish=wish, late=late, is_open=self._change.is_open
         )
-        if asked is not None and self._pace.is_due(asked, now):
+        if asked is not None and self._backoff.is_due(asked, now):
             await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
@@ -219,7 +219,7 @@ class SyncWatch:
             self._counts.popleft()
 
     def _note_slaves(self, now: int) -> None:
-        rows = {row[5]: row for row in self._core.ha_slaves() if row[5] > 0}
+        rows = {row[5]: row for row in self._core.ha_connections() if row[5] > 0}
         for broker_id, row in rows.items():
             known = self._slaves.get(broker_id)
             caught_up_ms = known.caught_up_ms if known is not None else self._began_ms
@@ -279,15 +279,15 @@ class SyncWatch:
         except ControllerError as error:
             now = now_ms()
             if error.code in REFUSALS:
-                self._pace.decided()
-                self._choice.refuse(goal, now)
+                self._backoff.decided()
+                self._proposal.refuse(goal, now)
             elif self._is_same(error.code, goal):
-                self._pace.undecided(goal, now)
+                self._backoff.undecided(goal, now)
                 change.same(now)
             else:
-                self._pace.undecided(goal, now)
+                self._backoff.undecided(goal, now)
                 change.lost(now)
-                self._choice.lost()
+                self._proposal.lost()
                 raise
             if len(goal - self.members) == 1:  # of several, others may go on
                 self._go_on(self._joining.keys() - goal)
@@ -295,7 +295,7 @@ class SyncWatch:
                 self._go_on(self._joining.keys())
             raise
         self._said = ""
-        self._choice.taken()
+        self._proposal.taken()
         self.take(info.sync_state)
         self._altered(info)
 

@@ -68,9 +68,9 @@ async def query_assignment(context: Context, request: Request) -> Reply:
             return request.command.reply(body=b"{}")
         ids = sorted({client.client_id for client in members.clients.values()})
         if mode.mode == POP:
-            queues = share_popping(queues, ids, client_id, strategy, mode.share)
+            queues = allocate_popping(queues, ids, client_id, strategy, mode.share)
         else:
-            queues = share(queues, ids, client_id, strategy)
+            queues = allocate(queues, ids, client_id, strategy)
     assignments = [
         {"messageQueue": queue.members(), "mode": mode.mode, "attachments": None}
         for queue in queues
@@ -78,7 +78,7 @@ async def query_assignment(context: Context, request: Request) -> Reply:
     return request.command.reply(body=fastjson.dumps({"messageQueueAssignments": assignments}))
 
 
-def share(
+def allocate(
     queues: list[MessageQueue], ids: list[str], client_id: str, strategy: str
 ) -> list[MessageQueue]:
     """This client's part of the sorted queues; nothing for a client that is no member."""
@@ -92,7 +92,7 @@ def share(
     return queues[start : start + each + (1 if position < left_over else 0)]
 
 
-def share_popping(
+def allocate_popping(
     queues: list[MessageQueue], ids: list[str], client_id: str, strategy: str, neighbours: int
 ) -> list[MessageQueue]:
     """What a member pops from: Java's rules, which let queues have several owners."""
@@ -105,7 +105,7 @@ def share_popping(
     if len(ids) > len(queues):
         return queues[position % len(queues) :][:1]
     owners = [ids[(position + n) % len(ids)] for n in range(neighbours + 1)]
-    return [queue for owner in owners for queue in share(queues, ids, owner, strategy)]
+    return [queue for owner in owners for queue in allocate(queues, ids, owner, strategy)]
 
 
 async def set_request_mode(context: Context, request: Request) -> Reply:

@@ -5,8 +5,9 @@ message 0 is still in memory, whatever the consumer's CONSUME_FROM setting, so a
 whole; otherwise 22, and the client applies its own setting (last: 30, first: 31, timestamp: 29).
 setZeroIfNotFound=false asks for 22 in any case.
 
-The reactor takes commits by itself (cext/flow/tables/progress.pxd) and hands over what it cannot
-judge: an unknown group or topic, a queue or number that is none, a logical queue (logic_queues.py).
+The reactor takes commits by itself (cext/flow/tables/offset_commit.pxd) and hands over what it
+cannot judge: an unknown group or topic, a queue or number that is none, a logical queue
+(logic_queues.py).
 
 Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ does.
 """

@@ -25,9 +25,9 @@ from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.controller_link import replica_info
 from rmq.broker.replication.exchange import WAIT_MS_MAX
 from rmq.broker.replication.ha_port import not_a_replica
-from rmq.broker.replication.log_tail import tail_fault
 from rmq.broker.replication.metadata_copy import read_versions
 from rmq.broker.replication.replication import Replication
+from rmq.broker.replication.tail_checksum import tail_fault
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.pop_orders import PopOrders
 from rmq.codes import RequestCode as Code
@@ -124,7 +124,7 @@ def _accounts(context: Context, request: Request) -> Reply:
     else:
         text, peer = request.command.fields["rmqAccounts"], request.connection.address
         replicas = context.settings.rmqReplicaAddresses
-        why = context.replication.account_asks.refusal(text, peer, replicas)
+        why = context.replication.account_requests.refusal(text, peer, replicas)
     if why:
         raise Refusal(ResponseCode.NO_PERMISSION, why)
     return request.command.reply(body=msgspec.json.encode(context.guard.store.content()))

@@ -8,7 +8,7 @@
     put_times           how long sends took, in RocketMQ's words
     http_server         /metrics, /healthz and /readyz
     status_port         where they are asked for
-    reopening           what is known, and answered there, while a log is opened anew
+    store_reopening     what is known, and answered there, while a log is opened anew
 
 Everything that shows numbers reads samples.
 """

@@ -11,7 +11,7 @@
 Where it listens: status_port.py. While the reactor takes no turns the event loop soon stands as
 well (reactor_watch.py), and nobody is answered: to who asks that is no, too, also while the reactor
 waits for a disk, for which /healthz itself would not say it. While the log is opened anew another
-one answers there (rmq/broker/status/reopening.py).
+one answers there (rmq/broker/status/store_reopening.py).
 """
 
 import asyncio
@@ -108,12 +108,12 @@ class StatusServer:
         return found
 
     async def health(self) -> Answer:
-        return verdict(self.illness())
+        return verdict(self.unhealthy_reason())
 
     async def ready(self) -> Answer:
-        return verdict(self.illness() or self.hindrance())
+        return verdict(self.unhealthy_reason() or self.unready_reason())
 
-    def illness(self) -> str | None:
+    def unhealthy_reason(self) -> str | None:
         """Why this process should be restarted (/healthz); None while it is well."""
         if self._context.core.stats().get("poisoned"):
             return "the log is poisoned by a failed write or sync"
@@ -122,12 +122,12 @@ class StatusServer:
     def _standing(self) -> str:
         return f"the reactor has taken no turn for {self._context.reactor_watch.standing_s} s"
 
-    def hindrance(self) -> str | None:
+    def unready_reason(self) -> str | None:
         """Why clients should not be sent here now (/readyz); None when they may."""
         if self._context.reactor_watch.is_slow:
             return self._standing()
         counters = self._context.core.stats()
-        if not counters.get("writable", 1) and not counters.get("follower"):
+        if not counters.get("writable", 1) and not counters.get("slave"):
             return "the disk is too full for writes"
         registration = self._context.registration
         if registration.wanted() and not registration.registered():

@@ -147,7 +147,7 @@ class Sampler:
             self._tables(sample, table, rows)
         if counters.get("poisoned"):
             sample.state = "poisoned"
-        elif not counters.get("writable", 1) and not counters.get("follower"):
+        elif not counters.get("writable", 1) and not counters.get("slave"):
             sample.state = "full"
         context.replication.observe(sample)
         return sample, rows

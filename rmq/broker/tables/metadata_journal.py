@@ -100,7 +100,7 @@ class MetadataJournal:
         self._bytes = 0
         self._bytes_max = BYTES_MIN
         self._appendable = False
-        self._cut_wanted = False
+        self._compaction_wanted = False
         self._changed_s = 0.0  # when the last change came
         self._oldest_s = 0.0  # when the first one came that the JSON files have not
         self._trouble = ""  # why nothing could be written the last time; it is said once
@@ -159,8 +159,8 @@ class MetadataJournal:
             now, more_s = clock.monotonic(), self._size() / BYTES_PER_S
             is_quiet = now - self._changed_s >= min(QUIET_S + more_s, QUIET_MAX_S)
             if is_quiet or now - self._oldest_s >= min(AGE_S + more_s, AGE_MAX_S):
-                self._cut_wanted = True
-        if self._cut_wanted or any(table.behind for table in self._tables):
+                self._compaction_wanted = True
+        if self._compaction_wanted or any(table.behind for table in self._tables):
             self.start()
 
     def _size(self) -> int:
@@ -171,9 +171,9 @@ class MetadataJournal:
                 size += table.file.path.stat().st_size
         return size
 
-    def cut(self) -> None:
+    def compact(self) -> None:
         """Brings the tables into their JSON files, and empties the journal."""
-        self._cut_wanted = True
+        self._compaction_wanted = True
         self.start()
 
     async def ended(self) -> None:
@@ -212,7 +212,7 @@ class MetadataJournal:
 
     async def _write(self) -> None:
         try:
-            while self._cut_wanted or any(table.behind for table in self._tables):
+            while self._compaction_wanted or any(table.behind for table in self._tables):
                 if not (self._must_be_whole() or await self._append()):
                     self._appendable = False
                 if self._must_be_whole():
@@ -221,14 +221,14 @@ class MetadataJournal:
             if str(error) != self._trouble:
                 log.error("%s", error)
             self._trouble = str(error)
-            self._appendable = self._cut_wanted = False
+            self._appendable = self._compaction_wanted = False
             for table in self._tables:
                 table.failed(error)
 
     def _must_be_whole(self) -> bool:
         return (
             not self._appendable
-            or self._cut_wanted
+            or self._compaction_wanted
             or self._bytes > self._bytes_max
             or not all(table.marked for table in self._tables)
         )
@@ -258,7 +258,7 @@ class MetadataJournal:
         """The tables that have changed since both copies of their JSON were written, and an empty
         journal."""
         due = [each for each in self._tables if each.is_due]
-        self._cut_wanted = False  # what is wanted from here on is another one
+        self._compaction_wanted = False  # what is wanted from here on is another one
         self._content()
         self._sequence += 1
         for table in due:
@@ -405,7 +405,7 @@ class JournaledTable:
         """saved(), and both copies of the JSON file hold it; StoreError when they cannot."""
         goal = self._changed
         if self._in_json < goal:
-            self._journal.cut()
+            self._journal.compact()
         while self._in_json < goal:  # a write under way may have begun before the changes
             await self._progress.wait()
             if self._error is not None and self._in_json < goal:

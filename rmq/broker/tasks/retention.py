@@ -29,7 +29,7 @@ from pathlib import Path
 from rmq.base import clock
 from rmq.base.clock import now_ms
 from rmq.broker.core_seam import RetentionCalls
-from rmq.broker.tasks.send_stops import SendStops
+from rmq.broker.tasks.write_stops import WriteStops
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker.retention")
@@ -46,7 +46,7 @@ class Retention:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, core: RetentionCalls, directories: list[Path], stops: SendStops
+        self, settings: Settings, core: RetentionCalls, directories: list[Path], stops: WriteStops
     ) -> None:
         self._settings = settings
         self._core = core

@@ -53,7 +53,7 @@ PASS_S = 60.0  # the longest pass over the open ones
 PATIENCE_S = 0.5  # for producers that have not read their check backs, and for the log
 PAUSE_S = 0.002  # before the next call to the reactor
 # What hinders a pass, by the numbers of cext/flow/transaction/check_backs.pxd.
-NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
+NOT_STOPPED, PRODUCERS_FULL, LOG_FULL, RECORDS_ON_DISK = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 OFFSET_DIGITS_MAX = 19
 ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
@@ -252,18 +252,18 @@ class Transactions:
             rules = (began_ms, settings.transactionTimeOut, settings.transactionCheckMax,
                      settings.fileReservedTime * 3_600_000, leave_full)  # fmt: skip
             before = at
-            at, done, lonely, hindrance, left = self._context.core.check_halves(at, maximum, rules)
+            at, done, lonely, check_stop, left = self._context.core.check_halves(at, maximum, rules)
             asked, unasked = asked + done, unasked + lonely
             for offset in left:
                 await self._give_up(offset)
                 await asyncio.sleep(0)
-            if at != before or hindrance in (NOT_HINDERED, RECORDS_AWAY):
+            if at != before or check_stop in (NOT_STOPPED, RECORDS_ON_DISK):
                 moved = loop.time()
-            elif hindrance == LOG_FULL and loop.time() - moved > PATIENCE_S:
+            elif check_stop == LOG_FULL and loop.time() - moved > PATIENCE_S:
                 break
             elif loop.time() - moved > PATIENCE_S:
                 leave_full = True
-            await asyncio.sleep(PAUSE_S if hindrance else 0)
+            await asyncio.sleep(PAUSE_S if check_stop else 0)
         await self._save_progress()
         if asked:
             log.info("transactions stored anew and asked about: %d", asked)

@@ -23,7 +23,7 @@ So nothing is lost, and some delayed messages come twice.
     core.truncate(offset, summary.note(), summary.due_ms, summary.timers_end, deleted)
     finish(core, config_directory)      at every start, too: after open(), before start()
 
-Who replicates brings the leader's offsets afterwards; these are what is safe without them.
+Who replicates brings the master's offsets afterwards; these are what is safe without them.
 
 Example: a pop of g gave out t/0, offsets 40 to 47, and its check point is cut: consumerOffset.json
 says 48 for t@g, and 40 after finish().
@@ -147,7 +147,7 @@ def finish(core: CoreCalls, config: Path) -> None:
     ends = core.queue_ends()
     lower_offsets(ends, config, found)
     lower_delays(core, ends, config, found)
-    cut_batches(ends, config)
+    truncate_batches(ends, config)
     core.finish_truncation()
     log.warning("the log was cut at %d: %d records were taken from it", found.offset, found.records)
 
@@ -194,7 +194,7 @@ def lower_delays(core: CoreCalls, ends: Ends, config: Path, found: Summary) -> N
     file.settle()
 
 
-def cut_batches(ends: Ends, config: Path) -> None:
+def truncate_batches(ends: Ends, config: Path) -> None:
     """The content of consumerOrderInfo.json. An ack that no batch knows would move the offset."""
     file = pop_orders.order_file(config)
     content = file.load()
@@ -205,12 +205,12 @@ def cut_batches(ends: Ends, config: Path) -> None:
         topic, _, _ = str(key).partition("@")
         for queue, row in queues.items() if isinstance(queues, dict) else ():
             with contextlib.suppress(KeyError, IndexError, TypeError, ValueError, AttributeError):
-                cut_batch(row, end_of(ends, topic, queue))
+                truncate_batch(row, end_of(ends, topic, queue))
     file.save(content)
     file.settle()
 
 
-def cut_batch(row: dict[str, Any], end: int) -> None:
+def truncate_batch(row: dict[str, Any], end: int) -> None:
     """Offsets from the end of the queue on are not of the batch any more. Where none is left it is
     one of another time, of which acks change nothing and which keeps nobody from popping."""
     first, *behind = (int(offset) for offset in row["o"])

@@ -30,7 +30,7 @@ from rmq.format.signature import Credentials
 
 CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
-UNDER_WAY = 64  # requests of ask_all() at a time: no peer has to keep more for us
+IN_FLIGHT = 64  # requests of ask_all() at a time: no peer has to keep more for us
 _READ_BYTES = 256 << 10
 
 
@@ -133,7 +133,7 @@ class Connection:
         timeout = CALL_TIMEOUT if timeout is None else timeout
         asked, deadline = 0, clock.monotonic() + timeout
         while len(answers) < len(rows):
-            while asked < len(rows) and len(waiting) < UNDER_WAY:
+            while asked < len(rows) and len(waiting) < IN_FLIGHT:
                 waiting[self.submit(code, rows[asked])] = asked
                 asked += 1
             reply = self.receive(deadline - clock.monotonic())

@@ -24,6 +24,6 @@ By time, and trouble
     heartbeats          producers and consumers, announced to brokers
     timers              things to be done later, or again and again
     workers             a few threads, and the tasks that wait for them
-    troubles            what goes wrong again and again is a warning once
-    read_troubles       the same of reads: why a consumer gets nothing
+    repeated_warnings   what goes wrong again and again is a warning once
+    read_warnings       the same of reads: why a consumer gets nothing
 """

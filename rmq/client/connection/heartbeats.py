@@ -19,9 +19,9 @@ from typing import Any, Protocol
 from cext.client.reply import Reply
 from rmq.base import clock, waits
 from rmq.client.connection.caller import Caller
+from rmq.client.connection.repeated_warnings import RepeatedWarnings
 from rmq.client.connection.route_table import RouteTable
 from rmq.client.connection.timers import Timers
-from rmq.client.connection.troubles import Troubles
 from rmq.codes import RequestCode
 from rmq.errors import ClosedError, RemoteError
 from rmq.format import fastjson
@@ -60,12 +60,12 @@ class Heartbeats:
         self._lock = threading.Lock()
         self._producers: dict[str, object] = {}
         self._consumers: dict[str, Consumer] = {}
-        self._greeted: set[str] = set()
+        self._registered: set[str] = set()
         self._lost: set[str] = set()
-        self._greeting = False
-        self._troubles = Troubles()
+        self._is_registering = False
+        self._warnings = RepeatedWarnings()
         self.returned_at = -math.inf  # when a broker that was lost last answered a heartbeat
-        routes.watch(lambda topic, route: self._greet_new())
+        routes.watch(lambda topic, route: self._register_new())
 
     # ---- members
 
@@ -74,7 +74,7 @@ class Heartbeats:
             if group in self._producers:
                 raise ClosedError(f"this client has a producer of group {group} already")
             self._producers[group] = producer
-            self._greeted.clear()
+            self._registered.clear()
 
     def producer(self, group: str) -> object | None:
         return self._producers.get(group)
@@ -92,7 +92,7 @@ class Heartbeats:
             if group in self._consumers:
                 raise ClosedError(f"this client has a consumer of group {group} already")
             self._consumers[group] = consumer
-            self._greeted.clear()
+            self._registered.clear()
 
     def consumer(self, group: str) -> Consumer | None:
         return self._consumers.get(group)
@@ -119,7 +119,7 @@ class Heartbeats:
 
     def send(self, *, wait_ms: int = 0, only_new: bool = False) -> None:
         """Tells the brokers of the topics in use who is here; wait_ms: until they answered."""
-        left = [each for each in self._addresses() if not only_new or each not in self._greeted]
+        left = [each for each in self._addresses() if not only_new or each not in self._registered]
         if not left:
             return
         with self._lock:
@@ -153,35 +153,35 @@ class Heartbeats:
 
     def _told(self, address: str, reply: Reply | None, error: Exception | None) -> None:
         if error is None and reply is not None and reply.code == 0:
-            self._greeted.add(address)
+            self._registered.add(address)
             self._routes.replicas.back(address)
-            self._troubles.end(f"heartbeat to {address}")
+            self._warnings.end(f"heartbeat to {address}")
             if address in self._lost:
                 self._lost.discard(address)
                 self.returned_at = clock.monotonic()
         elif reply is not None:
-            self._troubles.begin(
+            self._warnings.begin(
                 f"heartbeat to {address}", RemoteError(reply.code, reply.remark or "")
             )
         else:
             # A consumer's reads, or a producer's sends, say it aloud.
-            self._troubles.begin(f"heartbeat to {address}", error, logging.INFO)
+            self._warnings.begin(f"heartbeat to {address}", error, logging.INFO)
 
-    def _greet_new(self) -> None:
+    def _register_new(self) -> None:
         """A broker that was not known yet hears of us soon, once for all that come together."""
-        if self._greeting or not (self._producers or self._consumers):
+        if self._is_registering or not (self._producers or self._consumers):
             return
-        self._greeting = True
+        self._is_registering = True
 
-        def greet() -> None:
-            self._greeting = False
+        def register() -> None:
+            self._is_registering = False
             self.send(only_new=True)
 
-        self._timers.after(10, greet, chore=self._caller.parameters.use_tls)
+        self._timers.after(10, register, chore=self._caller.parameters.use_tls)
 
     def lost(self, address: str) -> None:
         """The connection to this address has ended: who is there may have forgotten us."""
-        self._greeted.discard(address)
+        self._registered.discard(address)
         self._routes.replicas.gone(address)
         self._lost.add(address)
         given = self._caller.parameters

@@ -2,7 +2,7 @@
 
 member              what every consumer is: one of a group, with the connections of a client
 group               what its members ask brokers: who else is there, where a queue begins
-next_round          when queues are shared out again, as the last share is not complete
+rebalance_retry     when queues are shared out again, as the last share is not complete
 subscription        which messages of a topic are wanted
 offset_stores       where a group goes on: kept by brokers, or in a file
 start_offsets       brokers are asked where a group goes on, for all queues at once

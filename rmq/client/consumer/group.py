@@ -4,7 +4,7 @@
     ids, is_certain = Members(instance, "billing").of(route, silent)
     assignment_of(instance, "billing", route, "AVG", silent)    # the queues, as brokers share them
     check_filter(instance, "billing", subscription)     # before it is read
-    first_question(parameters)              # where a group begins that never committed
+    initial_offset_request(parameters)      # where a group begins that never committed
     queue_offset(instance, GET_MIN_OFFSET, queue)
 
 Topics are named as on the wire.
@@ -34,7 +34,7 @@ HALF_AN_HOUR_MS = 1_800_000
 RETURN_S = 5.0  # members try a lost broker every second, and send it a heartbeat then
 
 
-class FromWhere(Protocol):
+class StartParameters(Protocol):
     """The parameters that say where a group begins."""
 
     consume_from_where: str
@@ -192,7 +192,7 @@ def queue_offset(instance: ClientInstance, code: int, queue: MessageQueue, **mor
     return instance.call(address, code, fields).int_field("offset")
 
 
-def first_question(given: FromWhere) -> tuple[int, dict[str, int]]:
+def initial_offset_request(given: StartParameters) -> tuple[int, dict[str, int]]:
     """What to ask where a group without an offset begins, as consume_from_where says: a request
     code, and its fields beside the queue."""
     if given.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":

@@ -247,7 +247,7 @@ class GivenOffsets:
         self._owed.difference_update(offsets)
 
 
-class Given(Protocol):
+class OffsetStoreParameters(Protocol):
     """The parameters that say where offsets are kept."""
 
     offset_store: Any
@@ -256,7 +256,7 @@ class Given(Protocol):
     local_offset_store_dir: str | None
 
 
-def offset_store(given: Given, instance: ClientInstance, group: str) -> KeptOffsets:
+def offset_store(given: OffsetStoreParameters, instance: ClientInstance, group: str) -> KeptOffsets:
     """The one that is given; else a file in broadcasting, brokers in clustering."""
     if given.offset_store is not None:
         return GivenOffsets(given.offset_store)

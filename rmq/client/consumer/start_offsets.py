@@ -26,7 +26,7 @@ from rmq.base import waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.request_round import Submit
-from rmq.client.consumer.group import FromWhere, first_question
+from rmq.client.consumer.group import StartParameters, initial_offset_request
 from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, exception_of
@@ -54,7 +54,11 @@ class StartOffsets:
     """Of one member; any thread."""
 
     def __init__(
-        self, instance: ClientInstance, group: str, given: FromWhere, store: OffsetStore | None
+        self,
+        instance: ClientInstance,
+        group: str,
+        given: StartParameters,
+        store: OffsetStore | None,
     ) -> None:
         self._instance = instance
         self._group = group
@@ -62,7 +66,7 @@ class StartOffsets:
         self._store = None if isinstance(store, RemoteOffsets) else store
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
-        self._under_way = 0
+        self._in_flight = 0
 
     def ask(self, queue: MessageQueue, completed: Completion, first: int | None = None) -> None:
         """`first`: where a group begins that never committed; unset: as consume_from_where says."""
@@ -118,18 +122,18 @@ class StartOffsets:
 
     def wait(self, timeout_s: float) -> None:
         with self._lock:
-            waits.wait_for(self._news, lambda: self._under_way == 0, timeout_s)
+            waits.wait_for(self._news, lambda: self._in_flight == 0, timeout_s)
 
     def _begun(self, completed: Completion) -> Completion:
         with self._lock:
-            self._under_way += 1
+            self._in_flight += 1
 
         def end(start: Start | None, error: Exception | None) -> None:
             try:
                 completed(start, error)
             finally:
                 with self._lock:
-                    self._under_way -= 1
+                    self._in_flight -= 1
                     self._news.notify_all()
 
         return end
@@ -138,7 +142,7 @@ class StartOffsets:
         self, queue: MessageQueue, at_last: Callable[[int], Start | None], end: Completion
     ) -> None:
         """at_last: what follows where it is the end of the queue that is asked for."""
-        code, more = first_question(self._given)
+        code, more = initial_offset_request(self._given)
 
         def found(reply: Reply) -> Start | None:
             offset = reply.check().int_field("offset")

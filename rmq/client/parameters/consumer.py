@@ -51,7 +51,7 @@ class GroupParameters(ClientParameters):
 
 
 @dataclass(kw_only=True)
-class SharingParameters(GroupParameters):
+class RebalanceParameters(GroupParameters):
     """Of consumers that share queues and pull from them."""
 
     message_model: str = parameter(
@@ -104,7 +104,7 @@ class PoppingParameters(GroupParameters):
 
 
 @dataclass(kw_only=True)
-class PushConsumerParameters(SharingParameters, PoppingParameters):
+class PushConsumerParameters(RebalanceParameters, PoppingParameters):
     """Of PushConsumer."""
 
     message_listener: Any = parameter(
@@ -197,7 +197,7 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
 
 
 @dataclass(kw_only=True)
-class PullConsumerParameters(SharingParameters):
+class PullConsumerParameters(RebalanceParameters):
     """Of PullConsumer."""
 
     auto_commit: bool = parameter(

@@ -48,7 +48,7 @@ class Acks:
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
         self._waiting: dict[str, list[Waiting]] = {}  # by broker
-        self._under_way: set[str] = set()
+        self._in_flight: set[str] = set()
 
     def add(self, handles: Iterable[Handle], completed: Completion) -> None:
         due = []
@@ -56,8 +56,8 @@ class Acks:
             for handle in handles:
                 name = handle.broker_name
                 self._waiting.setdefault(name, []).append((handle, completed))
-                if name not in self._under_way:
-                    self._under_way.add(name)
+                if name not in self._in_flight:
+                    self._in_flight.add(name)
                     due.append(name)
         for name in due:
             self._send(name)
@@ -66,7 +66,7 @@ class Acks:
         """Returns when nothing is under way, or it is so late (monotonic); whether nothing is."""
         with self._lock:
             return waits.wait_for(
-                self._news, lambda: not self._under_way, max(until - clock.monotonic(), 0)
+                self._news, lambda: not self._in_flight, max(until - clock.monotonic(), 0)
             )
 
     def fields(self, handle: Handle) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Acks:
                 if len(gathered) > MOST:
                     self._waiting[broker] = gathered[MOST:]
                 if not part:
-                    self._under_way.discard(broker)
+                    self._in_flight.discard(broker)
                     self._news.notify_all()
                     return
             try:

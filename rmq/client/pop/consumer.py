@@ -21,7 +21,7 @@ from cext.client.reply import Reply
 from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap
-from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.connection.read_warnings import ReadWarnings
 from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
@@ -69,8 +69,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
         self._ready: deque[tuple[float, MessageExt]] = deque()  # until when, message
-        self._under_way: set[Target] = set()
-        self._troubles = ReadTroubles()
+        self._in_flight: set[Target] = set()
+        self._warnings = ReadWarnings()
         self._not_before: dict[Target, float] = {}
         self._problem: RmqError | None = None
         self._waker: Callable[[], object] = lambda: None
@@ -174,9 +174,9 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
                     due = self._not_before.get(target, 0.0)
                     if due > now:
                         pause = min(pause, due - now)
-                    if target in self._under_way or due > now:
+                    if target in self._in_flight or due > now:
                         continue
-                    self._under_way.add(target)
+                    self._in_flight.add(target)
                 try:
                     self._pop(target, subscription, most, invisible, left_s)
                 except Exception as error:  # a hook's, too: the broker is asked again
@@ -204,7 +204,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
             self._ended(target, error)
             return
         if reply.code in NOTHING:
-            self._troubles.answered(target)
+            self._warnings.answered(target)
             is_full = reply.code == ResponseCode.POLLING_FULL
             self._ended(target, None, FULL_PAUSE_S if is_full else 0.0)
             return
@@ -217,19 +217,19 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         except RmqError as problem:
             self._ended(target, problem)
             return
-        self._troubles.answered(target)
+        self._warnings.answered(target)
         with self._lock:
-            self._under_way.discard(target)
+            self._in_flight.discard(target)
             self._ready.extend((good_until, message) for message in wanted)
             self._news.notify_all()
         self._waker()
 
     def _ended(self, target: Target, error: Exception | None, pause_s: float = 0.0) -> None:
         with self._lock:
-            self._under_way.discard(target)
+            self._in_flight.discard(target)
             if error is not None:
                 if not self._closed:
-                    self._troubles.failed(target, error)
+                    self._warnings.failed(target, error)
                 pause_s = self.parameters.pull_time_delay_mills_when_exception / 1000
                 if isinstance(error, RemoteError) and error.code not in PASSING:
                     self._problem = error

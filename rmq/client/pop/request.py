@@ -35,7 +35,7 @@ class Target(NamedTuple):
     queue_id: int = ALL_QUEUES
 
 
-class Given(Protocol):
+class PopParameters(Protocol):
     """The parameters that a pop depends on."""
 
     consume_from_where: str
@@ -43,7 +43,7 @@ class Given(Protocol):
 
 
 def pop_fields(
-    group: str, given: Given, target: Target, subscription: Subscription, *, most: int,
+    group: str, given: PopParameters, target: Target, subscription: Subscription, *, most: int,
     invisible_ms: int, held_ms: int,
 ) -> dict[str, Any]:  # fmt: skip
     """The header of a request."""

@@ -17,7 +17,7 @@ One send
 Tries of asynchronous ones
 
     attempts            each on another broker, where there is one
-    patience            tries that do not count while a broker changes its master
-    later_tries         those that wait a moment first
-    later_ends          ends of what never got under way, told by a thread of the client
+    failover_grace      tries that do not count while a broker changes its master
+    delayed_retries     those that wait a moment first
+    deferred_completions  ends of what never got under way, told by a thread of the client
 """

@@ -8,10 +8,10 @@
 A send that a broker could not take, or that got no answer because its connection broke, is tried
 again; one that got no answer in time only with send_msg_max_timeout_per_request. A queue that the
 user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
-master is waited for (patience.py), in later_tries.py; so is room, where all requests are under way.
-There, too, a try makes the connection that it wants with TLS: whoever tells ends waits for neither.
-The first one is made by who sends; that it cannot be made is an end like others, never raised, nor
-told by who sends (later_ends.py).
+master is waited for (failover_grace.py), in delayed_retries.py; so is room, where all requests are
+under way. There, too, a try makes the connection that it wants with TLS: whoever tells ends waits
+for neither. The first one is made by who sends; that it cannot be made is an end like others, never
+raised, nor told by who sends (deferred_completions.py).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
 from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
+from rmq.client.producer.deferred_completions import DeferredCompletions
+from rmq.client.producer.delayed_retries import DelayedRetries, DelayedRetry
+from rmq.client.producer.failover_grace import FailoverGrace
 from rmq.client.producer.hooked_sends import HookedSends
-from rmq.client.producer.later_ends import LaterEnds
-from rmq.client.producer.later_tries import LaterTries, LaterTry
-from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Targets
 from rmq.codes import ResponseCode
 from rmq.errors import BusyError, RemoteError, RequestTimeoutError, UnreachableError
@@ -49,12 +49,12 @@ TRY_ELSEWHERE = {
 
 
 class Waited:
-    """The callback of a send that has waited for its broker, with what is left of its patience."""
+    """The callback of a send that has waited for its broker, with what is left of its grace."""
 
-    def __init__(self, producer: ProducerBase, callback: Completion, patience: Patience) -> None:
+    def __init__(self, producer: ProducerBase, callback: Completion, grace: FailoverGrace) -> None:
         self._producer = producer
         self._callback = callback
-        self.patience = patience
+        self.grace = grace
 
     def __call__(self, result: object, error: Exception | None) -> None:
         self._producer.tell_callback(self._callback, result, error)
@@ -65,10 +65,10 @@ class FailedTry(NamedTuple):
 
     target: Target
     topic: str
-    number: int  # of the try (LaterTry)
+    number: int  # of the try (DelayedRetry)
     attempts: int  # that count as behind it
     until_ms: float  # the time for the send is over, by monotonic_ms()
-    patience: Patience
+    grace: FailoverGrace
     error: Exception | None  # None: it was stored, but not safely
     resend: Callable[[Target, float, int], None]  # (target, timeout_ms, attempts behind it)
     give_up: Callable[[], None]  # tells its end
@@ -89,14 +89,14 @@ class Attempts:
         producer: ProducerBase,
         targets: Targets,
         hooked: HookedSends,
-        later: LaterTries,
-        ends: LaterEnds,
+        delayed_retries: DelayedRetries,
+        completions: DeferredCompletions,
     ) -> None:
         self._producer = producer
         self._targets = targets
         self._hooked = hooked
-        self._later = later
-        self._ends = ends
+        self._delayed_retries = delayed_retries
+        self._completions = completions
 
     def may_retry(self, error: Exception) -> bool:
         """Whether another broker may do better."""
@@ -134,13 +134,15 @@ class Attempts:
                 target, message, callback, None, error, attempts, until_ms,
                 next(self._hooked.numbers),
             )  # fmt: skip
-            lasts = failed.patience.lasts(target, error)
+            lasts = failed.grace.lasts(target, error)
             if self._try_later(failed, attempts if lasts else attempts + 1):
                 return
         self._end_soon(callback, error)
 
     def _end_soon(self, callback: Completion, error: UnreachableError) -> None:
-        self._ends.tell_soon(functools.partial(self._producer.tell_callback, callback, None, error))
+        self._completions.tell_soon(
+            functools.partial(self._producer.tell_callback, callback, None, error)
+        )
 
     def submit(
         self,
@@ -202,7 +204,7 @@ class Attempts:
             self.submit(following, message, waited, timeout_ms, behind, True)
 
         return FailedTry(
-            target, message.topic, number, attempts, until_ms, waited.patience, error, resend,
+            target, message.topic, number, attempts, until_ms, waited.grace, error, resend,
             functools.partial(waited, result, error),
         )  # fmt: skip
 
@@ -239,7 +241,7 @@ class Attempts:
                 producer.submit_batch_to(following, messages, callbacks, waited, timeout_ms, behind)
 
             failed = FailedTry(
-                target, messages[0].topic, number, attempts, until_ms, waited.patience, error,
+                target, messages[0].topic, number, attempts, until_ms, waited.grace, error,
                 resend, tell,
             )  # fmt: skip
             if self._tries_again(failed):
@@ -249,7 +251,7 @@ class Attempts:
     def _tries_again(self, failed: FailedTry) -> bool:
         """After a pause, or elsewhere at once."""
         error, attempts = failed.error, failed.attempts
-        lasts = error is not None and failed.patience.lasts(failed.target, error)
+        lasts = error is not None and failed.grace.lasts(failed.target, error)
         if lasts and self._try_later(failed, attempts):
             return True
         try:
@@ -276,14 +278,14 @@ class Attempts:
             following = self._targets.following(failed.topic, failed.target)
             failed.resend(following, left_ms, attempts)
 
-        lasts = functools.partial(failed.patience.lasts, failed.target)
-        later = LaterTry(failed.topic, failed.number, again, lasts, failed.give_up)
-        return self._later.add(later)
+        lasts = functools.partial(failed.grace.lasts, failed.target)
+        retry = DelayedRetry(failed.topic, failed.number, again, lasts, failed.give_up)
+        return self._delayed_retries.add(retry)
 
     def _waited(self, callback: Completion, until_ms: float) -> Waited:
         if isinstance(callback, Waited):
             return callback
-        return Waited(self._producer, callback, Patience(self._targets, until_ms))
+        return Waited(self._producer, callback, FailoverGrace(self._targets, until_ms))
 
     def _goes_on(
         self,

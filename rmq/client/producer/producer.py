@@ -18,10 +18,10 @@ from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
+from rmq.client.producer.deferred_completions import DeferredCompletions
+from rmq.client.producer.delayed_retries import DelayedRetries
+from rmq.client.producer.failover_grace import GRACE_MS
 from rmq.client.producer.hooked_sends import HookedSends
-from rmq.client.producer.later_ends import LaterEnds
-from rmq.client.producer.later_tries import LaterTries
-from rmq.client.producer.patience import PATIENCE_MS
 from rmq.client.producer.recall import recall
 from rmq.client.producer.requests import reply, request
 from rmq.client.producer.synchronous_sends import SynchronousSends
@@ -60,9 +60,11 @@ class ProducerImpl(ProducerBase):
         super().__init__((parameters or self._defaults()).changed(given))
         self.targets = Targets(self)
         self.hooked = HookedSends(self, self._ended)
-        self.later = LaterTries(self, self.targets)
-        self.ends = LaterEnds(self)
-        self.attempts = Attempts(self, self.targets, self.hooked, self.later, self.ends)
+        self.delayed_retries = DelayedRetries(self, self.targets)
+        self.completions = DeferredCompletions(self)
+        self.attempts = Attempts(
+            self, self.targets, self.hooked, self.delayed_retries, self.completions
+        )
         self._synchronous = SynchronousSends(self, self.targets, self.attempts, self.hooked)
 
     @staticmethod
@@ -121,9 +123,9 @@ class ProducerImpl(ProducerBase):
         self._closed = True
         self.direct = False
         if self.is_open:
-            self.later.wait(clock.monotonic() + PATIENCE_MS / 1000)
-        self.later.close()
-        self.ends.close()
+            self.delayed_retries.wait(clock.monotonic() + GRACE_MS / 1000)
+        self.delayed_retries.close()
+        self.completions.close()
         instance, self._instance = self._instance, None
         if instance is None:
             return
@@ -138,10 +140,10 @@ class ProducerImpl(ProducerBase):
     def _drain(self, timeout_ms: float) -> bool:
         until = clock.monotonic() + timeout_ms / 1000
         self.seal_batches()
-        return waits.until(lambda: not self._under_way(), until)
+        return waits.until(lambda: not self._in_flight(), until)
 
-    def _under_way(self) -> int:
-        return self.messages_under_way + len(self.later) + len(self.ends)
+    def _in_flight(self) -> int:
+        return self.messages_in_flight + len(self.delayed_retries) + len(self.completions)
 
     def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""

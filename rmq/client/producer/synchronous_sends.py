@@ -7,7 +7,7 @@
 Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
 was chosen, by the user, a selector or a sharding key, is kept.
 
-Where there is no other broker its next master is waited for (patience.py).
+Where there is no other broker its next master is waited for (failover_grace.py).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cext.client.result import SendResult
 from cext.client.sender import SendWaiter, Target, batch_item_bytes, may_gather, monotonic_ms
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, ProducerBase
+from rmq.client.producer.failover_grace import FailoverGrace
 from rmq.client.producer.hooked_sends import HookedSends
-from rmq.client.producer.patience import Patience
 from rmq.client.producer.targets import Selector, Targets
 from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
@@ -62,7 +62,7 @@ class SynchronousSends:
         avoid: str | None = None
         stored: SendResult | None = None
         failure: RmqError | None = None
-        patience = Patience(targets, until if tries > 1 else 0.0)
+        grace = FailoverGrace(targets, until if tries > 1 else 0.0)
         while tries > 0:
             left = until - monotonic_ms()
             if failure is not None and left <= 0:
@@ -76,7 +76,7 @@ class SynchronousSends:
                 failure = error
                 if not attempts.may_retry(error):
                     break
-                tries -= not patience.waited(target, error)
+                tries -= not grace.waited(target, error)
                 if tries > 0:
                     targets.look_again(message.topic)
             else:
@@ -149,7 +149,7 @@ class SynchronousSends:
         until = self._until(timeout_ms)
         tries = 1 + (given.retry_times_when_send_failed if queue is None else 0)
         avoid: str | None = None
-        patience = Patience(self._targets, until if tries > 1 else 0.0)
+        grace = FailoverGrace(self._targets, until if tries > 1 else 0.0)
         while True:
             target = self._targets.choose(part[0], queue, avoid=avoid)
             waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
@@ -165,7 +165,7 @@ class SynchronousSends:
                 return results
             except (RemoteError, UnreachableError) as error:
                 may_retry = self._attempts.may_retry(error)
-                tries -= not (may_retry and patience.waited(target, error))
+                tries -= not (may_retry and grace.waited(target, error))
                 if tries == 0 or monotonic_ms() >= until or not may_retry:
                     raise
                 avoid = target.broker_name

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-CHECKS_UNDER_WAY_S = 30.0  # waited for by close
+CHECKS_IN_FLIGHT_S = 30.0  # waited for by close
 
 
 class LocalTransactionState(enum.Enum):
@@ -142,7 +142,7 @@ class TransactionProducerImpl(ProducerImpl):
         """First it waits for the checks under way, but one that closes."""
         checks, self._checks = self._checks, None
         if checks is not None:
-            until = clock.monotonic() + CHECKS_UNDER_WAY_S
+            until = clock.monotonic() + CHECKS_IN_FLIGHT_S
             if not checks.close(until, threading.current_thread()):
                 log.warning("a check of %s does not return: it is left behind", self.group)
         super().close()
@@ -163,7 +163,7 @@ class TransactionProducerImpl(ProducerImpl):
         message.put_property("TRAN_MSG", "true")
         message.put_property("PGROUP", self.group)
         body, sys_flag = self.compressor.compress(message.body)
-        self._greet(message.topic)
+        self._register(message.topic)
         result = self._synchronous.send(
             message, body, sys_flag | TRANSACTION_PREPARED_TYPE, timeout_ms
         )
@@ -182,7 +182,7 @@ class TransactionProducerImpl(ProducerImpl):
                 log.warning("end of transaction %s: %s", result.transaction_id, error)
         return TransactionResult(result, state)
 
-    def _greet(self, topic: str) -> None:
+    def _register(self, topic: str) -> None:
         """Brokers must know the group before the first half message, or they ask nobody."""
         if topic not in self.topics:
             self.queues(topic)

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
-from rmq.client.allocation import share_of, strategy_of
+from rmq.client.allocation import allocation_of, strategy_of
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import unwrap, wrap
+from rmq.client.connection.repeated_warnings import RepeatedWarnings
 from rmq.client.connection.routes import Route
-from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, queue_offset
 from rmq.client.consumer.member import Member
-from rmq.client.consumer.next_round import NextRound
 from rmq.client.consumer.offset_stores import offset_store
+from rmq.client.consumer.rebalance_retry import RebalanceRetry
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.parameters.consumer import BROADCASTING
@@ -61,7 +61,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         self._by_hand = False
         self._strategy = strategy_of(self.parameters.allocate_message_queue_strategy)
         self._rebalancing = threading.RLock()
-        self._troubles = Troubles()
+        self._warnings = RepeatedWarnings()
 
     # ---- life
 
@@ -85,7 +85,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
             store.load()
         self._puller = Puller(instance, self.group, given, store)
         self._members = Members(instance, self.group)
-        self._next_round = NextRound(instance.timers, self.rebalance)
+        self._rebalance_retry = RebalanceRetry(instance.timers, self.rebalance)
         self._commits = Commits(instance, self.group, store)
         self._assignment = Assignment(instance, given, self._puller, self._commits)
 
@@ -108,7 +108,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         with self._rebalancing:  # none is under way from now on
             if self._instance is None:
                 return
-            self._next_round.cancel()
+            self._rebalance_retry.cancel()
             self._assigned.end(finished=finished)
         self._leave()
 
@@ -209,7 +209,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
     def rebalance(self) -> None:
         """Takes this consumer's share of the queues, by what the group looks like now."""
         with self._rebalancing:
-            self._next_round.cancel()
+            self._rebalance_retry.cancel()
             if self._by_hand or self._closed:
                 return
             for name, subscription in list(self.subscriptions.items()):
@@ -217,23 +217,23 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
                 what = f"group {self.group}, rebalance of {topic}"
                 try:
                     route = self.instance.routes.of(name)
-                    share = self._share(route)
+                    share = self._allocation(route)
                 except Exception as error:  # a hook's, too: the other topics are shared
-                    self._troubles.begin(what, error)
+                    self._warnings.begin(what, error)
                     if not isinstance(error, RouteError):  # _route_changed tells when it is there
-                        self._next_round.within(AGAIN_MS)
+                        self._rebalance_retry.within(AGAIN_MS)
                     continue
-                self._troubles.end(what)
+                self._warnings.end(what)
                 if share is None:
                     self.instance.heartbeats.send()  # what there is stays until the broker knows us
-                    self._next_round.within(AGAIN_MS)
+                    self._rebalance_retry.within(AGAIN_MS)
                     continue
                 mine, others = share
                 own = [each._replace(topic=topic) for each in mine]
                 if self._assigned.change(topic, subscription, own, HAND_OVER_MS if others else 0):
                     self._tell(topic, route)
 
-    def _share(self, route: Route) -> tuple[list[MessageQueue], bool] | None:
+    def _allocation(self, route: Route) -> tuple[list[MessageQueue], bool] | None:
         """This consumer's queues, and whether there are other members; None while brokers do not
         know this one."""
         queues = route.in_order()
@@ -241,10 +241,10 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
             return queues, False
         members, is_certain = self._members.of(route)
         if not is_certain:
-            self._next_round.within(AGAIN_MS)
+            self._rebalance_retry.within(AGAIN_MS)
         if self.client_id not in members:
             return None
-        mine = share_of(self._strategy, self.group, self.client_id, queues, members)
+        mine = allocation_of(self._strategy, self.group, self.client_id, queues, members)
         return mine, len(members) > 1
 
     def _tell(self, topic: str, route: Route) -> None:

@@ -27,7 +27,7 @@ from cext.client.reply import Reply
 from rmq.base.clock import sleep_s
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
-from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.connection.read_warnings import ReadWarnings
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.request_round import Submit
 from rmq.client.connection.routes import MASTER
@@ -82,7 +82,7 @@ class Puller:
         self._total = 0  # messages that lie here
         self._last: list[PullQueue] = []  # queues of the last take
         self._problem: RmqError | None = None
-        self._troubles = ReadTroubles()
+        self._warnings = ReadWarnings()
 
     # ---- queues
 
@@ -214,7 +214,7 @@ class Puller:
         except RmqError as problem:
             self._failed(queue, life, problem)
             return
-        self._troubles.answered(queue.wire)
+        self._warnings.answered(queue.wire)
         with self.lock:
             if self.closed or queue.dropped or queue.life != life:
                 return
@@ -285,7 +285,7 @@ class Puller:
                 self._problem = error
                 self._news.notify_all()
                 self.waker()
-        self._troubles.failed(queue.wire, error)
+        self._warnings.failed(queue.wire, error)
         pause = self._given.pull_time_delay_mills_when_exception
         self._instance.timers.after(pause, lambda: function(queue), chore=True)
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-CALLS_UNDER_WAY_S, ACKS_UNDER_WAY_S = 30.0, 3.0  # waited for by close
+CALLS_IN_FLIGHT_S, ACKS_IN_FLIGHT_S = 30.0, 3.0  # waited for by close
 
 
 class PushConsumerImpl(Member[PushConsumerParameters]):
@@ -152,12 +152,12 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
         self.workers.drain(clock.monotonic() + grace_s, own)
         self.is_closing = True
-        ended = self.workers.close(clock.monotonic() + CALLS_UNDER_WAY_S, own)
+        ended = self.workers.close(clock.monotonic() + CALLS_IN_FLIGHT_S, own)
         self.service.close()
         if not ended:
             log.warning("a listener of %s does not return: it is left behind", self.group)
         self.rebalance.leave()
-        self.pops.service.acks.drain(clock.monotonic() + ACKS_UNDER_WAY_S)
+        self.pops.service.acks.drain(clock.monotonic() + ACKS_IN_FLIGHT_S)
         if self._tracer is not None:
             self._tracer.close()
         self._leave()

@@ -22,7 +22,7 @@ from cext.client.reply import Reply
 from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
-from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.connection.read_warnings import ReadWarnings
 from rmq.client.connection.replicas import Purpose
 from rmq.client.connection.request_round import Submit
 from rmq.client.consumer.pull_answers import SOON_PAUSE_MS, SOON_US
@@ -48,7 +48,7 @@ class PushPops:
         self._given = consumer.parameters
         self._instance = instance
         self.closed = False
-        self._troubles = ReadTroubles()
+        self._warnings = ReadWarnings()
         self._queues: dict[MessageQueue, PopQueue] = {}
         self.service = PopService(consumer, instance, self.go_on)
 
@@ -133,7 +133,7 @@ class PushPops:
         except RmqError as problem:
             self._failed(queue, problem)
             return
-        self._troubles.answered(queue.wire)
+        self._warnings.answered(queue.wire)
         queue.ended(len(found))
         if found:
             self.service.take(queue, found, until)
@@ -160,6 +160,6 @@ class PushPops:
         queue.ended()
         if queue.dropped or self.closed:
             return
-        self._troubles.failed(queue.wire, error)
+        self._warnings.failed(queue.wire, error)
         pause_ms = self._given.pull_time_delay_mills_when_exception
         self._instance.timers.after(pause_ms, functools.partial(self.go_on, queue), chore=True)

@@ -19,7 +19,7 @@ from cext.client.message import MessageExt, decode_pulled
 from cext.client.reply import Reply
 from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
-from rmq.client.connection.read_troubles import ReadTroubles
+from rmq.client.connection.read_warnings import ReadWarnings
 from rmq.client.connection.replicas import Purpose, Replica
 from rmq.client.connection.request_round import Submit
 from rmq.client.connection.routes import MASTER
@@ -90,12 +90,12 @@ class PushPulls:
         self._start_offsets = StartOffsets(
             instance, consumer.group, consumer.parameters, consumer.store
         )
-        self._troubles = ReadTroubles()
+        self._warnings = ReadWarnings()
         self.limits = (0, 0)  # messages and bytes of one queue
         self.closed = False
-        self.share_out(1)
+        self.divide_limits(1)
 
-    def share_out(self, queues: int) -> None:
+    def divide_limits(self, queues: int) -> None:
         """What one of so many queues may hold."""
         given = self._given
         count, size = given.pull_threshold_for_queue, given.pull_threshold_size_for_queue
@@ -212,7 +212,7 @@ class PushPulls:
         except RmqError as problem:
             self._failed(queue, problem)
             return
-        self._troubles.answered(queue.wire)
+        self._warnings.answered(queue.wire)
         with queue.lock:
             if queue.dropped or self.closed:
                 queue.pulling = False
@@ -243,6 +243,6 @@ class PushPulls:
         if isinstance(error, RemoteError) and error.code == ResponseCode.FLOW_CONTROL:
             pause = FLOW_CONTROL_PAUSE_MS
         else:
-            self._troubles.failed(queue.wire, error)
+            self._warnings.failed(queue.wire, error)
         assert callable(function)
         self._instance.timers.after(pause, functools.partial(function, queue), chore=True)

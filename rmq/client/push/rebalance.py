@@ -20,14 +20,14 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rmq.base import clock, waits
-from rmq.client.allocation import share_of, strategy_of
+from rmq.client.allocation import allocation_of, strategy_of
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap
+from rmq.client.connection.repeated_warnings import RepeatedWarnings
 from rmq.client.connection.routes import Route
 from rmq.client.connection.timers import Timer
-from rmq.client.connection.troubles import Troubles
 from rmq.client.consumer.group import Members, TopicAssignment, assignment_of
-from rmq.client.consumer.next_round import NextRound
+from rmq.client.consumer.rebalance_retry import RebalanceRetry
 from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING, PushConsumerParameters
 from rmq.client.push.missing_topics import MissingTopics
@@ -90,9 +90,9 @@ class Rebalance:
         self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
         self._silent: set[str] = set()  # brokers that did not answer in this round
         self._missing = MissingTopics()
-        self._next_round = NextRound(instance.timers, self.run)
+        self._rebalance_retry = RebalanceRetry(instance.timers, self.run)
         self._ended = False
-        self._troubles = Troubles()
+        self._warnings = RepeatedWarnings()
         self._timers: list[Timer] = []
 
     # ---- life
@@ -121,7 +121,7 @@ class Rebalance:
         self._instance.routes.unwatch(self._route_changed)
         with self._lock:
             self._ended = True
-            self._next_round.cancel()
+            self._rebalance_retry.cancel()
 
     def leave(self) -> None:
         """Commits, and gives locks back. Those of queues with a call that is still under way (one
@@ -152,7 +152,7 @@ class Rebalance:
     def run(self) -> None:
         """Takes this consumer's share of the queues, by what the group looks like now."""
         with self._lock:
-            self._next_round.cancel()
+            self._rebalance_retry.cancel()
             if self._ended:
                 return
             subscriptions = self._consumer.subscriptions
@@ -163,11 +163,11 @@ class Rebalance:
         try:
             with self._lock:
                 if not self._ended:
-                    self._share_all()
+                    self._rebalance_all()
         finally:
             self._let_all_go()
 
-    def _share_all(self) -> None:
+    def _rebalance_all(self) -> None:
         self._silent = set()
         subscriptions = dict(self._consumer.subscriptions)
         self._pops.keep(subscriptions)
@@ -175,28 +175,28 @@ class Rebalance:
         for topic, subscription in subscriptions.items():
             what = f"group {self._consumer.group}, rebalance of {topic}"
             try:
-                self._share(topic, subscription)
+                self._rebalance_topic(topic, subscription)
             except RouteError as error:
                 if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
                     log.debug("%s: %s", what, error)
-                    self._next_round.within(self._missing.pause_ms(topic))
+                    self._rebalance_retry.within(self._missing.pause_ms(topic))
                 else:
-                    self._troubles.begin(what, error)
+                    self._warnings.begin(what, error)
             except Exception as error:  # a hook's, too: the other topics are shared
-                self._troubles.begin(what, error)
-                self._next_round.within(AGAIN_MS)
+                self._warnings.begin(what, error)
+                self._rebalance_retry.within(AGAIN_MS)
             else:
-                self._troubles.end(what)
+                self._warnings.end(what)
                 self._missing.found(topic)
 
-    def _share(self, topic: str, subscription: Subscription) -> None:
+    def _rebalance_topic(self, topic: str, subscription: Subscription) -> None:
         instance = self._instance
         route = instance.routes.known(topic) or instance.routes.of(topic, refresh=True)
         queues = route.in_order()
         share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
         if share is None:
             instance.heartbeats.send()  # what there is stays until the broker knows us
-            self._next_round.within(AGAIN_MS)
+            self._rebalance_retry.within(AGAIN_MS)
             return
         if self._asks_brokers and not topic.startswith(RETRY_PREFIX):
             self._follow_mode(topic, share)
@@ -208,7 +208,7 @@ class Rebalance:
         if new:
             new = self._take(new, subscription, HAND_OVER_MS if share.has_others else 0)
         elif lost:
-            self._pulls.share_out(len(self._queues))
+            self._pulls.divide_limits(len(self._queues))
         if self._pops.assign(topic, subscription, share.popped) or new or lost:
             self._tell(topic, queues)
 
@@ -219,10 +219,10 @@ class Rebalance:
             return TopicAssignment(queues, [], False)
         members, is_certain = self._members.of(route, self._silent)
         if not is_certain:
-            self._next_round.within(AGAIN_MS)
+            self._rebalance_retry.within(AGAIN_MS)
         if own not in members:
             return None
-        mine = share_of(self._strategy, consumer.group, own, queues, members)
+        mine = allocation_of(self._strategy, consumer.group, own, queues, members)
         return TopicAssignment(mine, [], len(members) > 1)
 
     def _of_broker(self, route: Route) -> TopicAssignment | None:
@@ -239,7 +239,7 @@ class Rebalance:
             subscriptions.pop(retry, None)
         elif share.pulled and retry not in subscriptions:
             subscriptions[retry] = Subscription.of(retry)
-            self._next_round.within(AGAIN_MS)
+            self._rebalance_retry.within(AGAIN_MS)
 
     def _tell(self, topic: str, queues: list[MessageQueue]) -> None:
         listener = self._consumer.parameters.message_queue_listener
@@ -270,7 +270,7 @@ class Rebalance:
         if self._has_locks:
             held = self._locks.lock([wire for wire in new if wire not in self._leaving])
             if not all(held.get(wire) for wire in new):
-                self._next_round.within(LOCK_AGAIN_MS)
+                self._rebalance_retry.within(LOCK_AGAIN_MS)
             new = [wire for wire in new if held.get(wire)]
             pause_ms = 0
         begun = []
@@ -280,7 +280,7 @@ class Rebalance:
                 queue.locked(asked)
             log.info("%s reads %s", self._instance.client_id, wire)
             begun.append(functools.partial(self._pulls.put, queue))
-        self._pulls.share_out(len(self._queues))  # before one of them pulls
+        self._pulls.divide_limits(len(self._queues))  # before one of them pulls
         for begin in begun:
             if pause_ms:
                 self._instance.timers.after(pause_ms, begin, chore=True)
@@ -315,7 +315,7 @@ class Rebalance:
             self._let_go(leaving)
             with self._lock:
                 if self._leaving and not self._ended:
-                    self._next_round.within(LOCK_AGAIN_MS)
+                    self._rebalance_retry.within(LOCK_AGAIN_MS)
 
     def _let_go(self, queues: list[ProcessQueue]) -> None:
         """Commits and unlocks queues in order that are to leave, unless a call is under way: the
@@ -367,7 +367,7 @@ class Rebalance:
                 log.warning("the lock of %s is lost", queue.wire)
                 queue.release()
                 del self._queues[queue.wire]
-                self._next_round.within(LOCK_AGAIN_MS)
+                self._rebalance_retry.within(LOCK_AGAIN_MS)
 
     def renew_locks(self) -> None:
         """Those in use, and those whose last call has not ended."""

@@ -38,7 +38,7 @@ from rmq.system.held_signals import held_signals
 
 PULL_MESSAGES = 32
 DRAIN_S = 5.0  # at the end, consumers get what was published so long
-LOOK_S = 0.02
+POLL_S = 0.02
 
 
 class Rig:
@@ -103,11 +103,11 @@ class Rig:
         some seconds each, or until `hurry` says true."""
         self._sent_all.set()
         while any(each.is_alive() for each in self._sending) and not hurry():
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         self.resume()
         until = time.monotonic() + DRAIN_S
         while self.behind() and not self._errors and time.monotonic() < until and not hurry():
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
     def end(self) -> None:
         """Threads end and connections close, without more waiting. May be called again after an

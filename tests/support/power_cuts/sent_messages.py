@@ -1,8 +1,8 @@
 """Sends, single and in batches (310, 320): a message stands at its offset, with its body. A topic
 that was made for its first message is there with it."""
 
+from support.ack_history import IDENTITY, AckHistory, batch_entry
 from support.broker_client import BrokerClient
-from support.journal import IDENTITY, Journal, batch_entry
 from support.power_cuts.promise import SUCCESS, Promise, make_topic
 
 TOPICS = (("sent-a", 4), ("sent-b", 1))
@@ -11,7 +11,7 @@ TOPICS = (("sent-a", 4), ("sent-b", 1))
 class SentMessages(Promise):
     workers = 3
 
-    def __init__(self, number: int, seed: str, journal: Journal) -> None:
+    def __init__(self, number: int, seed: str, journal: AckHistory) -> None:
         super().__init__(number, seed)
         self.journal = journal  # of all rounds
 

@@ -72,11 +72,11 @@ CASES = [
     ("pull", "a pull: free, new, ready, held, reading or deferred, ready again, free (2, 4)"),
     ("link", "the client: a link is idle, connecting, open (2, 2)"),
     ("replicated", "the log: what is replicated was appended (500, 400)"),
-    ("replicated_back", "the log: `replicated` is set back at a follower alone (0, 400)"),
-    ("visible_back", "the log: `visible` is set back at a follower alone (0, 800)"),
+    ("replicated_back", "the log: `replicated` is set back at a slave alone (0, 400)"),
+    ("visible_back", "the log: `visible` is set back at a slave alone (0, 800)"),
     ("visible_hidden", "the log: a limit of `visible` begins at what is dispatched (701, 700)"),
     ("visible_limit", "the log: `visible` has a limit from where it had none (700, 0)"),
-    ("role", "a role: a leader, or a follower: without its master or with, confirmed or not "
+    ("role", "a role: a master, or a slave: without its master or with, confirmed or not "
              "(0, 3)"),
     ("role_facts", "a role: what is known of it is what its state says (1, 0)"),
     ("role_moved", "a role: what is known of it is what its state says (0, 1)"),

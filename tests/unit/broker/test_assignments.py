@@ -7,7 +7,7 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.requests.assignments import share, share_popping
+from rmq.broker.requests.assignments import allocate, allocate_popping
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
@@ -18,16 +18,16 @@ from rmq.format.fastjson import MessageQueue
 def test_each_queue_has_one_owner(strategy: str, queues: int, members: int) -> None:
     all_queues = [MessageQueue("t", "b", n) for n in range(queues)]
     ids = [f"c{n}" for n in range(members)]
-    parts = [share(all_queues, ids, client_id, strategy) for client_id in ids]
+    parts = [allocate(all_queues, ids, client_id, strategy) for client_id in ids]
     assert sorted(queue for part in parts for queue in part) == all_queues
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    assert share(all_queues, ids, "stranger", strategy) == []
+    assert allocate(all_queues, ids, "stranger", strategy) == []
 
 
 def test_neighbours_and_turns() -> None:
     queues = [MessageQueue("t", "b", n) for n in range(5)]
-    assert [q.queue_id for q in share(queues, ["a", "b"], "a", "AVG")] == [0, 1, 2]
-    assert [q.queue_id for q in share(queues, ["a", "b"], "b", "AVG_BY_CIRCLE")] == [1, 3]
+    assert [q.queue_id for q in allocate(queues, ["a", "b"], "a", "AVG")] == [0, 1, 2]
+    assert [q.queue_id for q in allocate(queues, ["a", "b"], "b", "AVG_BY_CIRCLE")] == [1, 3]
 
 
 @in_loop
@@ -68,7 +68,7 @@ def test_members_that_pop_share_their_neighbours_queues() -> None:
     ids = ["c0", "c1", "c2", "c3"]
 
     def of(member: str, neighbours: int, members: list[str] = ids) -> list[int]:
-        found = share_popping(queues, members, member, "AVG", neighbours)
+        found = allocate_popping(queues, members, member, "AVG", neighbours)
         return [queue.queue_id for queue in found]
 
     assert [of(member, 1) for member in ids] == [[0, 1], [1, 2], [2, 3], [3, 0]]

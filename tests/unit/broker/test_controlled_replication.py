@@ -31,7 +31,7 @@ from rmq.broker.replication.controlled_replication import (
     ControlledReplication,
 )
 from rmq.broker.replication.epochs import Epochs
-from rmq.broker.replication.greeting import greet_slave
+from rmq.broker.replication.ha_handshake import handshake_as_master
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.master_search import Master
 from rmq.broker.replication.sync_state import SyncState
@@ -61,7 +61,7 @@ class Core(FakeCore):
         self.groups_to_lead: set[bytes] = set()  # those it had when it was made leader last
         self.unwritten = 0  # bytes that are appended
 
-    def ha_slaves(self) -> list[tuple[int, bytes, int, int, int, int]]:
+    def ha_connections(self) -> list[tuple[int, bytes, int, int, int, int]]:
         return self.slaves
 
     def log_copies(self) -> tuple[int, int, int]:
@@ -273,8 +273,8 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
         await on.elect(2)
         await on.passing(lambda: not on.core.is_leader and on.replication.master_address)
         cuts: list[int] = []
-        on.replication.cut = cuts.append  # the broker stops in a moment
-        cutting = asyncio.create_task(on.replication._cut(100, 200, on.two.address))
+        on.replication.truncate = cuts.append  # the broker stops in a moment
+        cutting = asyncio.create_task(on.replication._truncate(100, 200, on.two.address))
         await asyncio.sleep(0)
         assert cuts == [100]
         assert (await on.two.alter([1, 2], 3, 2)).code == 0
@@ -315,8 +315,10 @@ async def test_an_epoch_begins_behind_all_that_the_one_before_appended(
         on.core.unwritten = 100
         await on.replication.lead(6, SyncState(frozenset({1}), 9))
         assert on.core.epochs[-1] == (6, on.core.log_end + 100)
-        standing = on.replication._standing()
-        assert (standing.epoch, standing.has_lost) == (6, False), "the log has it, to be written"
+        replica_state = on.replication._replica_state()
+        assert (replica_state.epoch, replica_state.has_lost) == (6, False), (
+            "the log has it, to be written"
+        )
 
 
 @in_loop
@@ -330,10 +332,12 @@ async def test_a_slave_says_that_its_master_has_removed_what_it_lacks(
         with ours, theirs:
             for each in (ours, theirs):
                 each.setblocking(False)
-            greeting = greet_slave(HASocket(theirs), 9000, Epochs.of([(1, 0)]))
-            answering = asyncio.ensure_future(greeting)
+            handshake = handshake_as_master(HASocket(theirs), 9000, Epochs.of([(1, 0)]))
+            answering = asyncio.ensure_future(handshake)
             with pytest.raises(StoreError, match=f"{ends} begins at 4096"):
-                await on.replication._greet_master(HASocket(ours), Master("h:1", "h:2", 4096, True))
+                await on.replication._handshake_as_slave(
+                    HASocket(ours), Master("h:1", "h:2", 4096, True)
+                )
             assert (await answering).broker_id == 1
 
 

@@ -21,7 +21,7 @@ from support.controllers import controller, seen
 from support.driven_clock import DrivenClock
 from support.etcd_server import etcd_server
 from support.name_server import in_loop
-from support.role_stage import Broker, Stage, on_stage, stage
+from support.role_harness import Broker, Harness, harness, on_harness
 from support.scripted_controller import LEADS, scripted
 from support.slow_answers import slow_answers
 
@@ -41,8 +41,8 @@ SLOW_S = 1.5  # what etcd takes for an answer
 SLOW_FOR_S = 60.0
 
 
-@on_stage
-async def test_one_replica_leads_and_keeps_its_lease(on: Stage) -> None:
+@on_harness
+async def test_one_replica_leads_and_keeps_its_lease(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
     await on.passing(lambda: len(one.leases) > 4)
@@ -53,8 +53,8 @@ async def test_one_replica_leads_and_keeps_its_lease(on: Stage) -> None:
     assert one.role.problem == "" and one.role.changes.is_done
 
 
-@on_stage
-async def test_two_replicas_one_follows_joins_and_takes_over(on: Stage) -> None:
+@on_harness
+async def test_two_replicas_one_follows_joins_and_takes_over(on: Harness) -> None:
     one, two = await on.two_in_sync()
     await on.die(one)
     await on.until(two, "lead", 2, [2])
@@ -65,8 +65,8 @@ async def test_two_replicas_one_follows_joins_and_takes_over(on: Stage) -> None:
     assert ("fenced",) not in two.done
 
 
-@on_stage
-async def test_three_replicas_start_at_once(on: Stage) -> None:
+@on_harness
+async def test_three_replicas_start_at_once(on: Harness) -> None:
     brokers = [on.start(each) for each in (1, 2, 3)]
     await on.passing(lambda: all(each.done for each in brokers))
     assert sorted(each.role.broker_id or 0 for each in brokers) == [1, 2, 3]
@@ -81,8 +81,8 @@ async def test_three_replicas_start_at_once(on: Stage) -> None:
                      and all(each.epoch == 2 for each in others))  # fmt: skip
 
 
-@on_stage
-async def test_the_one_with_most_of_the_log_takes_over(on: Stage) -> None:
+@on_harness
+async def test_the_one_with_most_of_the_log_takes_over(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
     two, three = on.start(2), on.start(3)
@@ -96,13 +96,13 @@ async def test_the_one_with_most_of_the_log_takes_over(on: Stage) -> None:
     await on.until(two, "follow", three.role.broker_id, three.address, 2)
 
 
-async def seen_end(on: Stage, broker: Broker) -> bool:
+async def seen_end(on: Harness, broker: Broker) -> bool:
     """Its heartbeats have told of its log's end."""
     return await broker.role._heartbeats.announce(30.0)
 
 
-@on_stage
-async def test_a_master_that_stops_resigns(on: Stage) -> None:
+@on_harness
+async def test_a_master_that_stops_resigns(on: Harness) -> None:
     """Nobody waits for its lease, although it was not covered by its slaves' acknowledgements."""
     one = on.start(1)
     one.is_covered = False
@@ -118,13 +118,13 @@ async def test_a_master_that_stops_resigns(on: Stage) -> None:
     assert on.clock.monotonic() - began < 4.0, "before the lease would have ended"
 
 
-@on_stage
-async def test_a_master_whose_log_takes_nothing_retires_whatever_fails_beside(on: Stage) -> None:
+@on_harness
+async def test_a_master_whose_log_takes_nothing_retires_whatever_fails_beside(on: Harness) -> None:
     one, two = await on.two_in_sync()
-    one.fails |= {"standing", "retired"}
+    one.fails |= {"replica_state", "retired"}
     one.is_poisoned = True
     await on.passing(lambda: one.role.problem == "the disk is gone")
-    one.fails.discard("standing")
+    one.fails.discard("replica_state")
     await on.passing(lambda: one.role.problem == "the disk is full")
     await on.until(two, "lead", 2, [2])
     one.fails.discard("retired")
@@ -133,8 +133,8 @@ async def test_a_master_whose_log_takes_nothing_retires_whatever_fails_beside(on
     assert one.done[-2] == ("fenced",) and one.done.count(("retired", 1)) == 1
 
 
-@on_stage
-async def test_a_restarted_master_is_elected_anew(on: Stage) -> None:
+@on_harness
+async def test_a_restarted_master_is_elected_anew(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
     await on.die(one)
@@ -145,17 +145,17 @@ async def test_a_restarted_master_is_elected_anew(on: Stage) -> None:
     assert back.epoch > 1 and back.role.broker_id == 1
 
 
-@pytest.mark.parametrize("standing", [{"newest": 1}, {}])
+@pytest.mark.parametrize("replica_state", [{"newest": 1}, {}])
 @in_loop
 async def test_a_restarted_master_that_lost_its_epoch_is_elected_anew(
-    clock: DrivenClock, tmp_path: Path, standing: dict[str, int]
+    clock: DrivenClock, tmp_path: Path, replica_state: dict[str, int]
 ) -> None:
     """By a power cut, or its disk with it: it never leads the old epoch once more."""
-    async with stage(clock, tmp_path) as on:
+    async with harness(clock, tmp_path) as on:
         one = on.start(1)
         await on.until(one, "lead", 1, [1])
         await on.die(one)
-        back = on.start(1, **standing)
+        back = on.start(1, **replica_state)
         await on.passing(lambda: back.leases)
         assert ("lead", 1, [1]) not in back.done and back.last[0] == "lead"
 
@@ -180,7 +180,7 @@ async def test_a_resignation_that_was_not_taken_is_said_again(
     (tmp_path / "1" / "brokerIdentity").write_text("c#broker-a#1")
     nobody = ({}, b'{"syncStateSet":[1],"syncStateSetEpoch":5}')
     async with scripted(c1005=LEADS, c1003=nobody, c1002=look, c1004=look, c904={}) as server:
-        on = Stage(tmp_path, clock, server.address)
+        on = Harness(tmp_path, clock, server.address)
         one = on.start(1, epoch=3, end=10)
         await on.passing(lambda: "not taken the resignation" in one.role.problem)
         await pass_seconds(clock, 3.0)
@@ -195,10 +195,10 @@ SHORT = [{}, {"epoch": 1, "end": 5, "newest": 2}]  # as after a new disk, and af
 
 
 @asynccontextmanager
-async def all_stopped(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
+async def all_stopped(clock: DrivenClock, folder: Path) -> AsyncIterator[Harness]:
     """1 was master, 2 in sync with it; then all of them and the controller ended at once."""
     port = free_port()
-    on = Stage(folder, clock, f"127.0.0.1:{port}")
+    on = Harness(folder, clock, f"127.0.0.1:{port}")
     async with controller(folder, listenPort=port):
         clock.advance(5.3)
         one, two = await on.two_in_sync()
@@ -212,19 +212,19 @@ async def all_stopped(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
             await asyncio.gather(*(each.role.stop() for each in on.running))
 
 
-@pytest.mark.parametrize("standing", SHORT)
+@pytest.mark.parametrize("replica_state", SHORT)
 @pytest.mark.parametrize("number", [1, 2])
 @in_loop
 async def test_who_lost_what_it_acknowledged_waits_for_the_others(
-    clock: DrivenClock, tmp_path: Path, number: int, standing: dict[str, int]
+    clock: DrivenClock, tmp_path: Path, number: int, replica_state: dict[str, int]
 ) -> None:
     async with all_stopped(clock, tmp_path) as on:
-        short = on.start(number, **standing)
+        short = on.start(number, **replica_state)
         short.can_copy = False
         await on.passing(lambda: short.last[:1] == ("wait",))
         await pass_seconds(clock, 12.0)  # beyond leases, sweeps and heartbeats
         assert {each[0] for each in short.done} <= {"wait", "follow"} and not short.leases
-        why = "empty" if not standing else "the end of its log"
+        why = "empty" if not replica_state else "the end of its log"
         assert why in short.role.refusal and f"Start [{3 - number}]" in short.role.refusal
         other = on.start(3 - number, epoch=1, end=10)
         await on.passing(lambda: other.last[:1] == ("lead",) and other.leases)
@@ -273,7 +273,7 @@ async def test_a_controller_that_is_away_fences_the_master(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
     port = free_port()
-    on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
+    on = Harness(tmp_path, clock, f"127.0.0.1:{port}")
     async with AsyncExitStack() as first:
         await first.enter_async_context(controller(tmp_path, listenPort=port))
         clock.advance(5.3)
@@ -291,8 +291,8 @@ async def test_a_controller_that_is_away_fences_the_master(
         await one.role.stop()
 
 
-@on_stage
-async def test_a_notice_is_a_hint_and_a_lost_one_no_harm(on: Stage) -> None:
+@on_harness
+async def test_a_notice_is_a_hint_and_a_lost_one_no_harm(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
     two = on.start(2)  # nobody listens at its address: each notice is lost
@@ -310,7 +310,7 @@ async def test_a_notice_is_a_hint_and_a_lost_one_no_harm(on: Stage) -> None:
 async def test_a_failing_action_is_tried_again_and_said_once(
     clock: DrivenClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with stage(clock, tmp_path) as on:
+    async with harness(clock, tmp_path) as on:
         one = Broker(tmp_path / "1", on.controllers, 20001)
         one.fails.add("lead")
         one.role.start()
@@ -334,8 +334,8 @@ async def pass_seconds(clock: DrivenClock, seconds: float) -> None:
             await asyncio.sleep(0)
 
 
-@on_stage
-async def test_actions_come_one_after_the_other(on: Stage) -> None:
+@on_harness
+async def test_actions_come_one_after_the_other(on: Harness) -> None:
     """Of what was decided while one ran, the newest counts; the lease is renewed meanwhile."""
     one = on.start(1)
     one.gate.clear()
@@ -357,8 +357,8 @@ async def test_actions_come_one_after_the_other(on: Stage) -> None:
     assert ("fenced",) not in one.done
 
 
-@on_stage
-async def test_a_replica_that_was_cleaned_comes_again(on: Stage) -> None:
+@on_harness
+async def test_a_replica_that_was_cleaned_comes_again(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
     two = on.start(2)
@@ -378,7 +378,7 @@ async def test_a_controller_without_its_state_is_not_believed(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
     port = free_port()
-    on = Stage(tmp_path, clock, f"127.0.0.1:{port}")
+    on = Harness(tmp_path, clock, f"127.0.0.1:{port}")
     async with AsyncExitStack() as first:
         await first.enter_async_context(controller(tmp_path, listenPort=port))
         clock.advance(5.3)
@@ -403,7 +403,7 @@ async def test_at_a_controller_of_rocketmq_there_are_no_leases(
         c1005=LEADS, c1012={"nextBrokerId": 1}, c1003=({}, body), c1002=(known, body),
         c1004=(known, body),
     ) as server:  # fmt: skip
-        on = Stage(tmp_path, clock, server.address)
+        on = Harness(tmp_path, clock, server.address)
         one = on.start(1)
         await on.until(one, "lead", 3, [1])
         looks = [each.code for each in server.asked].count(1004)
@@ -457,13 +457,13 @@ class OfRocketMQ:
 
 @asynccontextmanager
 async def at_rocketmq(
-    clock: DrivenClock, folder: Path, known: OfRocketMQ, **standing: int
-) -> AsyncIterator[tuple[Stage, Broker]]:
+    clock: DrivenClock, folder: Path, known: OfRocketMQ, **replica_state: int
+) -> AsyncIterator[tuple[Harness, Broker]]:
     (folder / "1").mkdir()
     (folder / "1" / "brokerIdentity").write_text("c#broker-a#1")
     async with scripted(**known.answers()) as server:
-        on = Stage(folder, clock, server.address)
-        one = on.start(1, **standing)
+        on = Harness(folder, clock, server.address)
+        one = on.start(1, **replica_state)
         try:
             yield on, one
         finally:
@@ -496,15 +496,15 @@ async def test_a_mastership_that_rocketmq_takes_for_living_is_waited_for(
         await on.until(one, "lead", 5, [1])
 
 
-@pytest.mark.parametrize("standing", SHORT)
+@pytest.mark.parametrize("replica_state", SHORT)
 @pytest.mark.parametrize("master", [None, 1, 2])
 @in_loop
 async def test_at_rocketmq_who_lost_what_it_acknowledged_does_not_say_that_it_lives(
-    clock: DrivenClock, tmp_path: Path, master: int | None, standing: dict[str, int]
+    clock: DrivenClock, tmp_path: Path, master: int | None, replica_state: dict[str, int]
 ) -> None:
     known = OfRocketMQ(1, [1, 2])
     known.master = master
-    async with at_rocketmq(clock, tmp_path, known, **standing) as (on, one):
+    async with at_rocketmq(clock, tmp_path, known, **replica_state) as (on, one):
         await on.passing(lambda: "in sync with it" in one.role.problem)
         await pass_seconds(clock, 5.0)
         assert one.done == [] and not known.is_alive
@@ -563,7 +563,7 @@ async def test_an_etcd_that_is_slow_has_nobody_elected_for_a_master_that_lives(
             controller(tmp_path / "c2", rmqEtcd=way.endpoint, rmqControllerName="n2") as second,
         ):
             clock.advance(5.3)
-            on = Stage(tmp_path, clock, f"{first.address};{second.address}")
+            on = Harness(tmp_path, clock, f"{first.address};{second.address}")
             on.is_waiting = lambda: way.is_asking
             one, two = await on.two_in_sync()
             way.late_s = SLOW_S

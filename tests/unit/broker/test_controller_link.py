@@ -20,7 +20,7 @@ from support.scripted_controller import LEADS, scripted
 
 from rmq.base import clock as rmq_clock
 from rmq.broker.replication.controller_addresses import ControllerAddresses
-from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, Standing
+from rmq.broker.replication.controller_heartbeats import ControllerHeartbeats, ReplicaState
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.sync_state import SyncState
 from rmq.config import Settings, load_properties
@@ -280,7 +280,7 @@ def heartbeats(address: str, broker_id: int = 1, **given: str) -> ControllerHear
     settings: Settings = load_properties(None, texts)
     return ControllerHeartbeats(
         ControllerAddresses(address), settings, f"127.0.0.1:{10910 + broker_id}",
-        lambda: Standing(3, 4096, 2048, True),
+        lambda: ReplicaState(3, 4096, 2048, True),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from rmq.broker.tables.queue_mapping import LogicQueueItem, QueueMapping
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreCorruptError
 from rmq.format.fastjson import MessageQueue
-from shards.machine_file import MachineFile, MachineState
+from shards.shards_file import ShardsFile, ShardsState
 
 GOES_ON = {
     "consumerOffset.json": "consumeFromWhere",
@@ -278,11 +278,11 @@ def put_topics(broker: Broker) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("kind", ["empty", "one byte", "half", "all but one", "zeroed", "garbage"])
 def test_how_many_shards_there_are_is_not_guessed(kind: str, tmp_path: Path) -> None:
-    MachineFile(tmp_path).save(MachineState(3, (2,)))
+    ShardsFile(tmp_path).save(ShardsState(3, (2,)))
     path = tmp_path / "config" / "shards.json"
     damage(path, kind)
-    assert MachineFile(tmp_path).load() == MachineState(3, (2,))
+    assert ShardsFile(tmp_path).load() == ShardsState(3, (2,))
     path.write_bytes(b"{")
     damage(path.with_name("shards.json.bak"), kind)
     with pytest.raises(StoreCorruptError, match=r'Write \{"shards":N\} into it'):
-        MachineFile(tmp_path).load()
+        ShardsFile(tmp_path).load()

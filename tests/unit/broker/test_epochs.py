@@ -63,7 +63,7 @@ def test_a_log_without_a_byte_is_equal_where_it_begins(own: list[tuple[int, int]
 
 
 def test_the_example_of_the_page() -> None:
-    assert Epochs.of(A).cut(850).taught(Epochs.of(B), 850) == Epochs.of(B)
+    assert Epochs.of(A).truncated(850).taught(Epochs.of(B), 850) == Epochs.of(B)
 
 
 def test_ends_and_the_last() -> None:
@@ -74,9 +74,9 @@ def test_ends_and_the_last() -> None:
 
 
 def test_a_cut_takes_what_begins_at_the_point() -> None:
-    assert Epochs.of(B).cut(850) == Epochs.of(A)
-    assert Epochs.of(B).cut(851) == Epochs.of(B)
-    assert Epochs.of(B).cut(0) == Epochs()
+    assert Epochs.of(B).truncated(850) == Epochs.of(A)
+    assert Epochs.of(B).truncated(851) == Epochs.of(B)
+    assert Epochs.of(B).truncated(0) == Epochs()
 
 
 def test_only_what_begins_within_the_log_is_taught() -> None:
@@ -158,7 +158,7 @@ class Replicas(RuleBasedStateMachine):
             point = 0
         assert log[:point] == theirs[:point], "equal up to the point"
         del log[point:]
-        self.epochs[who] = self.epochs[who].cut(point).taught(self.epochs[master], point)
+        self.epochs[who] = self.epochs[who].truncated(point).taught(self.epochs[master], point)
         for record in theirs[point : point + count]:
             self._take(who, master, record)
 

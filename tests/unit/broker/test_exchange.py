@@ -14,7 +14,7 @@ from support.name_server import in_loop
 from support.waiting import HANG_S
 
 from rmq.base.deadline import within
-from rmq.broker.replication.exchange import GONE_S, LOOK_S, Exchange
+from rmq.broker.replication.exchange import GONE_S, POLL_S, Exchange
 from rmq.limits import SLAVES_MAX
 
 pytestmark = pytest.mark.still_clock
@@ -101,7 +101,7 @@ async def test_a_table_that_a_slave_of_an_older_rmq_does_not_copy_is_not_waited_
     await asyncio.sleep(0)
     assert is_up_to_date(exchange, 2, three)
     assert await exchange.settled(three, lambda: {2}, 0)
-    clock.advance(LOOK_S)
+    clock.advance(POLL_S)
     for _ in range(3):
         await asyncio.sleep(0)
         exchange.wake()
@@ -125,7 +125,7 @@ async def test_who_does_not_count_any_more_is_not_waited_for(
     waiting = asyncio.ensure_future(exchange.settled(("topics",), lambda: others, 3600))
     await asyncio.sleep(0)
     others.discard(3)
-    clock.advance(LOOK_S)
+    clock.advance(POLL_S)
     assert await within(waiting, HANG_S)
 
 

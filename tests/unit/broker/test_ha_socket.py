@@ -28,13 +28,13 @@ from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import HACalls
 from rmq.broker.replication import ha_port
 from rmq.broker.replication.epochs import Epochs
-from rmq.broker.replication.greeting import (
-    SlaveGreeting,
+from rmq.broker.replication.ha_handshake import (
+    SlaveHandshake,
     encode_slave,
-    greet_master,
-    greet_slave,
+    handshake_as_master,
+    handshake_as_slave,
 )
-from rmq.broker.replication.ha_port import GREETINGS, HAPort
+from rmq.broker.replication.ha_port import HANDSHAKES_MAX, HAPort
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.config import load_properties
 from rmq.errors import ConfigError
@@ -126,16 +126,16 @@ async def test_one_address_leaves_room_for_others(
     async with serving("enforcing", authority, rmqReplicaAddresses="127.0.0.0/8") as (
         core, port, number,
     ):  # fmt: skip
-        silent = [await connected(number, "127.0.0.2") for _ in range(GREETINGS)]
-        await until(lambda: len(port._greetings) == GREETINGS)
+        silent = [await connected(number, "127.0.0.2") for _ in range(HANDSHAKES_MAX)]
+        await until(lambda: len(port._handshakes) == HANDSHAKES_MAX)
         with caplog.at_level(logging.WARNING), contextlib.suppress(ConnectionResetError):
             assert await (await connected(number, "127.0.0.2")).receive(1) == b""
-        assert f"{GREETINGS} of its address, have not said yet who they are" in caplog.text
+        assert f"{HANDSHAKES_MAX} of its address, have not said yet who they are" in caplog.text
         other = await connected(number, "127.0.0.3")
         await other.secure(context(authority), serves=False)
         await until(lambda: core.given == [(0, True)])
         silent.pop().close()
-        await until(lambda: len(port._greetings) == GREETINGS - 1)
+        await until(lambda: len(port._handshakes) == HANDSHAKES_MAX - 1)
         again = await connected(number, "127.0.0.2")
         await again.secure(context(authority), serves=False)
         await until(lambda: core.given == [(0, True)] * 2)
@@ -148,7 +148,7 @@ async def test_what_is_closed_before_its_first_step_leaves_no_socket(authority: 
     async with serving("enforcing", authority) as (_, port, _):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        port._begin_greeting(HASocket(ours), "10.0.0.7")
+        port._begin_handshake(HASocket(ours), "10.0.0.7")
         port.close()
         await until(lambda: ours.fileno() == -1)
         assert theirs.recv(1) == b""
@@ -191,16 +191,16 @@ async def test_they_greet_by_tls_and_not_a_byte_more_is_read(authority: Authorit
     async with serving("enforcing", authority) as (core, port, number):
         kept: list[HASocket] = []
 
-        async def greet(master: HASocket) -> int:
+        async def handshake(master: HASocket) -> int:
             kept.append(master)
-            found = (await greet_slave(master, 8192, EPOCHS)).broker_id
+            found = (await handshake_as_master(master, 8192, EPOCHS)).broker_id
             assert await master.receive(100) == b"report"
             return found
 
-        port.greet = greet
+        port.handshake = handshake
         slave = await connected(number)
         await slave.secure(context(authority), serves=False)
-        found = await greet_master(slave, 2)
+        found = await handshake_as_slave(slave, 2)
         assert (found.log_end, found.epochs) == (8192, EPOCHS)
         await slave.sendall(b"report")
         await until(lambda: core.given == [(2, True)])
@@ -212,7 +212,7 @@ async def test_large_pieces_pass_both_ways(authority: Authority) -> None:
     ends: list[HASocket] = []
     given = os.urandom(1 << 20)
 
-    async def greet(master: HASocket) -> int:
+    async def handshake(master: HASocket) -> int:
         ends.append(master)
         got = b""
         while len(got) < len(given):
@@ -222,7 +222,7 @@ async def test_large_pieces_pass_both_ways(authority: Authority) -> None:
         return 7
 
     async with serving("enforcing", authority) as (core, port, number):
-        port.greet = greet
+        port.handshake = handshake
         slave = await connected(number)
         await slave.secure(context(authority), serves=False)
         sending = asyncio.ensure_future(slave.sendall(given))
@@ -254,30 +254,30 @@ async def test_damaged_handshakes_harm_nobody_else(authority: Authority) -> None
 async def test_handshakes_that_are_tampered_with_harm_nobody(
     seed: int, asks: str, authority: Authority
 ) -> None:
-    """Hellos, what ends a handshake, and the greeting behind it; of either version."""
+    """Hellos, what ends a handshake, and the handshake behind it; of either version."""
     own = authority.pair("slave")
     given = {"tls.server.need.client.auth": asks,
              "tls.server.trustCertPath": str(authority.certificate)}  # fmt: skip
-    hello, troubles = encode_slave(SlaveGreeting(7)), list[object]()
+    hello, troubles = encode_slave(SlaveHandshake(7)), list[object]()
     asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
     async with serving("permissive", authority, **given) as (core, port, number):
 
-        async def greet(master: HASocket) -> int:
-            return (await greet_slave(master, 8192, EPOCHS)).broker_id
+        async def handshake(master: HASocket) -> int:
+            return (await handshake_as_master(master, 8192, EPOCHS)).broker_id
 
-        port.greet = greet
+        port.handshake = handshake
         tampering = Tampering(seed, authority, own)
         opened = len(os.listdir("/proc/self/fd"))
         for _ in range(volume(100, 1000)):
             await asyncio.to_thread(tampering.connect, number, hello)
-        await until(lambda: not port._greetings)
+        await until(lambda: not port._handshakes)
         await until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
         assert set(core.given) <= {(7, True)}  # where what came first was whole
         slave = await connected(number)
         await slave.secure(
             context(authority, certificate=str(own.certificate), key=str(own.key)), serves=False
         )
-        assert (await greet_master(slave, 2)).log_end == 8192
+        assert (await handshake_as_slave(slave, 2)).log_end == 8192
         await until(lambda: core.given[-1:] == [(2, True)])
         slave.close()
     assert troubles == []

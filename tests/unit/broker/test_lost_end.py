@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmq.broker.replication.controller_heartbeats import Standing
+from rmq.broker.replication.controller_heartbeats import ReplicaState
 from rmq.broker.replication.epochs import NO_EPOCH
 from rmq.broker.replication.lost_end import LostEnd
 
@@ -64,9 +64,9 @@ def test_who_leads_all_the_same_has_lost_nothing_any_more(path: Path) -> None:
 
 def test_a_log_without_a_byte_is_empty_wherever_it_begins() -> None:
     for start in (0, 3 << 30):
-        empty = Standing(NO_EPOCH, start, start, True, NO_EPOCH, False, start)
+        empty = ReplicaState(NO_EPOCH, start, start, True, NO_EPOCH, False, start)
         assert (empty.lacks, empty.is_empty, empty.has_lost) == ("is empty", True, False)
-        begun = Standing(NO_EPOCH, start + 9, start, True, NO_EPOCH, False, start)
+        begun = ReplicaState(NO_EPOCH, start + 9, start, True, NO_EPOCH, False, start)
         assert (begun.lacks, begun.is_empty) == ("", False)
 
 
@@ -80,6 +80,6 @@ def test_a_log_without_a_byte_is_empty_wherever_it_begins() -> None:
     ],
 )
 def test_the_controller_hears_of_it(newest: int, has_lost_end: bool, words: str) -> None:
-    standing = Standing(5, 100, 100, True, newest, has_lost_end)
-    assert standing.lacks == words
-    assert standing.has_lost == bool(words)
+    replica_state = ReplicaState(5, 100, 100, True, newest, has_lost_end)
+    assert replica_state.lacks == words
+    assert replica_state.has_lost == bool(words)

@@ -173,7 +173,7 @@ async def test_a_write_that_no_table_waits_for_can_be_waited_for(
         await broker.topics.save_whole()
         with monkeypatch.context() as patch:
             patch.setattr(JournalFile, "create", slow)
-            broker.journal.cut()
+            broker.journal.compact()
             await asyncio.to_thread(begun.wait, HANG_S)
             disk.set()
             await broker.journal.ended()

@@ -39,7 +39,7 @@ class Stage:
             self.watch.look()
 
     def said(self) -> None:
-        assert self.watch.speaker.wait(PATIENCE_S)
+        assert self.watch.async_log.wait(PATIENCE_S)
 
     def looks_while_it_loops(self, count: int) -> None:
         for ticks in range(1, count + 1):
@@ -91,7 +91,7 @@ def test_one_that_goes_on_before_the_watch_ends_is_said_to(
     stage.core.stands = True
     stage.looks(SLOW_S)
     stage.core.stands = not goes_on
-    speaking = stage.watch.speaker._thread
+    speaking = stage.watch.async_log._thread
     assert speaking is not None
     stage.watch.stop()
     speaking.join()

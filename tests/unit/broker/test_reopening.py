@@ -20,7 +20,7 @@ from support.name_server import in_loop
 from support.waiting import HANG_S, wait_until
 
 from rmq.broker.reactor_watch import SLOW_S
-from rmq.broker.status.reopening import Reopening
+from rmq.broker.status.store_reopening import StoreReopening
 from rmq.config import load_properties
 from rmq.demo.ports import free_port
 
@@ -41,7 +41,7 @@ async def test_who_asks_for_health_is_told_what_is_done_and_for_how_long(tmp_pat
     given = {"metricsExporterType": "PROM", "metricsPromExporterPort": str(port)}
     async with control(tmp_path, **given) as broker:
         broker.core.counters["turns"] = 9
-        reopening = Reopening(broker.settings, "cut at 8700", broker.sampler.take(brief=True))
+        reopening = StoreReopening(broker.settings, "cut at 8700", broker.sampler.take(brief=True))
         assert broker.status is not None
         await broker.status.stop()  # as broker.stop() does it
         async with reopening:
@@ -65,7 +65,7 @@ async def test_who_asks_for_health_is_told_what_is_done_and_for_how_long(tmp_pat
 async def test_without_metrics_there_is_no_port(tmp_path: Path) -> None:
     port = free_port()
     settings = load_properties(None, {"metricsPromExporterPort": str(port)})
-    async with Reopening(settings, "cut at 8700", None):
+    async with StoreReopening(settings, "cut at 8700", None):
         with pytest.raises(urllib.error.URLError, match="refused"):
             await asyncio.to_thread(asked, port, "/readyz")
 
@@ -84,7 +84,7 @@ def test_a_step_that_lasts_is_in_the_log_with_what_its_thread_does(
 
 def looks_at_a_waiting_thread() -> None:
     settings = load_properties(None, {"rmqStuckReactorSeconds": str(LIMIT_S)})
-    reopening = Reopening(settings, "cut at 8700", None)
+    reopening = StoreReopening(settings, "cut at 8700", None)
     begun, goes_on, next_begun, ends = (threading.Event() for _ in range(4))
 
     def work() -> None:
@@ -107,7 +107,7 @@ def looks_at_a_waiting_thread() -> None:
         next_begun.wait()
         reopening.watch.look()
         assert reopening.watch.standing_s == 0
-        assert reopening.watch.speaker.wait(HANG_S)
+        assert reopening.watch.async_log.wait(HANG_S)
     finally:
         goes_on.set()
         ends.set()

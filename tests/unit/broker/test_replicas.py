@@ -217,7 +217,7 @@ async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Pat
     ):
         half = {"i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02", "f": 4}
         async with slave_of(master, tmp_path / "s") as slave:
-            await until(lambda: len(master.core.ha_slaves()) == 1)
+            await until(lambda: len(master.core.ha_connections()) == 1)
             await client.call(17, topic="t", **TOPIC)
             sent = await client.send("t", b"half", **half)
             assert sent.code == SUCCESS
@@ -225,7 +225,7 @@ async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Pat
             assert slave.core.log_range()[1] == master.core.log_range()[1]
             # A slave that has not said that it has it.
             slave.core.leave_master()
-            await until(lambda: not master.core.ha_slaves())
+            await until(lambda: not master.core.ha_connections())
         before = master.core.log_range()[1]
         alone = await client.call(323, msgId=sent.fields["msgId"])
         assert (alone.code, "fewer slaves follow" in (alone.remark or "")) == (
@@ -465,7 +465,7 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
         assert sample.replication_problem.startswith("0 of 1 slaves follow")
         async with slave_of(master, tmp_path / "s") as slave:
             await until(lambda: master.replication.exchange.slaves() == 1)
-            await until(lambda: len(master.core.ha_slaves()) == 1)
+            await until(lambda: len(master.core.ha_connections()) == 1)
             for number in range(20):
                 assert (await client.call(17, topic=f"t{number}", **TOPIC)).code == SUCCESS
                 assert f"t{number}" in slave.topics
@@ -504,7 +504,7 @@ async def test_a_slave_with_other_bytes_than_its_master_is_not_served(tmp_path: 
         async with slave_of(master, tmp_path / "s") as slave:
             stream = slave.replication._stream
             await until(lambda: "has other bytes than the master's" in stream.problem)
-            assert master.core.ha_slaves() == []
+            assert master.core.ha_connections() == []
             assert [each.body for each in records(slave, "t")] == [b"with both", kept]
         shutil.rmtree(tmp_path / "s")
         async with slave_of(master, tmp_path / "s") as slave:
@@ -541,7 +541,7 @@ async def test_a_change_does_not_wait_for_slaves_of_rocketmq(
         host, port = master.replication.ha_address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(bytes(8))
-        await until(lambda: len(master.core.ha_slaves()) == 1)
+        await until(lambda: len(master.core.ha_connections()) == 1)
         assert (await client.call(17, topic="t", **TOPIC)).code == SUCCESS
         await client.call(906, rmqSlave=1)
         clock.advance(60)
@@ -742,7 +742,7 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
         assert (await client.send("TBW102")).code == SUCCESS
         await until_same_log(master, slave)
         end = master.core.log_range()[1]
-        await until(lambda: [row[3] for row in master.core.ha_slaves()] == [end])
+        await until(lambda: [row[3] for row in master.core.ha_connections()] == [end])
         shown = fastjson.loads_object((await client.call(907)).body)
         assert (shown["master"], shown["masterCommitLogMaxOffset"]) == (True, end)
         (row,) = shown["haConnectionInfo"]

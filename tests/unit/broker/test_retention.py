@@ -9,7 +9,7 @@ from support.name_server import in_loop
 
 from rmq.broker.tasks import retention
 from rmq.broker.tasks.retention import Retention, disk_ratio, is_hour
-from rmq.broker.tasks.send_stops import SendStops
+from rmq.broker.tasks.write_stops import WriteStops
 from rmq.config import load_properties
 
 
@@ -22,7 +22,7 @@ class Disk:
         monkeypatch.setattr(retention, "time", self)
         monkeypatch.setattr(retention, "clock", self)
         self.core = FakeCore()
-        self.stops = SendStops(self.core)
+        self.stops = WriteStops(self.core)
         self.settings = load_properties(None, settings)
         self.keeper = Retention(self.settings, self.core, [Path("/x")], self.stops)
 

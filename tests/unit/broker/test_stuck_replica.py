@@ -6,14 +6,14 @@ Method: that of test_controlled_role.py. That it is stuck is said to it (test_re
 from __future__ import annotations
 
 import pytest
-from support.role_stage import Stage, on_stage
+from support.role_harness import Harness, on_harness
 
 pytestmark = pytest.mark.still_clock
 
 
-@on_stage
+@on_harness
 async def test_a_master_whose_reactor_is_stuck_is_replaced_and_follows_when_it_goes_on(
-    on: Stage,
+    on: Harness,
 ) -> None:
     one, two = await on.two_in_sync()
     one.standing_s = 20
@@ -28,8 +28,8 @@ async def test_a_master_whose_reactor_is_stuck_is_replaced_and_follows_when_it_g
     assert one.role.problem == ""
 
 
-@on_stage
-async def test_one_whose_reactor_goes_on_before_another_is_elected_leads_on(on: Stage) -> None:
+@on_harness
+async def test_one_whose_reactor_goes_on_before_another_is_elected_leads_on(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
     one.standing_s = 20

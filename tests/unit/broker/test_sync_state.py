@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.volume import volume
 
 from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
-from rmq.broker.replication.sync_state import LogLook, Slave, SyncChange, SyncState, wanted
+from rmq.broker.replication.sync_state import LogSnapshot, Slave, SyncChange, SyncState, wanted
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.controller.broker_set import BrokerSet, Replica
@@ -22,7 +22,7 @@ from rmq.controller.decisions import Alteration, alter_sync_state_set
 from rmq.controller.live_replicas import LiveReplica
 
 NOW, BEGAN = 100_000, 50_000
-LOOK = LogLook(end=500, confirm=400, epoch_start=300)
+LOOK = LogSnapshot(end=500, confirm=400, epoch_start=300)
 
 
 def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object) -> Slave:
@@ -41,10 +41,10 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
         ({1}, [at_end(is_learner=True)], LOOK, {1}),
         ({1}, [at_end(closed_ms=NOW)], LOOK, {1}),
         ({1}, [at_end(has_tables=False)], LOOK, {1}),
-        ({1}, [at_end(acked=500)], LogLook(450, 510, 300), {1}),  # below what is confirmed
-        ({1}, [at_end(acked=500)], LogLook(450, 400, 501), {1}),  # nothing of the last epoch
+        ({1}, [at_end(acked=500)], LogSnapshot(450, 510, 300), {1}),  # below what is confirmed
+        ({1}, [at_end(acked=500)], LogSnapshot(450, 400, 501), {1}),  # nothing of the last epoch
         ({1}, [at_end(1)], LOOK, {1}),
-        ({1}, [at_end(acked=0)], LogLook(0, 0, 0), {1, 2}),
+        ({1}, [at_end(acked=0)], LogSnapshot(0, 0, 0), {1, 2}),
         # --- stays, and leaves
         ({1, 2}, [at_end(acked=450, ago_ms=15_000)], LOOK, {1, 2}),
         ({1, 2}, [at_end(acked=450, ago_ms=15_001)], LOOK, {1}),
@@ -63,7 +63,7 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
     ],
 )
 def test_who_is_to_be_in_sync(
-    members: set[int], slaves: list[Slave], look: LogLook, expected: set[int]
+    members: set[int], slaves: list[Slave], look: LogSnapshot, expected: set[int]
 ) -> None:
     found = wanted(1, frozenset(members), slaves, look, NOW, behind_ms=15_000, began_ms=BEGAN)
     assert found == expected

@@ -12,19 +12,19 @@ from random import Random
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
-from support.sync_stage import THREE, Stage, in_sync
+from support.sync_harness import THREE, Harness, in_sync
 
-from rmq.broker.replication.ask_pace import ASK_MS, PART
-from rmq.broker.replication.set_choice import PATIENCE_MS, REFUSED_MS, SWAP_MS
+from rmq.broker.replication.retry_backoff import PAUSE_DIVISOR, PAUSE_MS_MAX
 from rmq.broker.replication.sync_state import GONE_MS, LOST_MS
-from rmq.broker.replication.sync_watch import LOOK_S
+from rmq.broker.replication.sync_state_proposal import PATIENCE_MS, REFUSED_MS, SWAP_MS
+from rmq.broker.replication.sync_watch import POLL_S
 
 pytestmark = pytest.mark.still_clock
 
 
-async def two_and_a_dead_one(clock: DrivenClock) -> Stage:
+async def two_and_a_dead_one(clock: DrivenClock) -> Harness:
     """The set is {1, 3}, 3 has had no connection for a second, and 2 comes."""
-    on = Stage()
+    on = Harness()
     on.learn(1, 3)
     on.core.acked = {3: 1000}
     await on.look()
@@ -35,9 +35,9 @@ async def two_and_a_dead_one(clock: DrivenClock) -> Stage:
     return on
 
 
-async def joining() -> Stage:
+async def joining() -> Harness:
     """The acks of 2 count, and it lacks what was answered without it: 1000 to 1200."""
-    on = Stage()
+    on = Harness()
     on.core.acked, on.core.answered = {2: 1000}, 1200
     await on.look()
     assert on.core.others == [2] and on.link.asked == []
@@ -49,14 +49,14 @@ async def test_a_dead_replica_is_not_waited_for_without_end_at_rocketmqs_control
     clock: DrivenClock,
 ) -> None:
     """An answer was lost, and it takes no newer epoch of the set that is."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000}
     await on.fail(None)
     on.core.acked = {}
     on.link.fails = [2013] * 500
     await on.passing(clock, 29.0)
     assert on.core.others == [2], "the question may be on its way"
-    await on.passing(clock, LOST_MS / 1000 + ASK_MS / 1000 + LOOK_S - 29.0)
+    await on.passing(clock, LOST_MS / 1000 + PAUSE_MS_MAX / 1000 + POLL_S - 29.0)
     assert on.core.others == []
     asked = len(on.link.asked)
     assert asked <= 52
@@ -70,7 +70,7 @@ async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
     clock: DrivenClock, code: int | None
 ) -> None:
     """At first at each look, at last once in a second; then 3 comes, which is news."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000}
     on.link.fails = [code] * 1000
     await on.passing(clock, 0.8)
@@ -81,7 +81,7 @@ async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
     await on.passing(clock, 10.0)
     assert 9 <= len(on.link.asked) - asked <= 11
     on.core.acked = {2: 1000, 3: 1000}
-    await on.passing(clock, 2 * LOOK_S)
+    await on.passing(clock, 2 * POLL_S)
     assert on.link.asked[-1][0] == [1, 2, 3]
 
 
@@ -89,23 +89,23 @@ async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
 @in_loop
 async def test_a_controller_that_is_back_is_asked_soon(clock: DrivenClock, away_s: float) -> None:
     """After an eighth of the time that it was away, and of the look that comes then."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000}
     await on.away(clock, away_s)
-    await on.passing(clock, min(away_s / PART, ASK_MS / 1000) + 2 * LOOK_S)
+    await on.passing(clock, min(away_s / PAUSE_DIVISOR, PAUSE_MS_MAX / 1000) + 2 * POLL_S)
     assert on.watch.members == {1, 2}
 
 
 @in_loop
 async def test_what_the_set_becomes_meanwhile_is_acted_on_at_once(clock: DrivenClock) -> None:
     """It has become {1, 3}, says another answer; who is in sync is asked for with that."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000, 3: 1000}
     on.link.fails = [2001] * 1000
     await on.passing(clock, 20.0)
     on.link.fails = []
     on.learn(1, 3)
-    await on.passing(clock, LOOK_S)
+    await on.passing(clock, POLL_S)
     assert on.watch.members == {1, 2, 3}
 
 
@@ -114,7 +114,7 @@ async def test_what_the_set_becomes_meanwhile_is_acted_on_at_once(clock: DrivenC
 async def test_what_the_controller_may_have_made_is_waited_for(code: int | None) -> None:
     """1: etcd did not answer it. 2001, 2013: the set is another one than is known here, perhaps the
     one that was asked for."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000}
     await on.fail(code)
     assert on.core.others == [2]
@@ -129,7 +129,7 @@ async def test_what_the_controller_may_have_made_is_waited_for(code: int | None)
 @pytest.mark.parametrize("code", [2000, 2002, 2003, 2005, 2006])
 @in_loop
 async def test_a_refusal_is_not_waited_for(clock: DrivenClock, code: int) -> None:
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000}
     await on.fail(code)
     assert on.core.others == [] and on.watch.others == set()
@@ -160,21 +160,21 @@ async def test_who_may_not_join_keeps_no_late_one_from_joining(
     clock: DrivenClock, lag_s: float, has_dead: bool
 ) -> None:
     """2 has the tables of a while ago, which change at each look; 4 is refused."""
-    on = await two_and_a_dead_one(clock) if has_dead else Stage()
+    on = await two_and_a_dead_one(clock) if has_dead else Harness()
     on.core.acked = {2: 1000, 4: 1000}
     on.link.refused = frozenset({4})
     on.copies.count = 100
-    for _ in range(round((lag_s + 4.5) / LOOK_S)):
+    for _ in range(round((lag_s + 4.5) / POLL_S)):
         on.copies.count += 1
-        on.copies.had = {2: on.copies.count - round(lag_s / LOOK_S)}
-        await on.passing(clock, LOOK_S)
+        on.copies.had = {2: on.copies.count - round(lag_s / POLL_S)}
+        await on.passing(clock, POLL_S)
     assert on.watch.members == {1, 2}
     assert lag_s > SWAP_MS / 1000 or [1] not in on.sets_asked()
 
 
 @in_loop
 async def test_many_who_may_not_join_keep_no_other_from_joining(clock: DrivenClock) -> None:
-    on = Stage()
+    on = Harness()
     on.link.refused = frozenset({2, 3, 5})
     on.core.acked = {2: 1000, 3: 1000, 4: 1000, 5: 1000}
     await on.passing(clock, 1.5)
@@ -206,7 +206,7 @@ async def test_a_member_that_the_controller_takes_for_dead_keeps_no_dead_one(
 
 @in_loop
 async def test_who_may_not_join_keeps_no_other_from_joining(clock: DrivenClock) -> None:
-    on = Stage()
+    on = Harness()
     on.link.refused = frozenset({2})
     on.core.acked = {2: 1000, 3: 1000}
     await on.passing(clock, 1.0)
@@ -242,7 +242,7 @@ async def test_a_passing_refusal_of_who_joins_does_not_leave_the_master_alone(
         if step == 3:
             on.link.refused = frozenset()
         clock.advance(maker.uniform(0.0005, 0.004))
-        await on.passing(clock, LOOK_S)
+        await on.passing(clock, POLL_S)
     assert on.watch.members == {1, 2} and [1] not in on.sets_asked()
 
 
@@ -264,7 +264,7 @@ async def test_two_passing_refusals_are_no_long_one(clock: DrivenClock) -> None:
     """5 is dead. The controller hears of 3 a moment late, is away, and does so once more."""
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
-    await on.passing(clock, GONE_MS / 1000 - LOOK_S)
+    await on.passing(clock, GONE_MS / 1000 - POLL_S)
     await on.unheard(clock, 0.3, 3)
     clock.advance(REFUSED_MS / 1000)
     await on.away(clock, 2.0)
@@ -281,7 +281,7 @@ async def test_where_nobody_holds_answers_up_a_lost_answer_throws_nobody_out(
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000, 3: 1000}
     on.link.fails = [None]
-    await on.passing(clock, LOOK_S)
+    await on.passing(clock, POLL_S)
     on.link.refused = frozenset({3})
     await on.passing(clock, 4.5)
     assert on.watch.members == {1, 3} and on.core.others == [2, 3]
@@ -415,7 +415,7 @@ async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000, 3: 1000}
     on.link.fails = [None]
-    await on.passing(clock, LOOK_S)
+    await on.passing(clock, POLL_S)
     assert on.core.others == [2, 3]
     on.core.acked = {3: 1000}
     on.link.refused = frozenset({3})
@@ -426,7 +426,7 @@ async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused
 @in_loop
 async def test_a_set_that_is_too_small_still_grows(clock: DrivenClock) -> None:
     """Three are needed, and the third may not join."""
-    on = Stage(**THREE)
+    on = Harness(**THREE)
     on.link.refused = frozenset({3})
     on.core.acked = {2: 1000, 3: 1000}
     await on.passing(clock, 1.0)
@@ -490,7 +490,7 @@ async def test_one_who_joins_goes_on_when_another_set_is_learned() -> None:
 
 @in_loop
 async def test_who_has_the_log_alone_does_not_join_and_is_named(clock: DrivenClock) -> None:
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000, 3: 1000}
     on.copies.had = {2: -1}
     await on.look()
@@ -511,7 +511,7 @@ async def test_one_who_joins_has_the_changes_that_were_answered_before_it_counte
     clock: DrivenClock,
 ) -> None:
     """A slave whose copies stand still, and which was out of sync while tables changed."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000}
     on.copies.had = {2: 7}
     on.copies.count = 8  # a topic was deleted, and nobody waited for 2
@@ -548,7 +548,7 @@ async def test_who_joins_and_has_old_tables_is_not_waited_for(clock: DrivenClock
 @in_loop
 async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
     """Its connection was lost; what it has stays. Nor is one named whose log is on its way."""
-    on = Stage()
+    on = Harness()
     on.core.acked = {2: 1000, 3: 10}
     await on.look()
     on.copies.had = {2: -1, 3: -1}
@@ -566,15 +566,15 @@ async def test_a_member_whose_copies_fail_leaves_and_is_named(clock: DrivenClock
     on.copies.had = {2: on.copies.count}
     for _ in range(1100):  # offsets change all the time
         on.copies.count += 1
-        await on.passing(clock, LOOK_S)
+        await on.passing(clock, POLL_S)
     assert on.watch.members == {1, 2, 3}, "its tables are of 110 s ago: a copy takes its time"
     for _ in range(200):
         on.copies.count += 1
-        await on.passing(clock, LOOK_S)
+        await on.passing(clock, POLL_S)
     assert on.watch.members == {1, 3} and on.core.others == [3]
     assert "replicas [2] have the log" in on.watch.problem
     on.copies.had.clear()
-    await on.passing(clock, 2 * LOOK_S)
+    await on.passing(clock, 2 * POLL_S)
     assert on.watch.members == {1, 2, 3} and on.watch.problem == ""
 
 
@@ -586,14 +586,14 @@ async def test_a_member_that_copies_anew_in_time_has_all_of_it_again(clock: Driv
         on.copies.had = {2: -1}
         await on.passing(clock, 40.0)
         on.copies.had = {}
-        await on.passing(clock, LOOK_S)
+        await on.passing(clock, POLL_S)
     assert on.watch.members == {1, 2} and on.watch.problem == ""
 
 
 @in_loop
 async def test_where_a_number_of_slaves_counts_the_core_is_told_of_no_set() -> None:
     """By an empty one all that waits would be answered."""
-    on = Stage(allAckInSyncStateSet="false")
+    on = Harness(allAckInSyncStateSet="false")
     on.core.acked = {2: 1000}
     await on.look()
     assert on.watch.members == {1, 2} and on.core.others is None

@@ -14,12 +14,12 @@ from random import Random
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
-from support.sync_stage import THREE, Link, Stage
+from support.sync_harness import THREE, Harness, Link
 from support.volume import seeds, volume
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
 from rmq.broker.replication.sync_state import LOST_MS, SyncState
-from rmq.broker.replication.sync_watch import LOOK_S
+from rmq.broker.replication.sync_watch import POLL_S
 from rmq.codes import ResponseCode
 from rmq.controller.broker_set import BrokerSet, Replica
 from rmq.controller.decisions import Alteration, alter_sync_state_set
@@ -104,7 +104,7 @@ class Walk:
         self.slaves = range(MASTER + 1, MASTER + self.maker.choice((2, 3, 4, 5)))
         members = {MASTER, *(each for each in self.slaves if self.maker.random() < 0.6)}
         self.controller = Controller(clock, self.maker, len(self.slaves) + 1, members, is_apache)
-        self.on = Stage(self.controller, **{**THREE, "minInSyncReplicas": least})
+        self.on = Harness(self.controller, **{**THREE, "minInSyncReplicas": least})
         self.on.watch.take(self.controller.present)
         self.on.watch.apply()
         self.connected = set(self.slaves)
@@ -129,7 +129,7 @@ class Walk:
     async def step(self) -> None:
         self.on.core.acked = dict.fromkeys(self.connected, 1000)
         self.controller.decide_late()
-        await self.on.passing(self.clock, LOOK_S)
+        await self.on.passing(self.clock, POLL_S)
         if self.maker.random() < 0.1 and self.controller.is_up:
             self.on.watch.take(self.controller.present)  # as with each lease
         waited_for = {MASTER, *(self.on.core.others or ())}
@@ -153,7 +153,7 @@ async def walk_of(clock: DrivenClock, seed: int, least: int, is_apache: bool) ->
         walk.happen()
         await walk.step()
     walk.calm_down()
-    for _ in range(CALM_STEPS + round(LOST_MS / 1000 / LOOK_S)):
+    for _ in range(CALM_STEPS + round(LOST_MS / 1000 / POLL_S)):
         await walk.step()
     assert walk.on.watch.members == walk.controller.members == {MASTER, *walk.connected}
     assert set(walk.on.core.others or ()) == walk.connected

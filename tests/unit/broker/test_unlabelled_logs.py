@@ -19,10 +19,10 @@ from support.name_server import in_loop
 from support.waiting import until
 
 from rmq.broker.broker import Broker
+from rmq.broker.replication.bootstrap import bootstrap_controlled
 from rmq.broker.replication.controlled_replication import ControlledReplication
 from rmq.broker.replication.epoch_file import EpochFile
 from rmq.broker.replication.epochs import Epochs
-from rmq.broker.replication.joining import join_controlled
 from rmq.config import load_properties
 
 SUCCESS = 0
@@ -42,8 +42,8 @@ async def replica(port: int, folder: Path) -> AsyncIterator[tuple[Broker, Contro
     """Its store begins as that of a new process does."""
     texts = {"enableControllerMode": "true", "controllerAddr": f"127.0.0.1:{port}"}
     settings = {**SMALL, "storePathRootDir": str(folder), **texts}
-    await join_controlled(load_properties(None, settings))
-    async with live_broker(folder, follower=True, **texts) as broker:
+    await bootstrap_controlled(load_properties(None, settings))
+    async with live_broker(folder, slave=True, **texts) as broker:
         assert isinstance(broker.replication, ControlledReplication)
         yield broker, broker.replication
 

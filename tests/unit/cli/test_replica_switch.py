@@ -52,7 +52,7 @@ class Completion:
 
 @pytest.fixture(autouse=True)
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_switch, "LOOK_S", 0)
+    monkeypatch.setattr(replica_switch, "POLL_S", 0)
 
 
 def switch(told: Any, timeout_s: float = 60) -> None:

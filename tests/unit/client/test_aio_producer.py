@@ -46,7 +46,7 @@ def limited(**changes: int) -> dict[str, Any]:
 
 
 def test_a_send_that_waits_for_another_try_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", LONG_MS)
+    monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", LONG_MS)
     has_master = threading.Event()
 
     def answer(request: Command) -> Command:
@@ -56,7 +56,7 @@ def test_a_send_that_waits_for_another_try_is_waited_for(monkeypatch: pytest.Mon
         with Cluster(answer) as cluster:
             async with aio_producer(cluster) as producer:
                 future = await producer.send_soon(Message("t", b"x"))
-                await until(lambda: len(producer._client.later))
+                await until(lambda: len(producer._client.delayed_retries))
                 flushed = asyncio.create_task(producer.flush(LONG_MS))
                 await until(lambda: len(cluster.sends(0)) > 3)
                 assert not flushed.done()
@@ -80,8 +80,8 @@ def test_sends_wait_for_room_in_their_order_while_the_loop_turns(limit: dict[str
             async with aio_producer(cluster, **limited(**limit)) as producer:
                 await producer.queues("t")
                 sends = asyncio.gather(*(producer.send(Message("t", each)) for each in bodies))
-                await until(lambda: producer._client.messages_under_way == 3)
-                assert producer._client.bytes_under_way == 300
+                await until(lambda: producer._client.messages_in_flight == 3)
+                assert producer._client.bytes_in_flight == 300
                 gate.opened.set()
                 assert all(each.is_ok for each in await sends)
                 assert [each.body for each in cluster.sends(0)] == bodies
@@ -100,8 +100,8 @@ def test_more_sends_than_slots_wait_while_the_loop_turns(changes: dict[str, Any]
                 sends = asyncio.gather(
                     *(producer.send(Message("t", b"x")) for _ in range(SLOTS + 100))
                 )
-                await until(lambda: producer._client.messages_under_way > SLOTS - 100)
-                assert producer._client.messages_under_way < SLOTS, "some are left for others"
+                await until(lambda: producer._client.messages_in_flight > SLOTS - 100)
+                assert producer._client.messages_in_flight < SLOTS, "some are left for others"
                 gate.opened.set()
                 assert all(each.is_ok for each in await sends)
 

@@ -39,7 +39,7 @@ from rmq.format.remoting import Command
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the key")
 
 LONG_MS = int(1000 * HANG_S)
-PATIENCE_MS = "rmq.client.producer.patience.PATIENCE_MS"
+GRACE_MS = "rmq.client.producer.failover_grace.GRACE_MS"
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_send_that_is_given_up_in_another_thread_wakes_the_loop(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loop in debug mode refuses what would not."""
-    monkeypatch.setattr(PATIENCE_MS, 100)
+    monkeypatch.setattr(GRACE_MS, 100)
     problems: list[Any] = []
 
     async def main() -> None:
@@ -93,7 +93,7 @@ def test_a_send_that_is_given_up_in_another_thread_wakes_the_loop(
 def test_a_send_waits_on_while_its_broker_cannot_be_reached(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PATIENCE_MS, LONG_MS)
+    monkeypatch.setattr(GRACE_MS, LONG_MS)
 
     async def main() -> None:
         with Cluster(silent, context=context) as cluster:
@@ -107,7 +107,7 @@ def test_a_send_waits_on_while_its_broker_cannot_be_reached(
                 assert not sending.done()
                 cluster.reopen(0, stored)
                 assert (await asyncio.wait_for(sending, HANG_S)).is_ok
-                assert len(producer._client.later) == 0
+                assert len(producer._client.delayed_retries) == 0
 
     asyncio.run(main())
 
@@ -115,14 +115,14 @@ def test_a_send_waits_on_while_its_broker_cannot_be_reached(
 def test_a_send_waits_on_where_its_first_connection_is_refused(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PATIENCE_MS, LONG_MS)
+    monkeypatch.setattr(GRACE_MS, LONG_MS)
 
     async def main() -> None:
         with Cluster(stored, context=context) as cluster:
             cluster.brokers[0].__exit__()
             async with aio_producer(cluster, authority) as producer:
                 sending = await producer.send_soon(Message("t", b"x"))
-                assert len(producer._client.later) == 1
+                assert len(producer._client.delayed_retries) == 1
                 cluster.reopen(0, stored)
                 assert (await asyncio.wait_for(sending, HANG_S)).is_ok
 
@@ -182,7 +182,7 @@ def test_the_loop_turns_while_a_try_elsewhere_waits_for_its_connection(
             async with aio_producer(cluster, authority, mq_client_api_timeout=60_000) as producer:
                 for _ in range(2):
                     assert (await producer.send(Message("t", b"1"))).is_ok
-                later = producer._client.later
+                later = producer._client.delayed_retries
                 with await deafened(cluster, 1, producer) as deaf:
                     sends = [asyncio.create_task(producer.send(Message("t", b"2")))
                              for _ in range(2)]  # fmt: skip
@@ -282,7 +282,7 @@ class Dials:
         self.begun = self.most = 0
         self.threads: set[str] = set()
         self._port = port
-        self._under_way = 0
+        self._in_flight = 0
         self._lock = threading.Lock()
         self._dial = tls.dial
         monkeypatch.setattr(tls, "dial", self)
@@ -293,13 +293,13 @@ class Dials:
         with self._lock:
             self.begun += 1
             self.threads.add(threading.current_thread().name)
-            self._under_way += 1
-            self.most = max(self.most, self._under_way)
+            self._in_flight += 1
+            self.most = max(self.most, self._in_flight)
         try:
             return self._dial(host, port, parameters)
         finally:
             with self._lock:
-                self._under_way -= 1
+                self._in_flight -= 1
 
 
 def test_commits_of_polls_that_wait_for_a_broker_hold_up_no_other_chore(

@@ -21,7 +21,7 @@ from rmq.client.allocation import (
     ByMachineRoom,
     ConsistentHash,
     MachineRoomNearby,
-    share_of,
+    allocation_of,
     strategy_of,
 )
 from rmq.client.pull import consumer as pull_consumer
@@ -189,4 +189,4 @@ def test_a_share_is_made_of_queues(found: Any) -> None:
             return found
 
     with pytest.raises(RmqError, match="the allocate_message_queue_strategy: "):
-        share_of(Odd(), "g", MEMBERS[0], queues(2), MEMBERS)
+        allocation_of(Odd(), "g", MEMBERS[0], queues(2), MEMBERS)

@@ -279,11 +279,11 @@ class Internal:
         from cext.flow.housekeeping import Housekeeping
         from cext.flow.pop.pop_service import PopService
         from cext.flow.pull.pull_service import PullService
-        from cext.flow.replica import Replica
         from cext.flow.replication.ha_service import HAService
         from cext.flow.request_reply.reply_service import ReplyService
         from cext.flow.request_router import RequestRouter
         from cext.flow.send.send_service import SendService
+        from cext.flow.slave_replay import SlaveReplay
         from cext.flow.tables.tables import Tables
         from cext.flow.transaction.transaction_service import TransactionService
         from cext.flow.turn import TurnLoop
@@ -292,7 +292,7 @@ class Internal:
             *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
             *(RequestRouter, SendService, Service, Tables, TransactionService, TurnContext),
             *(AuthService, HAService),
-            *(ConnectionEvents, ControlInbox, Housekeeping, Replica, TurnLoop),
+            *(ConnectionEvents, ControlInbox, Housekeeping, SlaveReplay, TurnLoop),
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 
@@ -328,8 +328,8 @@ class Internal:
         from cext.memory.arena import SharedArena
         from cext.store.deleted_topics import DeletedTopics
         from cext.store.index.index_store import IndexStore
+        from cext.store.log.log_cursor import LogCursor
         from cext.store.log.log_scan import LogScan
-        from cext.store.log.log_tail import LogTail
         from cext.testing.broken_invariant import Pool
         from cext.testing.driven_core import DrivenCore
 
@@ -362,7 +362,7 @@ class Internal:
             "cext.store.index.indexer.Indexer": lambda: Indexer(log, folder),
             "cext.store.log.log_progress.LogProgress": LogProgress,
             "cext.store.log.log_scan.LogScan": lambda: LogScan(log),
-            "cext.store.log.log_tail.LogTail": lambda: LogTail(log),
+            "cext.store.log.log_cursor.LogCursor": lambda: LogCursor(log),
             "cext.store.log.log_window.LogWindow": lambda: LogWindow(log, 4096),
             "cext.store.log.preparer.Preparer": lambda: Preparer(log),
             **self.queues(),

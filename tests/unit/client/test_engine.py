@@ -141,7 +141,7 @@ def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(
         given_up.set()
         assert engine.call(link, encode_request(30, {"wait": False}), 60_000).remark == "false"
         assert engine.stats()["stale_answers"] == 1
-        assert engine.stats()["under_way"] == 0
+        assert engine.stats()["in_flight"] == 0
 
 
 def test_refused_lost_and_foreign_connections_say_so_and_are_made_anew(engine: Engine) -> None:
@@ -214,18 +214,18 @@ def test_who_is_told_may_ask_again_though_all_slots_are_in_use(engine: Engine) -
                 engine.submit(link, silent, 600_000, mailbox, lambda *_: None)
             else:
                 engine.submit(link, answered, 600_000, mailbox, again)
-        assert engine.stats()["under_way"] == SLOTS
+        assert engine.stats()["in_flight"] == SLOTS
         while len(told) < 6 and not problems:
             assert mailbox.deliver(60_000)
         assert (told, problems) == ([None] * 6, [])
-        assert engine.stats()["under_way"] == SLOTS - 3
+        assert engine.stats()["in_flight"] == SLOTS - 3
         engine.stop()
         assert mailbox.deliver() == SLOTS - 3
 
 
 def fill_slots(engine: Engine, link: int, mailbox: Mailbox) -> None:
     """Requests that nobody answers, until all slots are in use."""
-    while engine.stats()["under_way"] < SLOTS:
+    while engine.stats()["in_flight"] < SLOTS:
         engine.submit(link, encode_request(30), 600_000, mailbox, lambda *_: None)
 
 
@@ -354,7 +354,7 @@ def test_a_callback_that_raises_is_reported_and_the_others_are_told(
         assert mailbox.deliver(60_000) == 3
     assert told == [0, 1, 2]
     assert problems == [error]
-    assert engine.stats()["under_way"] == 0
+    assert engine.stats()["in_flight"] == 0
 
 
 def test_what_interrupts_a_thread_that_tells_is_raised_when_all_are_told(engine: Engine) -> None:
@@ -367,7 +367,7 @@ def test_what_interrupts_a_thread_that_tells_is_raised_when_all_are_told(engine:
             with pytest.raises(raised):
                 mailbox.deliver(60_000)
             assert told == [0, 1, 2]
-    assert engine.stats()["under_way"] == 0
+    assert engine.stats()["in_flight"] == 0
 
 
 def test_many_threads_call_over_one_link(engine: Engine) -> None:
@@ -486,7 +486,7 @@ def test_damaged_answers_end_their_requests_and_nothing_else(
             with contextlib.suppress(UnreachableError):
                 engine.call(link, encode_request(31), 200)
         assert engine.call(link, encode_request(31), 60_000).code == 0
-        assert engine.stats()["under_way"] == 0
+        assert engine.stats()["in_flight"] == 0
     assert sum(ends.values()) == 400
     assert ends["answered"] > 50
 
@@ -532,7 +532,7 @@ def test_a_damaged_length_does_not_hold_a_link_for_long(clock: DrivenClock, engi
             with contextlib.suppress(UnreachableError):
                 answered = engine.call(link, encode_request(31), 1_050).code == 0
         assert clock.monotonic() - began > 4, "a frame may take some time"
-        assert engine.stats()["under_way"] == 0
+        assert engine.stats()["in_flight"] == 0
 
 
 def test_a_slow_line_that_brings_a_long_answer_is_left_alone(

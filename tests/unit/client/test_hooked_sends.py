@@ -55,7 +55,7 @@ def test_what_is_under_way_is_waited_for_at_the_close(way: str) -> None:
     with Cluster(gate) as cluster:
         producer = of_way(cluster, way).start()
         futures = [producer.send_async(Message("t", b"123")) for _ in range(5)]
-        assert (producer._client.messages_under_way, producer._client.bytes_under_way) == (5, 15)
+        assert (producer._client.messages_in_flight, producer._client.bytes_in_flight) == (5, 15)
         assert not producer.flush(20)
         closing = threading.Thread(target=producer.close)
         closing.start()
@@ -64,7 +64,7 @@ def test_what_is_under_way_is_waited_for_at_the_close(way: str) -> None:
         gate.opened.set()
         closing.join(HANG_S)
         assert all(each.result(HANG_S).is_ok for each in futures)
-        assert (producer._client.messages_under_way, producer._client.bytes_under_way) == (0, 0)
+        assert (producer._client.messages_in_flight, producer._client.bytes_in_flight) == (0, 0)
 
 
 def test_back_pressure_counts_them() -> None:
@@ -125,7 +125,7 @@ def test_a_hook_that_ends_its_thread_ends_the_request_alone(asynchronous: bool) 
 def test_a_hook_that_refuses_another_try_ends_the_send(
     code: int, problem: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", LONG_MS)
+    monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", LONG_MS)
 
     class Once(Hook):
         sends = 0

@@ -49,7 +49,7 @@ def a_poll_of_pops() -> Case:
 
 def a_close_with_acks_under_way() -> Case:
     acks = Acks(NO_INSTANCE, "billing", 3_000)
-    acks._under_way.add("broker-a")
+    acks._in_flight.add("broker-a")
     return acks._lock, lambda: acks.drain(rmq_clock.monotonic() + HANG_S)
 
 

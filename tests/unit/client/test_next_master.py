@@ -1,6 +1,6 @@
 """A send while the only broker of its topic changes its master: it is tried again for a while.
 
-Against scripted peers that refuse as a slave does. The second of patience is made longer where the
+Against scripted peers that refuse as a slave does. The second of grace is made longer where the
 send shall end well, and shorter where it shall not: nothing here depends on how fast the machine
 is. tests/ha has real masters that are killed.
 """
@@ -48,18 +48,18 @@ def refusing(count: int) -> Callable[[Command], Command]:
 
 
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+def grace(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     def last(ms: float) -> None:
-        monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", ms)
+        monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", ms)
 
     return last
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_tries_do_not_count_while_there_is_no_master(
-    way: str, patience: Callable[[float], None]
+    way: str, grace: Callable[[float], None]
 ) -> None:
-    patience(HOUR_MS)
+    grace(HOUR_MS)
     with Cluster(refusing(7)) as cluster, cluster.producer(**settings(way)) as producer:
         assert send(producer, way)
         assert len(cluster.sends(0)) == 8
@@ -67,9 +67,9 @@ def test_tries_do_not_count_while_there_is_no_master(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_patience_ends_long_before_the_time_for_the_send(
-    way: str, patience: Callable[[float], None]
+    way: str, grace: Callable[[float], None]
 ) -> None:
-    patience(100)
+    grace(100)
     with Cluster(refused(14)) as cluster, cluster.producer(**settings(way)) as producer:
         with pytest.raises(RemoteError, match="code 14"):
             send(producer, way)
@@ -77,10 +77,8 @@ def test_patience_ends_long_before_the_time_for_the_send(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_patience_ends_with_the_time_for_the_send(
-    way: str, patience: Callable[[float], None]
-) -> None:
-    patience(HOUR_MS)
+def test_patience_ends_with_the_time_for_the_send(way: str, grace: Callable[[float], None]) -> None:
+    grace(HOUR_MS)
     short = settings(way, send_msg_timeout=100)
     with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
         with pytest.raises((RemoteError, RequestTimeoutError)):  # how the last try ended
@@ -107,23 +105,23 @@ def test_who_wants_one_try_has_one(way: str) -> None:
 
 
 def test_messages_that_waited_are_sent_in_their_order(
-    patience: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    grace: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Several threads are told of them at the same time; the pause ends when all have failed."""
-    patience(HOUR_MS)
-    monkeypatch.setattr("rmq.client.producer.later_tries.PAUSE_MS", 300_000)
+    grace(HOUR_MS)
+    monkeypatch.setattr("rmq.client.producer.delayed_retries.PAUSE_MS", 300_000)
     bodies = [b"%d" % number for number in range(1000)]
     with Cluster(refusing(len(bodies))) as cluster, cluster.producer(**LONG) as producer:
         ends = [producer.send_async(Message("t", body)) for body in bodies]
-        wait_until(lambda: len(producer._client.later) == len(bodies))
-        producer._client.later._try_again()
+        wait_until(lambda: len(producer._client.delayed_retries) == len(bodies))
+        producer._client.delayed_retries._try_again()
         assert producer.flush(HANG_S * 1000)  # those that wait are waited for
         assert all(end.done() and end.result() for end in ends)
         assert [each.body for each in cluster.sends(0)] == bodies * 2
 
 
-def test_a_producer_that_closes_tells_what_still_waits(patience: Callable[[float], None]) -> None:
-    patience(HOUR_MS)
+def test_a_producer_that_closes_tells_what_still_waits(grace: Callable[[float], None]) -> None:
+    grace(HOUR_MS)
     told: list[Exception | None] = []
     came = threading.Event()
 

@@ -119,7 +119,7 @@ def test_a_waiting_poll_gets_what_is_sent_at_once(
     create(broker.namesrv_addr, "pop-wait", 4)
 
     def send_then() -> None:
-        wait_until(lambda: consumer._client._under_way, still=True)
+        wait_until(lambda: consumer._client._in_flight, still=True)
         send(broker.namesrv_addr, numbers("pop-wait", 7, 8))
 
     with popper(broker, "pop-wait") as consumer:
@@ -181,7 +181,7 @@ def test_closing_ends_a_poll(broker: RunningBroker) -> None:
 
     thread = threading.Thread(target=read)
     thread.start()
-    wait_until(lambda: consumer._client._under_way)  # it asks, and then waits
+    wait_until(lambda: consumer._client._in_flight)  # it asks, and then waits
     consumer.close()
     wait_until(lambda: ends)
     thread.join()

@@ -49,16 +49,16 @@ SLOTS = 1 << 14  # requests under way at most
 SILENT = {"heartbeat_broker_interval": 1_000_000_000}
 
 
-def wait_for_greetings(cluster: Cluster, producer: Producer) -> None:
+def wait_for_heartbeats(cluster: Cluster, producer: Producer) -> None:
     """The first heartbeats, which follow the first look at the routes, have been answered."""
     producer.queues("t")
-    greeted = producer._client.instance.heartbeats._greeted
+    greeted = producer._client.instance.heartbeats._registered
 
-    def all_greeted() -> bool:
+    def all_registered() -> bool:
         pass_some_time(0.01)  # it greets as many ms after it has seen them
         return len(greeted) == len(cluster.brokers)
 
-    wait_until(all_greeted, still=True)
+    wait_until(all_registered, still=True)
 
 
 # ---------------------------------------------------------------- what is sent
@@ -164,7 +164,7 @@ def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once
         Cluster(stored) as cluster,
         cluster.producer(auto_batch=True, batch_max_delay_ms=30_000, **SILENT) as producer,
     ):
-        wait_for_greetings(cluster, producer)
+        wait_for_heartbeats(cluster, producer)
         first = producer.send_async(Message("t", b"a"))
         second = producer.send_async(Message("t", b"b", properties={"p": "1"}))
         delayed = producer.send_async(Message("t", b"c", delay_level=1))
@@ -269,7 +269,7 @@ def test_what_no_broker_takes_is_refused_here() -> None:
 
 def test_one_client_has_one_producer_of_a_group() -> None:
     with Cluster(stored) as cluster, cluster.producer(instance_name="shared-by-two") as one:
-        wait_for_greetings(cluster, one)
+        wait_for_heartbeats(cluster, one)
         with pytest.raises(ClosedError, match="group g already"):
             cluster.producer(instance_name="shared-by-two").start()
         assert one._client.instance.heartbeats.producer("g") is one._client
@@ -340,7 +340,7 @@ def test_silence_is_not_tried_again(clock: DrivenClock) -> None:
         Cluster(silent, silent) as cluster,
         cluster.producer(send_msg_timeout=1_000, **SILENT) as producer,
     ):
-        wait_for_greetings(cluster, producer)
+        wait_for_heartbeats(cluster, producer)
         with pytest.raises(RequestTimeoutError):
             producer.send(Message("t", b"x"))
         with pytest.raises(RequestTimeoutError):
@@ -359,7 +359,7 @@ def test_a_limit_for_each_try_leaves_time_for_another_broker(clock: DrivenClock)
             send_msg_max_timeout_per_request=2_000, send_msg_timeout=30_000, **SILENT
         ) as producer,
     ):
-        wait_for_greetings(cluster, producer)
+        wait_for_heartbeats(cluster, producer)
         for _ in range(2):
             assert producer.send(Message("t", b"x")).broker_name == "b1"
         assert 1 <= len(cluster.sends(0)) <= 2
@@ -423,7 +423,7 @@ def test_slow_and_failed_brokers_are_left_alone_for_a_while(clock: DrivenClock) 
         Cluster(slow, stored) as cluster,
         cluster.producer(send_latency_enable=True, send_msg_timeout=30_000, **SILENT) as producer,
     ):
-        wait_for_greetings(cluster, producer)
+        wait_for_heartbeats(cluster, producer)
         for _ in range(6):
             producer.send(Message("t", b"x"))
         assert len(cluster.sends(0)) <= 1
@@ -479,12 +479,12 @@ def test_sends_go_elsewhere_though_all_requests_are_under_way() -> None:
         Cluster(held, stored) as cluster,
         cluster.producer(send_msg_timeout=600_000, **SILENT) as producer,
     ):
-        wait_for_greetings(cluster, producer)
+        wait_for_heartbeats(cluster, producer)
         thread = threading.Thread(target=send_all)
         thread.start()
         # Half of them are answered: the other half has all slots.
         wait_until(lambda: len(futures) >= 2 * SLOTS - 2)
-        wait_until(lambda: producer._client.engine.stats()["under_way"] == SLOTS)
+        wait_until(lambda: producer._client.engine.stats()["in_flight"] == SLOTS)
         cluster.brokers[0].__exit__()
         release.set()
         thread.join()
@@ -507,7 +507,7 @@ def test_one_way_sends_wait_for_a_broker_that_takes_nothing() -> None:
             compress_msg_body_over_howmuch=1 << 30, send_msg_timeout=50, **SILENT,
         ) as producer,
     ):  # fmt: skip
-        wait_for_greetings(cluster, producer)
+        wait_for_heartbeats(cluster, producer)
         message, sent = Message("t", bytes(64 << 10)), 0
         with pytest.raises(BusyError, match="about 1048576 bytes wait to be sent"):
             while sent < 4_000:  # far more than sockets hold
@@ -570,7 +570,7 @@ def test_no_callback_ends_the_thread_that_calls_it(error: BaseException, gathere
             producer.send_async(Message("t", b"x"), ending(i))
             if i % 10 == 9:
                 producer._client.seal_batches()
-                wait_until(lambda: not producer._client.messages_under_way)
+                wait_until(lambda: not producer._client.messages_in_flight)
         wait_until(lambda: len(ends) == 30)
         assert ends == list(range(30))
         assert producer.send_async(Message("t", b"x")).result(60).is_ok

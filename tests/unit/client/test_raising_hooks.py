@@ -240,7 +240,7 @@ def test_a_send_that_waits_for_its_broker_is_tried_again_by_the_route_there_was(
     problem: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hook raises whenever the route is read again, which is before each try."""
-    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", 1000 * HANG_S)
+    monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", 1000 * HANG_S)
 
     class Refusing(RaisingOnce):
         def before_request(

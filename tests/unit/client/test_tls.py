@@ -212,7 +212,7 @@ def test_a_connection_that_is_refused_is_an_end_like_others(
 ) -> None:
     """The first one is made by who sends. It may hold a lock that its callback wants: another
     thread calls that."""
-    monkeypatch.setattr("rmq.client.producer.patience.PATIENCE_MS", 100)
+    monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", 100)
     retries = 0 if way == "one try" else 2
     with refusing(certificate, retry_times_when_send_async_failed=retries) as (producer, gone, _):
         queue = producer.queues("t")[0] if way == "a queue" else None

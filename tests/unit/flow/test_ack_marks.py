@@ -1,4 +1,4 @@
-"""Which marks of the log an answer waits for: its file, this disk, the followers, or several."""
+"""Which marks of the log an answer waits for: its file, this disk, the slaves, or several."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def asked(shard: Shard, client: Client, frame: bytes) -> int:
 
 
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_an_answer_waits_for_the_followers(tmp_path: Path, sync_flush: bool) -> None:
+def test_an_answer_waits_for_the_slaves(tmp_path: Path, sync_flush: bool) -> None:
     with Shard(tmp_path, sync_flush=sync_flush, sync_replicas=True, slave_timeout_ms=600_000) as s:
         s.topic("t")
         client = s.connect()
@@ -57,8 +57,8 @@ def test_who_does_not_wait_passes_those_that_do(tmp_path: Path) -> None:
         assert sorted(client.replies(2)) == [1, 4]
 
 
-def test_the_disk_alone_is_not_enough_nor_are_the_followers(tmp_path: Path) -> None:
-    """The follower is ahead of this disk: the answer leaves with the sync, and not before."""
+def test_the_disk_alone_is_not_enough_nor_are_the_slaves(tmp_path: Path) -> None:
+    """The slave is ahead of this disk: the answer leaves with the sync, and not before."""
     with Shard(tmp_path, sync_flush=True, sync_replicas=True, slave_timeout_ms=600_000) as s:
         s.topic("t")
         client = s.connect()
@@ -69,7 +69,7 @@ def test_the_disk_alone_is_not_enough_nor_are_the_followers(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("sync_flush", [False, True])
-def test_a_follower_that_is_late_is_told_as_such(tmp_path: Path, sync_flush: bool) -> None:
+def test_a_slave_that_is_late_is_told_as_such(tmp_path: Path, sync_flush: bool) -> None:
     with Shard(tmp_path, sync_flush=sync_flush, sync_replicas=True, slave_timeout_ms=50) as s:
         s.topic("t")
         client = s.connect()
@@ -92,13 +92,13 @@ def test_the_policy_can_change_while_answers_wait(tmp_path: Path) -> None:
         assert client.reply().opaque == 1
 
 
-def test_a_follower_that_says_too_much_is_not_believed(tmp_path: Path) -> None:
+def test_a_slave_that_says_too_much_is_not_believed(tmp_path: Path) -> None:
     with Shard(tmp_path, sync_replicas=True, slave_timeout_ms=600_000) as s:
         s.topic("t")
         client = s.connect()
         end = asked(s, client, send("t", opaque=1))
         for offset in (end + 1, 2**63 - 1, -1):
-            with pytest.raises(RmqError, match="a follower says"):
+            with pytest.raises(RmqError, match="a slave says"):
                 s.core.set_replicated(offset)
         assert client.is_silent()
         s.core.set_replicated(end)

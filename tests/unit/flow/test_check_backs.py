@@ -24,7 +24,7 @@ MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02TAGS\x01a\x02"
 AFTER_ALL = 1 << 50  # ms: every half message was stored before
 RULES = {"began_ms": AFTER_ALL, "young_ms": 0, "times_max": 15, "age_max_ms": AFTER_ALL}
 TIMES = "TRANSACTION_CHECK_TIMES"
-RECORDS_AWAY = 3
+RECORDS_ON_DISK = 3
 
 Checked = tuple[int, int, int, int, list[int]]
 
@@ -170,13 +170,13 @@ def test_half_messages_on_the_disk_are_fetched_and_asked_about_like_others(tmp_p
         end = time.monotonic() + HANG_S
         while at < 200:
             assert time.monotonic() < end
-            at, asked_about, unasked, hindrance, left = shard.core.check_halves(
+            at, asked_about, unasked, check_stop, left = shard.core.check_halves(
                 at, 200, (AFTER_ALL, 0, 15, AFTER_ALL, False)
             )
             assert (unasked, left) == (0, [])
-            assert hindrance in (0, RECORDS_AWAY)
+            assert check_stop in (0, RECORDS_ON_DISK)
             done += asked_about
-            fetched += hindrance == RECORDS_AWAY
+            fetched += check_stop == RECORDS_ON_DISK
             time.sleep(0.001)
         assert fetched > 0
         assert done == 198
@@ -230,12 +230,12 @@ def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
     ready, other = producer(shard)
     shard.core.put_producers(b"P", {number: b""})
     send_half(shard, bytes(100_000), count=120)
-    at, count, hindrance = 0, 0, 0
-    while not hindrance:
-        at, done, lonely, hindrance, left = check(shard, at)
+    at, count, check_stop = 0, 0, 0
+    while not check_stop:
+        at, done, lonely, check_stop, left = check(shard, at)
         assert (lonely, left) == (0, [])
         count += done
-    assert (hindrance, at) == (1, count) and 0 < count < 120
+    assert (check_stop, at) == (1, count) and 0 < count < 120
     while at < 120:  # what the system takes for it meanwhile is asked about, no more
         at, done, *rest = check(shard, at, leave_full=True)
         assert rest == [0, 0, []]

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from support.certificates import Authority, Pair
 from support.driven_clock import DrivenClock
-from support.followers import log_of, queues_of
+from support.fed_slaves import log_of, queues_of
 from support.page_cache import drop_from_page_cache
 from support.shard import EVENT, MIB, Shard, bodies, pull, send
 from support.waiting import HANG_S
@@ -147,7 +147,7 @@ class Master(Shard):
         return link
 
     def acked(self) -> list[int]:
-        return sorted(row[3] for row in self.core.ha_slaves())
+        return sorted(row[3] for row in self.core.ha_connections())
 
 
 HA = {"slaves_needed": 0, "send_bytes": MIB, "heartbeat_ms": 5000, "silence_ms": 20_000,
@@ -155,7 +155,7 @@ HA = {"slaves_needed": 0, "send_bytes": MIB, "heartbeat_ms": 5000, "silence_ms":
 
 
 class Slave(Shard):
-    """A follower; follow() connects it."""
+    """A slave; follow() connects it."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         directory.mkdir(exist_ok=True)
@@ -207,7 +207,7 @@ class Slave(Shard):
     def failure(self) -> int:
         """Why its connection to the master ended."""
         self.reports(CLOSED_CONNECTION)
-        failure: int = self.core.ha_master()[4]
+        failure: int = self.core.ha_client()[4]
         return failure
 
     def until_has(self, end: int) -> None:
@@ -503,21 +503,21 @@ def flipped(data: bytes) -> bytes:
     return bytes(changed)
 
 
-def test_a_leader_takes_no_log(tmp_path: Path, log: bytes) -> None:
+def test_a_master_takes_no_log(tmp_path: Path, log: bytes) -> None:
     with Slave(tmp_path / "slave") as slave:
         master = slave.by_hand()
         master.send(0, log[:50_000])
         slave.until(lambda stats: stats["log_written"] > 40_000)
         end = slave.core.log_range()[1]
         slave.until(lambda _: slave.core.promote())
-        assert slave.core.ha_master()[0] == 0, "a leader whose master's log comes"
+        assert slave.core.ha_client()[0] == 0, "a master whose master's log comes"
         assert slave.connect().ask(send("t")).code == 0
         with contextlib.suppress(OSError):
             master.send(50_000, log[50_000:60_000])
         while (said := master.last_report()) is not None:
             assert said <= end, "an ack of what is its own"
         assert slave.failure() == 1
-        with pytest.raises(StoreError, match="no follower"):
+        with pytest.raises(StoreError, match="no slave"):
             slave.by_hand()
 
 
@@ -554,7 +554,7 @@ def test_a_core_takes_a_stream_once_and_frees_what_it_cannot_take(
     with Master(tmp_path / "master") as master:
         ours = socket.create_connection(master.listener.getsockname())
         stream = TlsStream(ours.fileno(), TlsClientContext(None, False, None, None, None), False)
-        with pytest.raises(StoreError, match="no follower"):
+        with pytest.raises(StoreError, match="no slave"):
             master.core.follow_master(ours.detach(), 0, stream)
         with pytest.raises(ValueError, match="is the reactor's now"):
             stream.handshake()

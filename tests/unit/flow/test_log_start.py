@@ -1,8 +1,8 @@
-"""An empty log of a follower begins where its leader's does.
+"""An empty log of a slave begins where its master's does.
 
-Goal: whatever was begun before somebody was master, the follower takes the leader's log then, and
+Goal: whatever was begun before somebody was master, the slave takes the master's log then, and
 a restart finds it; of half messages it has those that are in it. A log with a byte in it, a
-leader's, or a place where no segment begins, is refused, and nothing happens. Method: a real leader
+master's, or a place where no segment begins, is refused, and nothing happens. Method: a real master
 whose oldest segments are gone; its bytes are fed by hand.
 """
 
@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
-from support.followers import Follower, follower, log_of, queues_of
+from support.fed_slaves import FedSlave, fed_slave, log_of, queues_of
 from support.live_broker import SMALL, live_broker, records
 from support.live_replicas import TOPIC
 from support.name_server import in_loop
 from support.waiting import until
 
 from rmq.base import clock
-from rmq.broker.replication.joining import begin_at
+from rmq.broker.replication.bootstrap import begin_at
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, StoreError
 from rmq.format.remoting import Command
@@ -34,15 +34,15 @@ COMMIT = 8
 CALM: dict[str, object] = {"transactionCheckInterval": 3_600_000, "transactionTimeOut": 3_600_000}
 
 
-async def leaders_log(directory: Path) -> tuple[int, bytes]:
-    """Where the log of the leader, which was stopped, begins, and all of it."""
-    async with live_broker(directory) as leader, BrokerClient(leader.core.port) as client:
+async def masters_log(directory: Path) -> tuple[int, bytes]:
+    """Where the log of the master, which was stopped, begins, and all of it."""
+    async with live_broker(directory) as master, BrokerClient(master.core.port) as client:
         await client.call(17, topic="t", **TOPIC)
-        while leader.core.log_range()[1] < SEGMENT + SEGMENT // 2:
+        while master.core.log_range()[1] < SEGMENT + SEGMENT // 2:
             assert (await client.send("t", bytes(900_000))).code == 0
-        await until(lambda: leader.core.drop_segments(2**62, 1, 1) or leader.core.log_range()[0])
-        start, end, _ = leader.core.log_range()
-        await leader.offsets.save()
+        await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
+        start, end, _ = master.core.log_range()
+        await master.offsets.save()
     assert start == SEGMENT
     return start, log_of(directory, end - start)
 
@@ -57,24 +57,24 @@ async def commit(client: BrokerClient, half: Command) -> None:
 
 
 async def log_with_halves(directory: Path) -> tuple[int, bytes]:
-    """A leader's log without its first segment. In that were the half messages 0 to 4, of which 1
+    """A master's log without its first segment. In that were the half messages 0 to 4, of which 1
     was committed later; 5, 6 and 7 are in what is left, 6 committed."""
     async with (
-        live_broker(directory, **CALM) as leader,
-        BrokerClient(leader.core.port) as client,
+        live_broker(directory, **CALM) as master,
+        BrokerClient(master.core.port) as client,
     ):
         await client.call(17, topic="t", **TOPIC)
         born = int(clock.wall() * 1000)  # what is older than the log is kept is given up
         older = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(5)]
-        while leader.core.log_range()[1] < SEGMENT + (1 << 20):
+        while master.core.log_range()[1] < SEGMENT + (1 << 20):
             assert (await client.send("t", bytes(900_000))).code == 0
         await commit(client, older[1])
         newer = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(3)]
         await commit(client, newer[1])
-        assert leader.core.open_halves(0, 10) == (0, 8, [0, 2, 3, 4, 5, 7])
-        await until(lambda: leader.core.drop_segments(2**62, 1, 1) or leader.core.log_range()[0])
-        start, end, _ = leader.core.log_range()
-        await leader.offsets.save()
+        assert master.core.open_halves(0, 10) == (0, 8, [0, 2, 3, 4, 5, 7])
+        await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
+        start, end, _ = master.core.log_range()
+        await master.offsets.save()
     assert start == SEGMENT
     return start, log_of(directory, end - start)
 
@@ -83,7 +83,7 @@ def settings_of(store: Path) -> Settings:
     return load_properties(None, {**SMALL, "storePathRootDir": str(store)})
 
 
-async def take(one: Follower, start: int, log: bytes) -> None:
+async def take(one: FedSlave, start: int, log: bytes) -> None:
     end = start
     while end < start + len(log):
         at = end - start
@@ -91,14 +91,14 @@ async def take(one: Follower, start: int, log: bytes) -> None:
     await until(lambda: one.core.stats()["log_dispatched"] == end)
 
 
-async def begin(one: Follower, start: int) -> None:
+async def begin(one: FedSlave, start: int) -> None:
     one.broker = await begin_elsewhere(one.broker, start)
 
 
 @in_loop
-async def test_it_takes_the_leaders_log_from_there(tmp_path: Path) -> None:
-    start, log = await leaders_log(tmp_path / "leader")
-    one = await follower(tmp_path / "one", tmp_path / "leader")
+async def test_it_takes_the_masters_log_from_there(tmp_path: Path) -> None:
+    start, log = await masters_log(tmp_path / "master")
+    one = await fed_slave(tmp_path / "one", tmp_path / "master")
     for elsewhere in (5 * SEGMENT, 0, start):
         await begin(one, elsewhere)
         assert one.core.log_range()[:2] == (elsewhere, elsewhere)
@@ -107,9 +107,9 @@ async def test_it_takes_the_leaders_log_from_there(tmp_path: Path) -> None:
     assert bodies
     await one.stop()
     assert log_of(tmp_path / "one", len(log)) == log
-    assert queues_of(tmp_path / "one").keys() == queues_of(tmp_path / "leader").keys()
+    assert queues_of(tmp_path / "one").keys() == queues_of(tmp_path / "master").keys()
 
-    again = await follower(tmp_path / "one")
+    again = await fed_slave(tmp_path / "one")
     assert again.core.log_range()[:2] == (start, start + len(log))
     assert again.core.report["damages"] == []
     assert [each.body for each in records(again.broker, "t")] == bodies
@@ -120,9 +120,9 @@ async def test_it_takes_the_leaders_log_from_there(tmp_path: Path) -> None:
 async def test_half_messages_begin_where_the_log_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each of those before it would be given up by the new leader, with a line in its log."""
-    start, log = await log_with_halves(tmp_path / "leader")
-    one = await follower(tmp_path / "one", tmp_path / "leader", **CALM)
+    """Each of those before it would be given up by the new master, with a line in its log."""
+    start, log = await log_with_halves(tmp_path / "master")
+    one = await fed_slave(tmp_path / "one", tmp_path / "master", **CALM)
     await begin(one, start)
     await take(one, start, log)
     minimum, maximum = one.core.queue_range(HALF, 0)
@@ -143,7 +143,7 @@ async def test_queues_of_a_log_that_was_there_before_are_none_of_it(
 ) -> None:
     """Only the disk of the log was replaced. A queue would go on where it ended, with blanks up to
     the first message that is there, or lack all of them."""
-    start, log = await leaders_log(tmp_path / "leader")
+    start, log = await masters_log(tmp_path / "master")
     async with live_broker(tmp_path / "one") as one, BrokerClient(one.core.port) as client:
         await client.call(17, topic="t", **TOPIC)
         for queue in range(4):
@@ -152,23 +152,23 @@ async def test_queues_of_a_log_that_was_there_before_are_none_of_it(
     shutil.rmtree(tmp_path / "one" / "commitlog")
     if not is_running:  # as a start that finds its master
         begin_at(settings_of(tmp_path / "one"), start)
-    again = await follower(tmp_path / "one", tmp_path / "leader")
+    again = await fed_slave(tmp_path / "one", tmp_path / "master")
     if is_running:
         await begin(again, start)
     await take(again, start, log)
     found = {queue: again.core.queue_range(b"t", queue) for queue in range(4)}
     await again.stop()
-    leader = await follower(tmp_path / "leader")
-    assert found == {queue: leader.core.queue_range(b"t", queue) for queue in range(4)}
-    await leader.stop()
+    master = await fed_slave(tmp_path / "master")
+    assert found == {queue: master.core.queue_range(b"t", queue) for queue in range(4)}
+    await master.stop()
 
 
 @in_loop
 async def test_an_empty_one_is_found_there_by_a_restart(tmp_path: Path) -> None:
-    one = await follower(tmp_path)
+    one = await fed_slave(tmp_path)
     await begin(one, 3 * SEGMENT)
     await one.stop()
-    again = await follower(tmp_path)
+    again = await fed_slave(tmp_path)
     assert again.core.log_range()[:2] == (3 * SEGMENT, 3 * SEGMENT)
     assert again.core.promote()
     async with BrokerClient(again.core.port) as client:
@@ -178,12 +178,12 @@ async def test_an_empty_one_is_found_there_by_a_restart(tmp_path: Path) -> None:
 
 @in_loop
 async def test_where_it_does_not(tmp_path: Path) -> None:
-    one = await follower(tmp_path)
+    one = await fed_slave(tmp_path)
     for wrong in (-SEGMENT, SEGMENT - 1, 100):
         with pytest.raises(ConfigError, match="no start of such a file"):
             one.core.begin_log(wrong)
     assert one.core.promote()
-    with pytest.raises(StoreError, match="of a leader is not cut"):
+    with pytest.raises(StoreError, match="of a master is not cut"):
         one.core.begin_log(SEGMENT)
     async with BrokerClient(one.core.port) as client:
         assert (await client.send("t", b"kept")).code == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.followers import log_of, pieces, queues_of
+from support.fed_slaves import log_of, pieces, queues_of
 from support.live_broker import records, served
 from support.name_server import in_loop
 from support.popping import pop
@@ -87,14 +87,14 @@ def be_replica(shard: Shard) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @in_loop
-async def test_a_replica_is_what_its_leader_is(tmp_path: Path, seed: int) -> None:
-    leader = tmp_path / "leader"
-    async with served(leader, messageDelayLevel=LEVELS) as (broker, client):
+async def test_a_replica_is_what_its_master_is(tmp_path: Path, seed: int) -> None:
+    master = tmp_path / "master"
+    async with served(master, messageDelayLevel=LEVELS) as (broker, client):
         await work(broker, client)
         offsets = [broker.core.query_offset(b"g", b"t", queue) for queue in range(4)]
         open_halves = broker.core.open_halves(0, 10)
         told = [m.body for m in records(broker, "t", 1)]
-    log = log_of(leader, broker.core.log_range()[1])
+    log = log_of(master, broker.core.log_range()[1])
     with replica_of(tmp_path) as replica:
         be_replica(replica)
         feed(replica, log, seed)
@@ -107,17 +107,17 @@ async def test_a_replica_is_what_its_leader_is(tmp_path: Path, seed: int) -> Non
         refused = consumer.ask(send("t"))
         assert refused.code == 14 and "a slave" in (refused.remark or "")
         replica.stop()
-    assert queues_of(tmp_path / "replica" / "store") == queues_of(leader)
+    assert queues_of(tmp_path / "replica" / "store") == queues_of(master)
     assert log_of(tmp_path / "replica" / "store", len(log)) == log
 
 
 @in_loop
-async def test_a_replica_takes_its_leaders_place(tmp_path: Path) -> None:
-    leader = tmp_path / "leader"
-    async with served(leader, messageDelayLevel=LEVELS) as (broker, client):
+async def test_a_replica_takes_its_masters_place(tmp_path: Path) -> None:
+    master = tmp_path / "master"
+    async with served(master, messageDelayLevel=LEVELS) as (broker, client):
         await work(broker, client)
         ends = [broker.core.queue_range(b"t", queue)[1] for queue in range(4)]
-    log = log_of(leader, broker.core.log_range()[1])
+    log = log_of(master, broker.core.log_range()[1])
     with replica_of(tmp_path) as replica:
         be_replica(replica)
         feed(replica, log, 9)
@@ -129,19 +129,19 @@ async def test_a_replica_takes_its_leaders_place(tmp_path: Path) -> None:
             reply = producer.ask(send("t", b"new", queue=queue))
             assert (reply.code, reply.fields["queueOffset"]) == (0, str(ends[queue]))
         assert bodies(consumer.reply()) == [b"new"]
-        with pytest.raises(StoreError, match="a leader"):
+        with pytest.raises(StoreError, match="a master"):
             replica.core.append_raw(replica.core.log_range()[1], b"")
 
 
 @in_loop
 async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None:
-    leader = tmp_path / "leader"
-    async with served(leader) as (broker, client):
+    master = tmp_path / "master"
+    async with served(master) as (broker, client):
         ends = []
         for number in range(3):
             await client.send("t", b"%d" % number, 1)
             ends.append(broker.core.log_range()[1])
-    log = log_of(leader, ends[-1])
+    log = log_of(master, ends[-1])
     with replica_of(tmp_path) as replica:
         be_replica(replica)
         replica.core.set_visible(ends[0])
@@ -162,13 +162,13 @@ async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None
 async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
     """An Apache master is asked for its topics each 10 s: meanwhile 0 was said to be the end. One
     that leads before the master was asked is told which topics it lacks."""
-    async with served(tmp_path / "leader", mappedFileSizeCommitLog=SEGMENT_BYTES) as (_, client):
+    async with served(tmp_path / "master", mappedFileSizeCommitLog=SEGMENT_BYTES) as (_, client):
         for number in range(5):
             assert (await client.send("new", b"%d" % number, 1)).code == 0
         assert (await client.send("newer", b"x", 3)).code == 0
     with replica_of(tmp_path) as replica:
         assert replica.core.demote()
-        feed(replica, log_of(tmp_path / "leader", 1 << 40).rstrip(b"\0"), 0)
+        feed(replica, log_of(tmp_path / "master", 1 << 40).rstrip(b"\0"), 0)
         assert replica.core.queue_range(b"new", 1) == (0, 5)
         snapshot = replica.core.queue_snapshot(b"new", 1)
         assert snapshot is not None and snapshot[:2] == (0, 5)
@@ -186,21 +186,21 @@ async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
 def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
     """Its old queue stood in the way of the first messages of the new one, which were in no queue
     of the replica. Nor does a deletion that is heard of late take what came since."""
-    (tmp_path / "leader").mkdir()
+    (tmp_path / "master").mkdir()
     files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 300_000}
-    with Shard(tmp_path / "leader", **files) as leader:
-        leader.topic("t", 4, 4)
-        producer = leader.connect()
+    with Shard(tmp_path / "master", **files) as master:
+        master.topic("t", 4, 4)
+        producer = master.connect()
         for number, queue in ((0, 0), (1, 1), (2, 1), (3, 1)):
             assert producer.ask(send("t", b"old%d" % number, queue=queue)).code == 0
-        deleted_at = leader.core.log_range()[1]
-        leader.core.remove_topic(b"t")
-        leader.topic("t", 4, 4)
+        deleted_at = master.core.log_range()[1]
+        master.core.remove_topic(b"t")
+        master.topic("t", 4, 4)
         for number, queue in ((0, 1), (1, 1), (2, 2)):
             assert producer.ask(send("t", b"new%d" % number, queue=queue)).code == 0
-        end = leader.core.log_range()[1]
-        leader.stop()
-    log = log_of(tmp_path / "leader" / "store", end)
+        end = master.core.log_range()[1]
+        master.stop()
+    log = log_of(tmp_path / "master" / "store", end)
     with replica_of(tmp_path) as replica:
         be_replica(replica)
         feed(replica, log[:deleted_at], 0)
@@ -217,18 +217,18 @@ def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
         assert bodies(consumer.ask(pull("g", "t", queue=1))) == [b"new0", b"new1"]
         replica.stop()
     kept = queues_of(tmp_path / "replica" / "store")
-    assert kept == queues_of(tmp_path / "leader" / "store") and len(kept) == 2
+    assert kept == queues_of(tmp_path / "master" / "store") and len(kept) == 2
 
 
 @in_loop
 async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> None:
-    leader = tmp_path / "leader"
-    async with served(leader) as (broker, client):
+    master = tmp_path / "master"
+    async with served(master) as (broker, client):
         ends = []
         for number in range(2):
             await client.send("t", b"body%d" % number, 1)
             ends.append(broker.core.log_range()[1])
-    log = log_of(leader, ends[-1])
+    log = log_of(master, ends[-1])
     with replica_of(tmp_path) as replica:
         be_replica(replica)
         for wrong in (1, ends[0], ends[1]):
@@ -248,18 +248,18 @@ async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> 
 def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
     """The first records have left the tail ring, and one of them is damaged on the disk, before
     consumers may see them."""
-    (tmp_path / "leader").mkdir()
+    (tmp_path / "master").mkdir()
     body = bytes(60_000)
     files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 300_000}
-    with Shard(tmp_path / "leader", **files) as leader:
-        leader.topic("t")
-        producer = leader.connect()
+    with Shard(tmp_path / "master", **files) as master:
+        master.topic("t")
+        producer = master.connect()
         starts = []
         for _ in range(250):
-            starts.append(leader.core.log_range()[1])
+            starts.append(master.core.log_range()[1])
             assert producer.ask(send("t", body)).code == 0
-        end = leader.core.log_range()[1]
-    log = log_of(tmp_path / "leader" / "store", end)
+        end = master.core.log_range()[1]
+    log = log_of(tmp_path / "master" / "store", end)
     with replica_of(tmp_path) as replica:
         be_replica(replica)
         replica.core.set_visible(0)

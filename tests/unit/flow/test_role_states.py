@@ -13,10 +13,10 @@ from support.source_tree import ROOT
 from support.waiting import HANG_S
 
 EVENTS = ["lead", "follow", "stream_began", "stream_ended", "doubt", "confirm"]
-# How each is reached, and its facts: follower, writable, its master's log comes, unconfirmed.
+# How each is reached, and its facts: slave, writable, its master's log comes, unconfirmed.
 STATES = {
-    "leader": ([], (False, True, False, False)),
-    "follower": (["follow"], (True, False, False, False)),
+    "master": ([], (False, True, False, False)),
+    "slave": (["follow"], (True, False, False, False)),
     "following": (["follow", "stream_began"], (True, False, True, False)),
     "unconfirmed": (["follow", "doubt"], (True, False, False, True)),
     "following unconfirmed": (["follow", "doubt", "stream_began"], (True, False, True, True)),
@@ -24,11 +24,11 @@ STATES = {
 ENDS = "the process ends"
 # Behind each event, in their order. Who is asked once more for what it is stays so.
 AFTER = {
-    "leader": ["leader", "follower", ENDS, ENDS, ENDS, ENDS],
-    "follower": ["leader", "follower", "following", ENDS, "unconfirmed", ENDS],
-    "following": [ENDS, "following", ENDS, "follower", "following unconfirmed", ENDS],
+    "master": ["master", "slave", ENDS, ENDS, ENDS, ENDS],
+    "slave": ["master", "slave", "following", ENDS, "unconfirmed", ENDS],
+    "following": [ENDS, "following", ENDS, "slave", "following unconfirmed", ENDS],
     "unconfirmed": [
-        "leader", "unconfirmed", "following unconfirmed", ENDS, "unconfirmed", ENDS,
+        "master", "unconfirmed", "following unconfirmed", ENDS, "unconfirmed", ENDS,
     ],
     "following unconfirmed": [
         ENDS, "following unconfirmed", ENDS, "unconfirmed", "following unconfirmed", "following",

@@ -1,4 +1,4 @@
-"""The role of a core: what a follower refuses and leaves alone, and what goes on when it leads."""
+"""The role of a core: what a slave refuses and leaves alone, and what goes on when it leads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
-from support.followers import copy_tables, feed, log_of, records_of
+from support.fed_slaves import copy_tables, feed, log_of, records_of
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
 from support.popping import ack, ack_fields, now_ms, pop, pop_all, pop_fields
@@ -30,19 +30,19 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def follower(shard: Shard) -> Shard:
+def as_slave(shard: Shard) -> Shard:
     assert shard.core.demote()
     return shard
 
 
 def test_writes_and_role_are_two_things(shard: Shard) -> None:
     client = shard.connect()
-    follower(shard)
+    as_slave(shard)
     shard.core.set_writable(0, b"the disk is full")
     assert "a slave" in (client.ask(send("t")).remark or "")
     shard.core.set_writable(1, b"")  # the disk has room again
     assert client.ask(send("t")).code == SERVICE_NOT_AVAILABLE
-    assert shard.core.stats()["follower"] == 1
+    assert shard.core.stats()["slave"] == 1
     shard.core.set_writable(0, b"the disk is full")
     assert shard.core.promote()
     refused = client.ask(send("t"))
@@ -51,8 +51,8 @@ def test_writes_and_role_are_two_things(shard: Shard) -> None:
     assert client.ask(send("t")).code == 0
 
 
-def test_a_send_to_a_follower_makes_no_topic(shard: Shard) -> None:
-    client = follower(shard).connect()
+def test_a_send_to_a_slave_makes_no_topic(shard: Shard) -> None:
+    client = as_slave(shard).connect()
     assert client.ask(send("unknown")).code == SERVICE_NOT_AVAILABLE
     assert shard.kept(REQUEST) == []
     client.put(send("t", one_way=True), send("t", opaque=2))
@@ -60,14 +60,14 @@ def test_a_send_to_a_follower_makes_no_topic(shard: Shard) -> None:
     assert shard.core.stats()["log_appended"] == 0
 
 
-def test_control_appends_nothing_to_a_follower(shard: Shard) -> None:
-    follower(shard)
+def test_control_appends_nothing_to_a_slave(shard: Shard) -> None:
+    as_slave(shard)
     with pytest.raises(StoreError, match="is a slave"):
         shard.core.append(b"t", 0, b"body", b"", 0, 0, 1, b"\x7f\0\0\1\0\0\0\0", 0, 0)
     assert shard.core.stats()["log_appended"] == 0
 
 
-def test_of_a_leader_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
+def test_of_a_master_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
     client = shard.connect()
     assert client.ask(send("t", b"body")).code == 0
     end = shard.core.log_range()[1]
@@ -79,7 +79,7 @@ def test_of_a_leader_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
     with pytest.raises(StoreError, match="nothing of it is unconfirmed"):
         shard.core.set_unconfirmed()
     assert bodies(client.ask(pull("g", "t"))) == [b"body"]
-    follower(shard)
+    as_slave(shard)
     shard.core.set_replicated(end - 1)  # a master is elected that has less
     shard.core.set_visible(0)
     with pytest.raises(ProtocolError, match="consumers are to see"):
@@ -119,7 +119,7 @@ def test_pulls_are_served_and_no_offset_is_reset(shard: Shard) -> None:
     client = shard.connect()
     assert client.ask(send("t", b"body")).code == 0
     assert client.ask(pull("g", "t", offset=7)).code == OFFSET_MOVED
-    follower(shard)
+    as_slave(shard)
     assert bodies(client.ask(pull("g", "t"))) == [b"body"]
     beyond = client.ask(pull("g", "t", offset=7))
     assert (beyond.code, beyond.fields["nextBeginOffset"]) == (NOT_FOUND, "7")
@@ -139,7 +139,7 @@ def test_an_end_sent_one_way_is_dropped_and_the_transaction_stays_open(tmp_path:
             "commitLogOffset": int(half.fields["msgId"][-16:], 16), "commitOrRollback": 8,
             "fromTransactionCheck": False, "msgId": "U",
         }  # fmt: skip
-        follower(shard)
+        as_slave(shard)
         before = shard.core.stats()["log_appended"]
         client.put(request(37, 5, one_way=True, **end), request(37, 6, **end))
         reply = client.reply()
@@ -176,7 +176,7 @@ def test_a_demotion_waits_for_what_was_appended_and_takes_no_more(
 
 
 async def things_that_wait(client: BrokerClient) -> str:
-    """Something of everything that a leader does later by itself; a recall handle."""
+    """Something of everything that a master does later by itself; a recall handle."""
     for number in range(4):
         assert (await client.send("t", b"popped %d" % number, 0)).code == 0
     assert (await client.send("t", b"delayed", 1, i="DELAY\x012\x02")).code == 0
@@ -196,30 +196,30 @@ async def be_producer(client: BrokerClient) -> None:
 
 
 @pytest.fixture
-def leader(tmp_path: Path, clock: DrivenClock) -> tuple[bytes, str]:
-    """A leader's log, and the handle of a message in it that can be recalled."""
+def master(tmp_path: Path, clock: DrivenClock) -> tuple[bytes, str]:
+    """A master's log, and the handle of a message in it that can be recalled."""
     found = []
 
     @in_loop
     async def run() -> None:
         settings = {**SETTINGS, "transactionTimeOut": 600_000}
-        async with served(tmp_path / "leader", **settings) as (broker, client):
+        async with served(tmp_path / "master", **settings) as (broker, client):
             handle = await things_that_wait(client)
             assert len(records(broker, "t", 1)) == 0
-            found.append((log_of(tmp_path / "leader", broker.core.log_range()[1]), handle))
+            found.append((log_of(tmp_path / "master", broker.core.log_range()[1]), handle))
 
     run()
     return found[0]
 
 
 @in_loop
-async def test_a_follower_does_nothing_by_itself_until_it_leads(
-    tmp_path: Path, leader: tuple[bytes, str], clock: DrivenClock
+async def test_a_slave_does_nothing_by_itself_until_it_leads(
+    tmp_path: Path, master: tuple[bytes, str], clock: DrivenClock
 ) -> None:
-    log, handle = leader
-    store = tmp_path / "follower"
-    copy_tables(tmp_path / "leader", store)
-    async with live_broker(store, follower=True, **SETTINGS) as broker:
+    log, handle = master
+    store = tmp_path / "slave"
+    copy_tables(tmp_path / "master", store)
+    async with live_broker(store, slave=True, **SETTINGS) as broker:
         core: Any = broker.core
         await feed(core, log)
         end = len(log)
@@ -227,7 +227,7 @@ async def test_a_follower_does_nothing_by_itself_until_it_leads(
         async with BrokerClient(core.port) as client:
             await be_producer(client)
             await pass_seconds(core, 10)
-            assert core.log_range()[1] == end, "a follower has appended something"
+            assert core.log_range()[1] == end, "a slave has appended something"
             assert records(broker, "t", 1) == []
             assert core.stats()["transactions_asked"] == 0
             await is_refused(client, handle)
@@ -246,12 +246,12 @@ async def test_a_follower_does_nothing_by_itself_until_it_leads(
 
 @pytest.mark.parametrize("times_max", [15, 1], ids=["stored-anew", "set-aside"])
 @in_loop
-async def test_a_commit_by_an_old_place_counts_at_the_next_leader(
+async def test_a_commit_by_an_old_place_counts_at_the_next_master(
     tmp_path: Path, clock: DrivenClock, times_max: int
 ) -> None:
     """The log says that the half message of that place is ended, whatever was done with it."""
     settings = {**SETTINGS, "transactionCheckMax": times_max}
-    async with served(tmp_path / "leader", **settings) as (broker, client):
+    async with served(tmp_path / "master", **settings) as (broker, client):
         assert (await client.send("t", b"make", 0)).code == 0
         half = await client.send("t", b"half", 2, g=now_ms(), **HALF)
         assert half.code == 0
@@ -259,11 +259,11 @@ async def test_a_commit_by_an_old_place_counts_at_the_next_leader(
         await until(lambda: any(m.body == b"half" and m.queue_offset >= (times_max > 1)
                                 for m in records(broker, moved)))  # fmt: skip
     # What came while it was stopped is in it.
-    log = log_of(tmp_path / "leader", 1 << 40)
+    log = log_of(tmp_path / "master", 1 << 40)
     log = log[: records_of(log)[-1]]
-    copy_tables(tmp_path / "leader", tmp_path / "follower")
+    copy_tables(tmp_path / "master", tmp_path / "slave")
     late = {**settings, "transactionCheckInterval": 600_000}
-    async with live_broker(tmp_path / "follower", follower=True, **late) as broker:
+    async with live_broker(tmp_path / "slave", slave=True, **late) as broker:
         core: Any = broker.core
         await feed(core, log)
         assert core.promote()
@@ -290,7 +290,7 @@ async def is_refused(client: BrokerClient, handle: str) -> None:
 
 
 @in_loop
-async def test_what_was_popped_of_the_leader_is_not_acknowledged_at_a_follower(
+async def test_what_was_popped_of_the_master_is_not_acknowledged_at_a_slave(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path) as (broker, client):
@@ -311,7 +311,7 @@ async def test_what_was_popped_of_the_leader_is_not_acknowledged_at_a_follower(
 
 
 @in_loop
-async def test_a_leader_that_became_a_follower_goes_on_from_anothers_bytes(tmp_path: Path) -> None:
+async def test_a_master_that_became_a_slave_goes_on_from_anothers_bytes(tmp_path: Path) -> None:
     """Two brokers lead in turn; both logs are the same at the end."""
     async with served(tmp_path / "a") as (first, client):
         a: Any = first.core
@@ -320,7 +320,7 @@ async def test_a_leader_that_became_a_follower_goes_on_from_anothers_bytes(tmp_p
         await until(a.demote)
         end = a.log_range()[1]
         copy_tables(tmp_path / "a", tmp_path / "b")
-        async with live_broker(tmp_path / "b", follower=True) as second:
+        async with live_broker(tmp_path / "b", slave=True) as second:
             b: Any = second.core
             await feed(b, log_of(tmp_path / "a", end))
             assert b.promote()

@@ -1,7 +1,7 @@
-"""A follower's log is cut back, and the store is one that never had the rest.
+"""A slave's log is cut back, and the store is one that never had the rest.
 
-The leader is a whole broker that has sent, delayed, timed, committed, popped and acknowledged. One
-follower is fed all of its log and cut; another one is fed what is before the cut.
+The master is a whole broker that has sent, delayed, timed, committed, popped and acknowledged. One
+slave is fed all of its log and cut; another one is fed what is before the cut.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import asdict
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
-from support.followers import (
-    Follower,
-    follower,
+from support.fed_slaves import (
+    FedSlave,
+    fed_slave,
     log_of,
     queues_of,
     records_of,
@@ -38,7 +38,7 @@ from rmq.format import fastjson
 from rmq.format.message import decode_messages, encode_properties
 from rmq.names import TRANSACTION_GROUP
 from rmq.node.slave_start import follow
-from rmq.node.truncation import cut as cut_log
+from rmq.node.truncation import truncate_core
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 SETTINGS = {
@@ -73,9 +73,9 @@ async def a_round(client: BrokerClient, number: int) -> None:
 
 
 @pytest.fixture
-def leader(tmp_path: Path, clock: DrivenClock) -> tuple[Path, bytes]:
-    """A leader's store, closed, and its log. Half of what it was told to deliver it has."""
-    top = tmp_path / "leader"
+def master(tmp_path: Path, clock: DrivenClock) -> tuple[Path, bytes]:
+    """A master's store, closed, and its log. Half of what it was told to deliver it has."""
+    top = tmp_path / "master"
 
     @in_loop
     async def run() -> None:
@@ -99,9 +99,9 @@ def leader(tmp_path: Path, clock: DrivenClock) -> tuple[Path, bytes]:
     return top, log[: records_of(log)[-1]]
 
 
-def test_what_is_behind_damage_is_in_the_summary_of_a_cut(leader: tuple[Path, bytes]) -> None:
+def test_what_is_behind_damage_is_in_the_summary_of_a_cut(master: tuple[Path, bytes]) -> None:
     """A record of a plain message, with all that was delivered behind it."""
-    store, log = leader
+    store, log = master
     settings, core = open_core(store, **SETTINGS)
     starts, commit_log = records_of(log), store / "commitlog"
 
@@ -130,8 +130,8 @@ async def found_by_keys(client: BrokerClient) -> list[list[int]]:
     return out
 
 
-async def seen(one: Follower) -> dict[str, Any]:
-    """What a follower knows of the log."""
+async def seen(one: FedSlave) -> dict[str, Any]:
+    """What a slave knows of the log."""
     core = one.core
     async with BrokerClient(core.port) as client:
         return {
@@ -143,7 +143,7 @@ async def seen(one: Follower) -> dict[str, Any]:
         }  # fmt: skip
 
 
-async def until_delivered(one: Follower, clock: DrivenClock, waited: set[bytes]) -> None:
+async def until_delivered(one: FedSlave, clock: DrivenClock, waited: set[bytes]) -> None:
     """Topic t holds what waited for its time."""
     assert one.core.promote()
     clock.advance(7200)
@@ -155,12 +155,12 @@ async def until_delivered(one: Follower, clock: DrivenClock, waited: set[bytes])
 @pytest.mark.parametrize("seed", seeds(volume(2, 4)))
 @in_loop
 async def test_a_log_that_was_cut_is_one_that_never_had_the_rest(
-    tmp_path: Path, leader: tuple[Path, bytes], clock: DrivenClock, seed: int
+    tmp_path: Path, master: tuple[Path, bytes], clock: DrivenClock, seed: int
 ) -> None:
-    store, log = leader
+    store, log = master
     cut = random.Random(seed).choice(records_of(log)[1:-1])
-    whole = await follower(tmp_path / "whole", store, **SETTINGS)
-    short = await follower(tmp_path / "short", store, **SETTINGS)
+    whole = await fed_slave(tmp_path / "whole", store, **SETTINGS)
+    short = await fed_slave(tmp_path / "short", store, **SETTINGS)
     await whole.feed(log)
     await pass_seconds(whole.core, 2)  # timers are taken in, keys indexed
     await short.feed(log[:cut])
@@ -198,9 +198,9 @@ def plain_queues(store: Path) -> dict[str, bytes]:
     return found
 
 
-async def another_tail(directory: Path, leader: Path, log: bytes) -> bytes:
-    """The log as another leader goes on with it."""
-    one = await follower(directory, leader, **SETTINGS)
+async def another_tail(directory: Path, master: Path, log: bytes) -> bytes:
+    """The log as another master goes on with it."""
+    one = await fed_slave(directory, master, **SETTINGS)
     await one.feed(log)
     assert one.core.promote()
     async with BrokerClient(one.core.port) as client:
@@ -214,14 +214,14 @@ async def another_tail(directory: Path, leader: Path, log: bytes) -> bytes:
 @pytest.mark.parametrize("seed", seeds(volume(2, 3)))
 @in_loop
 async def test_nothing_that_is_left_is_lost(
-    tmp_path: Path, leader: tuple[Path, bytes], clock: DrivenClock, seed: int
+    tmp_path: Path, master: tuple[Path, bytes], clock: DrivenClock, seed: int
 ) -> None:
-    """The leader itself is cut, whose files say that everything is delivered and passed on."""
-    store, log = leader
+    """The master itself is cut, whose files say that everything is delivered and passed on."""
+    store, log = master
     first_ack = log.index(b'"ao":')
     behind = [start for start in records_of(log)[1:-1] if start > first_ack]
     cut = random.Random(seed + 40).choice(behind)
-    one = await follower(store, **SETTINGS)
+    one = await fed_slave(store, **SETTINGS)
     await one.truncate(cut)
     halves = one.core.open_halves(0, 1000)[2]
     stored = [(m.topic, m.body, m.properties) for m in decode_messages(log[:cut])]
@@ -263,7 +263,7 @@ async def test_late_acks_of_what_was_cut_pass_over_nothing(tmp_path: Path, left:
                 assert (await client.send("t", b"old %d" % number)).code == 0
             held = await pop(client, "g", "t", queueId=0, order=True)
         log = log_of(tmp_path, broker.core.log_range()[1])
-    one = await follower(tmp_path, **SETTINGS)
+    one = await fed_slave(tmp_path, **SETTINGS)
     await one.truncate(records_of(log)[left])
     assert one.core.promote()
     async with BrokerClient(one.core.port) as client:
@@ -283,7 +283,7 @@ async def test_late_acks_of_what_was_cut_pass_over_nothing(tmp_path: Path, left:
 async def test_what_changed_since_the_start_is_as_it_was(tmp_path: Path) -> None:
     """A topic deleted meanwhile does not begin with its older messages when it is made anew, and a
     setting that was changed is kept."""
-    one = await follower(tmp_path, **SETTINGS)
+    one = await fed_slave(tmp_path, **SETTINGS)
     assert one.core.promote()
     async with BrokerClient(one.core.port) as client:
         for number in range(3):
@@ -321,10 +321,10 @@ def unacknowledged(log: bytes) -> set[bytes]:
 
 
 @in_loop
-async def test_where_a_log_is_not_cut(tmp_path: Path, leader: tuple[Path, bytes]) -> None:
-    store, log = leader
+async def test_where_a_log_is_not_cut(tmp_path: Path, master: tuple[Path, bytes]) -> None:
+    store, log = master
     starts = records_of(log)
-    one = await follower(tmp_path / "one", store, **SETTINGS)
+    one = await fed_slave(tmp_path / "one", store, **SETTINGS)
     await one.feed(log)
     core = one.core
     for wrong in (starts[3] + 1, starts[3] - 1, starts[-1] - 4):
@@ -343,7 +343,7 @@ async def test_where_a_log_is_not_cut(tmp_path: Path, leader: tuple[Path, bytes]
     await one.truncate(starts[9])
     assert core.log_range()[1] == starts[9]
     assert core.promote()
-    with pytest.raises(StoreError, match="log of a leader is not cut"):
+    with pytest.raises(StoreError, match="log of a master is not cut"):
         await one.truncate(starts[9])
     async with BrokerClient(core.port) as client:
         assert (await client.send("t", b"goes on")).code == 0
@@ -372,14 +372,14 @@ def test_a_record_inside_a_body_is_no_boundary(tmp_path: Path) -> None:
 @in_loop
 async def test_several_segments_go_and_the_log_goes_on(tmp_path: Path) -> None:
     settings = {"mappedFileSizeCommitLog": 1 << 20, "maxMessageSize": 65536}
-    async with live_broker(tmp_path / "leader", **settings) as broker:
+    async with live_broker(tmp_path / "master", **settings) as broker:
         async with BrokerClient(broker.core.port) as client:
             for number in range(80):
                 assert (await client.send("t", b"%d" % number * 20_000, number % 4)).code == 0
         end = broker.core.log_range()[1]
-        log = log_of(tmp_path / "leader", end)
+        log = log_of(tmp_path / "master", end)
         some = [m.physical_offset for q in range(4) for m in records(broker, "t", q)]
-    one = await follower(tmp_path / "one", tmp_path / "leader", **settings)
+    one = await fed_slave(tmp_path / "one", tmp_path / "master", **settings)
     await one.feed(log)
     for cut in [*sorted(random.Random(1).sample(some, 3), reverse=True), 1 << 20]:
         await one.truncate(cut)
@@ -389,7 +389,7 @@ async def test_several_segments_go_and_the_log_goes_on(tmp_path: Path) -> None:
         assert files[-1] <= cut + (1 << 20)
         await one.feed(log, cut)
     await one.stop()
-    assert queues_of(tmp_path / "one") == queues_of(tmp_path / "leader")
+    assert queues_of(tmp_path / "one") == queues_of(tmp_path / "master")
     assert log_of(tmp_path / "one", end) == log
 
 
@@ -423,11 +423,11 @@ def test_a_start_wants_the_end_of_a_truncation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has_lost", [False, True])
 def test_an_epoch_that_was_cut_for_a_master_is_none_that_the_log_has_lost(
-    tmp_path: Path, leader: tuple[Path, bytes], has_lost: bool
+    tmp_path: Path, master: tuple[Path, bytes], has_lost: bool
 ) -> None:
     """The replica led epoch 5 for a moment, and the next master lacks what is before it. Else it
     said as an error, at its next start, that its log once had more, and led after all others."""
-    store, log = leader
+    store, log = master
     starts = records_of(log)
     controller = {"enableControllerMode": True, "controllerAddr": "127.0.0.1:1"}
     settings, core = open_core(store, **SETTINGS, **controller)
@@ -436,7 +436,7 @@ def test_an_epoch_that_was_cut_for_a_master_is_none_that_the_log_has_lost(
     if has_lost:
         LostEnd(lost_end_path(settings)).note("a new disk is under the log")
     follow(core, settings)
-    cut_log(core, settings, starts[4])
+    truncate_core(core, settings, starts[4])
     assert core.log_range()[1] == starts[4]
     assert file.read().last_epoch == (5 if has_lost else 1)
     core.stop()

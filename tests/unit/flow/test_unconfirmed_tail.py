@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from support.shard import Shard
 
+from tests.unit.flow.test_auto_switch_stream import ControlledMaster, boundary, fill, log_of
 from tests.unit.flow.test_ha_stream import Slave
-from tests.unit.flow.test_switch_stream import Leader, boundary, fill, log_of
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
 def test_a_start_has_the_entries_of_all_records(tmp_path: Path, share: float) -> None:
-    with Leader(tmp_path / "leader") as leader:
-        end = fill(leader, 3000)
-        leader.stop()
-    log = log_of(tmp_path / "leader" / "store", end)
+    with ControlledMaster(tmp_path / "master") as master:
+        end = fill(master, 3000)
+        master.stop()
+    log = log_of(tmp_path / "master" / "store", end)
     shown = boundary(log, int(len(log) * share))
     with Slave(tmp_path / "slave") as slave:
         slave.core.set_visible(0)

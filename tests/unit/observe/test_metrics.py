@@ -59,9 +59,9 @@ def test_roles_and_lags_of_replicas() -> None:
     led = sample()
     led.role, led.master_epoch, led.in_sync, led.in_sync_min = "master", 4, 2, 2
     led.slaves = [SlaveSample("127.0.0.1:4011", 300, 20, 2), SlaveSample("127.0.0.1:4012", 0, 0)]
-    follower = sample(1)
-    follower.role, follower.master_epoch, follower.follows = "slave", 4, "127.0.0.1:10912"
-    found = parsed(render([led, follower]))
+    slave = sample(1)
+    slave.role, slave.master_epoch, slave.follows = "slave", 4, "127.0.0.1:10912"
+    found = parsed(render([led, slave]))
     first, second = ("shard", "0"), ("shard", "1")
     assert found["rmq_role"] == {
         (("role", "master"), first): 1, (("role", "slave"), first): 0,

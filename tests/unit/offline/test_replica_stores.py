@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.followers import follower
+from support.fed_slaves import fed_slave
 from support.name_server import in_loop
 
 pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[spark]")
@@ -28,12 +28,12 @@ async def test_the_last_record_of_one_that_was_stopped_may_end_in_zeros(tmp_path
             topic="t", body=b"body", properties_bytes=properties, queue_offset=number,
             physical_offset=len(data), store_timestamp_ms=time.time_ns() // 1_000_000,
         ))  # fmt: skip
-    one = await follower(tmp_path)
+    one = await fed_slave(tmp_path)
     await one.feed(data)
     await one.stop()
     assert check_store(tmp_path, strict=True).problems == []
     found = rmq.scan_store(tmp_path, threads=1, columns=["physicalOffset"]).read_all()
     assert [int(each) for each in found["physicalOffset"].to_pylist()] == starts
-    again = await follower(tmp_path)
+    again = await fed_slave(tmp_path)
     assert again.core.log_range()[1] == len(data)
     await again.stop()

@@ -649,9 +649,9 @@ def test_shard_alone_answers_without_its_supervisor(
 )
 def test_nonsense_about_the_number_of_shards_is_an_error(tmp_path: Path, damage: bytes) -> None:
     from rmq.errors import ConfigError
-    from shards.machine_file import MachineFile
+    from shards.shards_file import ShardsFile
 
     (tmp_path / "config").mkdir()
     (tmp_path / "config/shards.json").write_bytes(damage)
     with pytest.raises(ConfigError, match="is damaged"):
-        MachineFile(tmp_path).load()
+        ShardsFile(tmp_path).load()

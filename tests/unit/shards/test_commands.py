@@ -15,9 +15,9 @@ from rmq.config import load_properties
 from rmq.system.topology import read_topology
 from shards.bus_router import Peer
 from shards.commands import answer
-from shards.machine_file import MachineFile, MachineState
 from shards.messages import Done, Drain, Hello, Message, Permission, Shrink
 from shards.placement import place
+from shards.shards_file import ShardsFile, ShardsState
 from shards.supervisor import Supervisor
 
 TAKEN, GIVEN_BACK = Permission(4, refuse=True), Permission(6)
@@ -37,15 +37,15 @@ class Stage:
             peer = Peer(b"%d" % index, hello, clock.monotonic())
             self.supervisor.router._shards[index] = peer
         monkeypatch.setattr(self.supervisor.router, "ask", self._tell)
-        save = MachineFile.save
+        save = ShardsFile.save
 
-        def save_some(file: MachineFile, state: MachineState) -> None:
+        def save_some(file: ShardsFile, state: ShardsState) -> None:
             self.saves_left -= 1
             if self.saves_left < 0:
                 raise OSError(28, "No space left on device")
             save(file, state)
 
-        monkeypatch.setattr(MachineFile, "save", save_some)
+        monkeypatch.setattr(ShardsFile, "save", save_some)
 
     async def _tell(self, index: int, message: Message, timeout_s: float) -> Message:
         self.told.append((index, message))
@@ -90,7 +90,7 @@ async def test_shards_that_a_shrink_does_not_come_to_take_sends_again(
         assert on.told == [(2, TAKEN), (1, TAKEN), (1, GIVEN_BACK)]
         assert on.drained == [] and sorted(on.supervisor.shards) == [0, 1]
         on.saves_left = 1000
-        assert MachineFile(tmp_path).count(None) == 3
+        assert ShardsFile(tmp_path).count(None) == 3
 
 
 @in_loop

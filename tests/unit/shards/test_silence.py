@@ -22,10 +22,10 @@ from rmq.system.threads import Thread
 from rmq.system.topology import read_topology
 from shards import shard as states
 from shards.bus_router import Peer
-from shards.machine_file import MachineFile, MachineState
 from shards.messages import BusError, Failed, Hello
 from shards.placement import place
 from shards.shard import Shard
+from shards.shards_file import ShardsFile, ShardsState
 from shards.supervisor import REOPEN_S, Supervisor
 
 pytestmark = pytest.mark.still_clock
@@ -233,10 +233,10 @@ async def test_a_shard_counts_before_clients_find_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is let in when that is noted, and registers only then (test_bus_siblings.py)."""
-    file, save = MachineFile(tmp_path), MachineFile.save
+    file, save = ShardsFile(tmp_path), ShardsFile.save
     failures = [OSError(28, "No space left on device")]
 
-    def save_later(self: MachineFile, state: MachineState) -> None:
+    def save_later(self: ShardsFile, state: ShardsState) -> None:
         if failures:
             raise failures.pop()
         save(self, state)
@@ -244,7 +244,7 @@ async def test_a_shard_counts_before_clients_find_it(
     async with stage(tmp_path, clock, sleeper.pid) as on:
         on.supervisor._present = 1  # it has never been here
         on.supervisor.save()
-        monkeypatch.setattr(MachineFile, "save", save_later)
+        monkeypatch.setattr(ShardsFile, "save", save_later)
         assert "No space left" in on.supervisor._on_hello(on.peer.hello)
         assert file.count(None) == 1
         assert on.supervisor._on_hello(on.peer.hello) == ""
@@ -257,7 +257,7 @@ async def test_a_shard_counts_when_it_has_served(
 ) -> None:
     """A store with more shards than a start asks for is refused, and one that could not be started
     with so many is not."""
-    file = MachineFile(tmp_path)
+    file = ShardsFile(tmp_path)
     assert file.count(None) == 1
     async with stage(tmp_path, clock, sleeper.pid) as on:
         assert file.count(None) == 2

@@ -1,0 +1,153 @@
+"""Sync harness: the watch of a master over who is in sync, without a core, slaves and a controller.
+
+    on = Harness()
+    on.core.acked = {2: 1000}           # slave 2 has the whole log
+    await on.look()
+    on.core.others == [2]               # its acks count
+    on.link.asked == [([1, 2], 7, False)]
+
+The controller answers as it is told, the core is a note of what it was told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+import pytest
+from support.driven_clock import DrivenClock
+
+from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
+from rmq.broker.replication.sync_state import SyncState
+from rmq.broker.replication.sync_watch import POLL_S, Mastership, SyncWatch
+from rmq.broker.replication.waiting_sends import WaitingSends
+from rmq.codes import ResponseCode
+from rmq.config import load_properties
+
+
+class Core:
+    """A log that ends at `end`, and slaves that have it up to `acked`."""
+
+    def __init__(self) -> None:
+        self.end = 1000
+        self.acked: dict[int, int] = {}
+        self.others: list[int] | None = []  # whose acks an answer waits for
+        self.dispatched = 0  # at least
+        self.answered = 1000  # up to there without those that joined last
+
+    def log_range(self) -> tuple[int, int, int]:
+        return 0, self.end, self.end
+
+    def stats(self) -> dict[str, int]:
+        found = (self.acked.get(each, 0) for each in self.others or ())
+        return {"log_dispatched": max(self.dispatched, min(found, default=self.end))}
+
+    def ha_connections(self) -> list[tuple[int, bytes, int, int, int, int]]:
+        return [(0, b"", 0, acked, 0, each) for each, acked in self.acked.items()]
+
+    def set_sync_state(self, others: list[int] | None, short: int, wait: int) -> int:
+        self.others = others
+        return self.answered
+
+
+class Link:
+    """A controller that takes what it is asked for, or fails with a code."""
+
+    def __init__(self) -> None:
+        self.state = SyncState(frozenset((1,)), 7)
+        self.fails: list[int | None] = []
+        self.is_away = False
+        self.refused: frozenset[int] = frozenset()  # sets with one of these are
+        self.take_time: Callable[[], None] = lambda: None  # until it answers
+        self.asked: list[tuple[list[int], int, bool]] = []
+
+    async def alter_sync_state(
+        self, master_id: int, epoch: int, members: frozenset[int], set_epoch: int, *,
+        is_covered: bool, is_new_epoch: bool,
+    ) -> ReplicaInfo:  # fmt: skip
+        self.asked.append((sorted(members), set_epoch, is_new_epoch))
+        self.take_time()
+        if self.is_away:
+            raise ControllerError(None, "nobody answers")
+        if members & self.refused:
+            raise ControllerError(ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, "it is not alive")
+        if self.fails:
+            code = self.fails.pop(0)
+            raise ControllerError(code, f"the controller answers {code}")
+        self.state = SyncState(members, self.state.epoch + 1)
+        return ReplicaInfo(1, "h:1", 4, self.state)
+
+
+class Copies:
+    """What slaves have of tables that have seen `count` changes: all, unless it is said here."""
+
+    def __init__(self) -> None:
+        self.count = 7
+        self.had: dict[int, int] = {}
+
+    def counts(self) -> dict[str, int]:
+        return {"topics": self.count}
+
+    def has(self, slave: int, least: Mapping[str, int]) -> bool:
+        return self.had.get(slave, self.count) >= least["topics"]
+
+
+class Harness:
+    """A master of id 1 that is alone in sync."""
+
+    def __init__(self, link: Link | None = None, **given: object) -> None:
+        self.core, self.link = Core(), link or Link()
+        self.copies = Copies()
+        settings = {key: str(value) for key, value in given.items()}
+        self.watch = SyncWatch(
+            Mastership(1, 4, 0), self.link.state, load_properties(None, settings),
+            self.core, self.link,  # type: ignore[arg-type]
+            lambda _: None, lambda _: False, self.copies, lambda: None, WaitingSends(),
+        )  # fmt: skip
+
+    def learn(self, *members: int, epoch: int = 8) -> None:
+        """The controller's set is this one, and it says so."""
+        self.link.state = SyncState(frozenset(members), epoch)
+        self.watch.take(self.link.state)
+
+    async def look(self) -> None:
+        await self.watch._look()
+
+    async def fail(self, code: int | None) -> None:
+        """The controller is asked, and that fails."""
+        self.link.fails.append(code)
+        with pytest.raises(ControllerError):
+            await self.look()
+
+    async def unheard(self, clock: DrivenClock, seconds: float, *ids: int) -> None:
+        """So long the controller does not hear of these; then it does."""
+        self.link.refused = frozenset(ids)
+        await self.passing(clock, seconds)
+        self.link.refused = frozenset()
+
+    async def away(self, clock: DrivenClock, seconds: float) -> None:
+        """So long the controller is away; then it is back."""
+        self.link.is_away = True
+        await self.passing(clock, seconds)
+        self.link.is_away = False
+
+    def sets_asked(self) -> list[list[int]]:
+        return [members for members, _, _ in self.link.asked]
+
+    async def passing(self, clock: DrivenClock, seconds: float) -> None:
+        for _ in range(round(seconds / POLL_S)):
+            clock.advance(POLL_S)
+            with contextlib.suppress(ControllerError):
+                await self.look()
+
+
+THREE = {"minInSyncReplicas": 3, "enableControllerMode": True, "controllerAddr": "127.0.0.1:9878"}
+
+
+async def in_sync(clock: DrivenClock, *others: int, **given: object) -> Harness:
+    """The set is 1 and these, all of which have the log."""
+    on = Harness(**given)
+    on.learn(1, *others)
+    on.core.acked = dict.fromkeys(others, 1000)
+    await on.passing(clock, 0.3)
+    return on

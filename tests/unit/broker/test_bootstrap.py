@@ -1,0 +1,83 @@
+"""Where the log of a new replica begins, as the controller says who has one.
+
+With a master: tests/unit/broker/test_replicas.py, tests/ha.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.controllers import Replica, controller
+from support.driven_clock import DrivenClock
+from support.name_server import in_loop
+
+from rmq.broker.replication.bootstrap import bootstrap_controlled, controlled_start, own_id
+from rmq.broker.replication.controller_addresses import ControllerAddresses
+from rmq.broker.replication.controller_link import ControllerError, ControllerLink
+from rmq.broker.replication.epoch_file import EpochFile, epoch_path
+from rmq.broker.replication.epochs import Epoch, Epochs
+from rmq.broker.replication.identity import IdentityFiles, identity_path
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
+from rmq.config import Settings, load_properties
+
+
+def settings_of(store: Path, port: int) -> Settings:
+    given = {"brokerClusterName": "c", "brokerName": "broker-a", "storePathRootDir": str(store),
+             "controllerAddr": f"127.0.0.1:{port}"}  # fmt: skip
+    return load_properties(None, given)
+
+
+async def start_of(store: Path, port: int) -> int:
+    settings = settings_of(store, port)
+    link = ControllerLink(ControllerAddresses(settings.controllerAddr), "c", "broker-a")
+    try:
+        return await controlled_start(settings, link, own_id(settings))
+    finally:
+        link.close()
+
+
+@in_loop
+async def test_the_log_of_the_first_begins_at_0(clock: DrivenClock, tmp_path: Path) -> None:
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        clock.advance(5.3)
+        assert await start_of(tmp_path / "s", server.port) == 0
+        await one.join()  # and another one has an id, and no log
+        assert await start_of(tmp_path / "s", server.port) == 0
+
+
+@in_loop
+async def test_a_new_one_waits_for_those_that_have_the_log(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """Begun at 0, its log would have nothing in common with theirs, which may begin later."""
+    async with controller(tmp_path) as server, Replica(server.port, 1) as one:
+        clock.advance(5.3)
+        await one.join()
+        assert (await one.elect()).code == 0
+        assert (await one.look(rmqBrokerId=1, rmqMasterEpoch=1, rmqResign=True)).code == 0
+        assert "masterBrokerId" not in (await one.look()).fields
+        with pytest.raises(ControllerError, match=r"is master now, and \[1\] have its log"):
+            await start_of(tmp_path / "s", server.port)
+        IdentityFiles(identity_path(settings_of(tmp_path / "own", 1)), "c", "broker-a").keep(1)
+        assert await start_of(tmp_path / "own", server.port) == 0, "others may wait for it"
+
+
+@in_loop
+async def test_a_log_that_was_taken_away_is_known_to_be_lost(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """With its checkpoint: its epochs alone would have it elected, and it has none of them."""
+    async with controller(tmp_path) as server:
+        clock.advance(5.3)
+        known = EpochFile(epoch_path(settings_of(tmp_path / "known", server.port)))
+        (tmp_path / "known").mkdir()
+        known.write(Epochs((Epoch(1, 0),)))
+        for store, is_lost in (("new", False), ("known", True), ("full", False)):
+            settings = settings_of(tmp_path / store, server.port)
+            if store == "full":
+                (tmp_path / store / "commitlog").mkdir(parents=True)
+                (tmp_path / store / "commitlog" / f"{0:020d}").write_bytes(bytes(10))
+                EpochFile(epoch_path(settings)).write(Epochs((Epoch(1, 0),)))
+            await bootstrap_controlled(settings)
+            assert LostEnd(lost_end_path(settings)).has_lost(0) == is_lost, store
