@@ -479,6 +479,7 @@ def forget_after_fork():
     for engine in list(engines):
         engine.state.closed = True
         engine.state.thread.running = False
+        engine.tellers = NULL              # on stacks of threads that the child has not
         lock_open(&engine.state.lock)      # the thread may have held it when it was copied,
         condition_open(&engine.state.slots_freed)      # and others may have waited
         condition_open(&engine.state.room_made)

@@ -184,9 +184,10 @@ cdef class Mailbox:
 
     cdef void leave(self, Teller* teller) noexcept:
         cdef Teller** place = &self.engine.tellers
-        while place[0] != teller:
+        while place[0] != NULL and place[0] != teller:
             place = &place[0].next
-        place[0] = teller.next
+        if place[0] != NULL:                # else this is a child that a callback has forked
+            place[0] = teller.next
 
     cdef object refusal(self):
         if self.engine.state.closed:

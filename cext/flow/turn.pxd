@@ -33,7 +33,7 @@ every step allows. Then the steps are run in this order:
     settle           sends due at `durable` and `replicated`; timeouts of the others
     poison           a log that failed says so once, and refuses who waits for it
     queues           queue entries go to their files
-    queue repairs    mended queue files: a line in the log, their pulls go on
+    queue repairs    repaired queue files: a line in the log, who waits for them goes on
     housekeeping     once a second
     flush            one send per connection with replies
     wake control     the control thread hears what the turn has for it

@@ -21,7 +21,8 @@ cdef class RecoveryState:
     cdef DelayLevels levels
     cdef QueueState* states         # owned; by Queue.index
     cdef int64_t state_count, state_slots
-    cdef int64_t table_start, table_anchor
+    cdef int64_t table_start        # of queueEnds: where the log was when it was written
+    cdef int64_t table_anchor       # the record that ends there
     cdef int64_t log_min, log_limit  # first byte of the log; end of its last segment
     cdef int64_t start              # entries below are believed, records from here on dispatched
     cdef int64_t scan_from          # start of the scan, <= start
@@ -33,7 +34,11 @@ cdef class RecoveryState:
     cdef int64_t anchor             # record that ends at `start`; -1: not known
     cdef int64_t highest            # end of the highest record any queue names; -1: none
     cdef int64_t highest_anchor     # its start
-    cdef int64_t dispatched, unqueued, gaps, cut, last_store_ms, rebuilt
+    cdef int64_t dispatched, last_store_ms
+    cdef int64_t unqueued           # records without a queue
+    cdef int64_t gaps               # filled with blanks
+    cdef int64_t cut                # entries that were taken from queues
+    cdef int64_t rebuilt            # queues made anew
     cdef LogProgress progress
     cdef DeletedTopics deleted
     cdef int64_t known_end          # where the log once reached

@@ -40,7 +40,7 @@ HEAD_TYPE = np.dtype({
     "itemsize": 112,
 })  # fmt: skip
 HEAD_BYTES_MIN = 88  # with two addresses of IPv4; no record is shorter
-HEADS_AT_ONCE = 65_536  # 7 MB of heads are gathered at a time
+HEADS_AT_ONCE = 65_536  # gathered at a time, in 7 MB
 NO_SIZE = -1
 
 
@@ -80,12 +80,13 @@ def read_columns(
         raise NotADirectoryError(f"{directory} is no directory: not a queue")
     offset, entries = _entries(directory, start, count)
     physical_offset = entries["physical_offset"].astype(np.int64)
+    size = entries["size"].astype(np.int32)
     return QueueColumns(
         offset,
         physical_offset,
-        entries["size"].astype(np.int32),
+        size,
         entries["tags_code"].astype(np.int64),
-        *_of_records(commit_log, offset, physical_offset),
+        *_of_records(commit_log, offset, physical_offset, size),
     )
 
 
@@ -120,7 +121,10 @@ def _entries(directory: Path, start: int, count: int | None) -> tuple[NDArray[np
 
 
 def _of_records(
-    log: Path, offset: NDArray[np.int64], physical_offset: NDArray[np.int64]
+    log: Path,
+    offset: NDArray[np.int64],
+    physical_offset: NDArray[np.int64],
+    size: NDArray[np.int32],
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32]]:
     """(store times, sizes of bodies)"""
     times = np.full(len(offset), np.datetime64("NaT", "ms"))
@@ -148,15 +152,23 @@ def _of_records(
             times[some[found]] = stored.astype("datetime64[ms]")
             names = ("body_size", "body_size_v6", "body_size_two_v6")
             bodies = np.choose(longer // 12, [heads[name] for name in names])
-            sizes[some[found]] = bodies[found]
+            room = size[some] - HEAD_BYTES_MIN - longer  # of the record: no body is larger
+            whole = found & (bodies >= 0) & (bodies <= room)
+            sizes[some[whole]] = bodies[whole]
     return times, sizes
 
 
 def _heads(data: NDArray[Any], at: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64]]:
     """The heads of the records there, and by how many bytes each is longer than the shortest. What
     would lie behind the file's end is made up of its last byte; a head that ends there is whole."""
-    places = np.minimum(at[:, None] + np.arange(HEAD_TYPE.itemsize), len(data) - 1)
-    heads = data[places].view(HEAD_TYPE)[:, 0]
+    bytes_of_head = HEAD_TYPE.itemsize
+    packed = np.empty((len(at), bytes_of_head), np.uint8)
+    inside = at <= len(data) - bytes_of_head
+    if inside.any():
+        packed[inside] = np.lib.stride_tricks.sliding_window_view(data, bytes_of_head)[at[inside]]
+    at_end = at[~inside, None] + np.arange(bytes_of_head)
+    packed[~inside] = data[np.minimum(at_end, len(data) - 1)]
+    heads = packed.view(HEAD_TYPE)[:, 0]
     flags = heads["sys_flag"]
     longer = np.where(flags & BORNHOST_V6_FLAG, 12, 0)
     return heads, longer + np.where(flags & STOREHOSTADDRESS_V6_FLAG, 12, 0)

@@ -15,10 +15,12 @@ from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.topic_table cimport Topic
 
+# It has looked, or goes: a pop that was woken is awake no more.
+cdef void pop_asleep(PopJob* job) noexcept nogil
 # At its pair; may be held again and again.
 cdef void hold_pop(PullService s, PopJob* job) noexcept nogil
-# A JobTold: what its pair counts follows where the job goes.
-cdef void pop_told(PopService s, PullJob* pull, int32_t event) noexcept nogil
+# A OnJobEvent: what its pair counts follows where the job goes.
+cdef void pop_on_event(PopService s, PullJob* pull, int32_t event) noexcept nogil
 # A message came for the pair into this queue (-1: any): wakes one pop of all queues, unless one is
 # awake that has not been answered, one of this queue, and every notification.
 cdef void wake_pops(PullService s, PopPair* pair, int32_t queue_id) noexcept nogil

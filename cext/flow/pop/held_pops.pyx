@@ -12,14 +12,14 @@ cdef inline bint is_special(const PopJob* job) noexcept nogil:
     return job.kind == NOTIFY or job.queue_id >= 0
 
 
-cdef inline void asleep(PopJob* job) noexcept nogil:
+cdef void pop_asleep(PopJob* job) noexcept nogil:
     if job.woken:
         job.woken = False
         job.pair.awake -= 1
 
 
 cdef void hold_pop(PullService s, PopJob* job) noexcept nogil:
-    asleep(job)
+    pop_asleep(job)
     job.pair.waiting += 1
     job.pair.special += is_special(job)
     hold_in(s, &job.pull, &job.pair.first)
@@ -28,11 +28,11 @@ cdef void hold_pop(PullService s, PopJob* job) noexcept nogil:
 cdef void pass_on(PopService s, PopJob* job) noexcept nogil:
     """A pop that was woken does not look now: the next that waits does."""
     if job.woken:
-        asleep(job)
+        pop_asleep(job)
         wake_pops(s.pull, job.pair, -1)
 
 
-cdef void pop_told(PopService s, PullJob* pull, int32_t event) noexcept nogil:
+cdef void pop_on_event(PopService s, PullJob* pull, int32_t event) noexcept nogil:
     cdef PopJob* job = <PopJob*> pull
     if event == JOB_LEFT:
         job.pair.waiting -= 1

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from cext.base.status cimport OK
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
-from cext.flow.pop.held_pops cimport pop_told
+from cext.flow.pop.held_pops cimport pop_on_event
 from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_job cimport NOTIFY, PEEK, POP, PopJob
 from cext.flow.pop.pop_pair cimport PopPair
@@ -15,7 +15,7 @@ from cext.flow.pull.pull_job cimport (
     JOB_FREE,
     JOB_NEW,
     JobAnswer,
-    JobTold,
+    OnJobEvent,
     job_move,
     job_use_begin,
 )
@@ -106,7 +106,7 @@ cdef PopJob* make_job(PopService s, Connection* c, const Header* h, const PopReq
     job.pull.logic.mapped = False
     job.pull.max_bytes = -1
     job.pull.answer = <JobAnswer> answer_pop
-    job.pull.told = <JobTold> pop_told
+    job.pull.on_event = <OnJobEvent> pop_on_event
     job.pull.service = <void*> s
     job.pull.fetch = NULL
     job.pull.tags_from_records = False

@@ -1,6 +1,5 @@
 """Pops: from a job to its reply. See pop_answer.pxd."""
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
 
 from cext.base.status cimport OK, RING_FULL
 from cext.flow.append.turn_room cimport turn_room
@@ -23,7 +22,7 @@ from cext.flow.pop.pop_reply cimport (
     refuse_large,
     refuse_pop,
 )
-from cext.flow.pop.popped cimport MESSAGES_MAX, Note, Popped
+from cext.flow.pop.popped cimport MESSAGES_MAX, Popped, popped_begin
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, next_revive_queue
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, is_outdated, make_ready
 from cext.flow.pull.pull_job cimport JOB_READING, JOB_READY, job_move
@@ -124,9 +123,7 @@ cdef void answer_pop(PopService s, PopJob* job) noexcept nogil:
             s.append, most * REVIVE_RECORD_BYTES, most) == RING_FULL:
         make_ready(s.pull, &job.pull)       # in the next turn, before those that come then
         return
-    memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
-    p.starts.length = p.messages.length = p.orders.length = 0
-    p.pop_ms = s.turn.wall_ms
+    popped_begin(&p, s.turn.wall_ms)
     p.revive_queue = REVIVE_IN_ORDER if job.order else next_revive_queue(s)
     if is_outdated(s.pull, &job.pull):
         job.pull.may_hold = False

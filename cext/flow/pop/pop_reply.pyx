@@ -5,7 +5,7 @@ from libc.string cimport memset, strlen
 from cext.base.clock cimport monotonic_us
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
-from cext.flow.pop.held_pops cimport wake_pops
+from cext.flow.pop.held_pops cimport pop_asleep, wake_pops
 from cext.flow.pop.pop_batch cimport given_bytes_max
 from cext.flow.pop.pop_job cimport POP
 from cext.flow.pull.held_pulls cimport free_job
@@ -57,9 +57,7 @@ cdef bint write_header(PopService s, PopJob* job, Popped* p, int32_t code,
 
 cdef void wake_next(PopService s, PopJob* job, const Popped* p) noexcept nogil:
     """There is more: the next that waits is to have it."""
-    if job.woken:
-        job.woken = False
-        job.pair.awake -= 1
+    pop_asleep(job)
     if p.rest > 0 and job.pair.first != NULL and job.kind == POP:
         wake_pops(s.pull, job.pair, job.queue_id)
 

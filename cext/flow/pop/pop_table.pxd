@@ -56,7 +56,7 @@ cdef struct Pops:
     uint64_t revived                # messages that came back
     uint64_t unreadable             # could not come back: deleted, or damaged
     uint64_t acks_late              # for no check point that is waited for
-    uint64_t hurried                # check points revived of a full ring, not all acks read
+    uint64_t hurried                # check points of a full ring that gave messages, acks unread
 
 # The pair, made when it is not there; NULL when there are too many, or memory is out. One that a
 # check point has made beside them is nobody else's until there is room: then it is one as any.

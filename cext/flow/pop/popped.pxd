@@ -37,10 +37,13 @@ cdef struct Popped:
     # A blocked queue may be free then, or what could not be made anew is looked for again, by the
     # wall clock; 0: none is.
     int64_t visible_ms
+    # The notes stand last: popped_begin() does not clear their texts.
     Note starts
     Note messages
     Note orders
 
+# Nothing has been found yet.
+cdef void popped_begin(Popped* p, int64_t pop_ms) noexcept nogil
 # Adds "flag a b" by its form; its place was counted, nothing is ever cut.
 cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil
 cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,

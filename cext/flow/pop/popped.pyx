@@ -1,7 +1,14 @@
 """Popped. See popped.pxd."""
+from libc.string cimport memset
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
+
+
+cdef void popped_begin(Popped* p, int64_t pop_ms) noexcept nogil:
+    memset(p, 0, sizeof(Popped) - 3 * sizeof(Note))
+    p.starts.length = p.messages.length = p.orders.length = 0
+    p.pop_ms = pop_ms
 
 
 cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil:

@@ -469,7 +469,7 @@ cdef void revive_due(PopService s, ReviveQueue* q, Queue* notes, bint all_read,
         note_revived(s, point, before, <int32_t> (q - s.pops.queues))
         if status != OK:
             return
-        s.pops.hurried += full and not all_read
+        s.pops.hurried += full and not all_read and point.done != before
         pair = point.pair
         ring_finish_next(q)
         pair_leave(&s.pops, &s.tables.topics, &s.tables.removed, pair)

@@ -61,8 +61,8 @@ cdef void hold_in(PullService s, PullJob* job, ChainEntry** line) noexcept nogil
 
 
 cdef inline void tell(PullJob* job, JobEvent event) noexcept nogil:
-    if job.told != NULL:
-        job.told(job.service, job, event)
+    if job.on_event != NULL:
+        job.on_event(job.service, job, event)
 
 
 cdef void release(PullService s, PullJob* job) noexcept nogil:

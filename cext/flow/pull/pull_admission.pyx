@@ -128,7 +128,7 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.topic = topic
     job.delivered = delivery_counter_of(group, topic)
     job.queue_id = r.queue_id
-    job.told = NULL
+    job.on_event = NULL
     job.offset = r.queue_offset
     job.logic.mapped = False
     job.last_physical = -1

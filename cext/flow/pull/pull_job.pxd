@@ -39,7 +39,7 @@ cdef enum JobEvent:             # what a job of another kind is told
 
 # Answers, holds or reads for a READY job; `service` is job.service.
 ctypedef void (*JobAnswer)(void* service, PullJob* job) noexcept nogil
-ctypedef void (*JobTold)(void* service, PullJob* job, int32_t event) noexcept nogil
+ctypedef void (*OnJobEvent)(void* service, PullJob* job, int32_t event) noexcept nogil
 
 cdef struct PullJob:
     ChainEntry line             # READY: in the turn's list; HELD: in `waits_in`
@@ -47,7 +47,7 @@ cdef struct PullJob:
     ChainEntry peer             # in its connection's list (HELD, DEFERRED)
     int32_t state               # JobState
     JobAnswer answer            # what the turn calls when the job is READY
-    JobTold told                # of each JobEvent; NULL: a pull, to which none matters
+    OnJobEvent on_event              # of each JobEvent; NULL: a pull, to which none matters
     void* service               # for both
     int32_t timer_slot
     Connection* connection      # borrowed; compare connection_id with connection.id before use

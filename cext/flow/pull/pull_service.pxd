@@ -27,7 +27,7 @@ cdef class PullService(Service):
     cdef Appender append
     cdef FetchService fetch
     cdef BufferPool job_pool            # PullJobs, each with room for what another kind adds
-    cdef uint64_t job_bytes             # of each; set before open()
+    cdef uint64_t job_bytes             # of each; set before arena_bytes()
     cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
     cdef int64_t scan_cost_left         # how much the filters of this turn's pulls may still cost
     cdef uint8_t raw_entries[SCAN_ENTRIES_AT_ONCE * QUEUE_ENTRY_BYTES]  # scratch

@@ -2,8 +2,10 @@
 cimport cython
 from libc.stdint cimport uint64_t
 
+from cext.base.check cimport check
 from cext.base.status cimport OK
 from cext.flow.context.service cimport no_memory, pool_numbers
+from cext.flow.pull.pull_job cimport PullJob
 from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.memory.buffer_pool cimport buffer_pool_arena_bytes, buffer_pool_close, buffer_pool_open
 
@@ -11,6 +13,8 @@ from cext.memory.buffer_pool cimport buffer_pool_arena_bytes, buffer_pool_close,
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class PullService:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
+        check(self.job_bytes >= sizeof(PullJob), b"pulls: a job has room for a pull",
+              self.job_bytes, sizeof(PullJob))
         return (arena_page_bytes(TIMER_SLOTS * sizeof(ChainEntry*))
                 + buffer_pool_arena_bytes(self.job_bytes, given["pulls_max"]))
 

@@ -17,4 +17,4 @@ from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
 cdef Outcome accept_offset_commit(Tables s, Connection* c, const Header* h, const Frame* f,
-                             bint resubmitted) noexcept nogil
+                                  bint resubmitted) noexcept nogil

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at onc
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
-PAIRS_MAX, CHECK_POINTS_MAX = 262_144, 65_536  # of pop_table.pxd
+PAIRS_MAX, CHECK_POINTS_MAX = 262_144, 65_536  # of pop_table.pxd and revive_ring.pxd
 
 
 async def fill(client: BrokerClient, count: int, queues: int = 1) -> None:
