@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import random
 import socket
@@ -577,6 +578,39 @@ def test_a_slow_line_that_brings_a_long_answer_is_left_alone(
         assert late
         engine.stop()
         thread.join()
+
+
+def test_a_child_that_is_forked_while_a_thread_tells_has_no_teller(engine: Engine) -> None:
+    """The stacks of the parent's threads are its own threads' then, who write to them."""
+    with ScriptedPeer(ECHO) as peer:
+        mailbox, link = Mailbox(engine), link_to(engine, peer)
+        told, go_on = threading.Event(), threading.Event()
+
+        def wait(reply: Reply | None, error: Exception | None) -> None:
+            told.set()
+            go_on.wait(HANG_S)
+
+        engine.submit(link, encode_request(30), 60_000, mailbox, wait)
+        teller = threading.Thread(target=mailbox.deliver, args=(60_000,))
+        teller.start()
+        assert told.wait(HANG_S)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for _ in range(4):
+                    thread = threading.Thread(target=json.dumps, args=([[[[["x" * 4096]]]]],))
+                    thread.start()
+                    thread.join()
+                engine.call(link, encode_request(30), 1000)
+            except ClosedError:
+                code = 7
+            finally:
+                os._exit(code)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        go_on.set()
+        teller.join()
+    assert status == 7
 
 
 def test_a_forked_child_is_told_that_its_copy_is_closed() -> None:

@@ -141,6 +141,20 @@ def test_a_head_may_end_with_its_file(tmp_path: Path, sys_flag: int, head_bytes:
         assert np.isnat(columns.store_time).tolist() == [not has_head]
 
 
+@pytest.mark.parametrize("size", [-5, 3, 2**31 - 1])
+def test_a_body_that_its_record_has_no_room_for_has_no_size(tmp_path: Path, size: int) -> None:
+    made = StoreImage(tmp_path / "store")
+    made.add(b"T", 0, b"x")
+    made.write_log().write_queues().checkpoint_at(1)
+    with made.segment_path(0).open("r+b") as file:
+        file.seek(84)
+        file.write(struct.pack(">i", size))
+    columns = queue_columns(made.root, "T", 0)
+    has_room = 0 <= size <= columns.size[0] - 88
+    assert columns.body_size.tolist() == [size if has_room else NO_SIZE]
+    assert not np.isnat(columns.store_time).any()
+
+
 def test_a_queue_without_a_log_has_no_times(image: StoreImage, tmp_path: Path) -> None:
     columns = queue_columns(image.root, "topic-0", 0, commit_log=tmp_path / "elsewhere")
     assert len(columns.offset) == len(records(image))
