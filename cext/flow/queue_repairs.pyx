@@ -23,10 +23,10 @@ cdef void tell(PullService s, Repair* r) noexcept nogil:
     name.queue_id = r.queue_id
     name.serial = r.serial
     at = s.append.queues.reader_files.entry_place(&name, r.offset, path)
-    if r.mended > 0 and (r.status == OK or r.status == CORRUPT):
+    if r.repaired > 0 and (r.status == OK or r.status == CORRUPT):
         snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
                  b"queue; %lld entries there have been made anew from the commit log",
-                 path, <long long> at, <long long> r.offset, <long long> r.mended)
+                 path, <long long> at, <long long> r.offset, <long long> r.repaired)
     elif r.status == OK:
         return
     elif r.status == CORRUPT:
