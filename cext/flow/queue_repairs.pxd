@@ -1,4 +1,4 @@
-"""Queue repairs: a damaged queue file was repaired; a log line says so, and who waits for it goes on.
+"""Queue repairs: a damaged queue file was repaired: a log line says so, and who waits goes on.
 
 A pull or a pop that meets a queue entry that cannot be is held while its queue is repaired from the
 log (cext/store/queues/queue_repair.pxd), and is then answered as if nothing had been. The log gets

@@ -52,7 +52,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture
 def _drawn_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page draws itself anew more often than for a person."""
-    monkeypatch.setattr(page, "EVERY_S", 0.3)
+    monkeypatch.setitem(page._environment().globals, "every_s", 0.3)
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +156,7 @@ def test_brokers_that_go_away_are_missed_in_the_page_and_come_back_into_it(
         wait_for(driver, "The brokers do not answer")
     wait_until(lambda: driver.find_element(By.ID, "away").is_displayed())
     assert "The console does not answer" in text(driver)
+    driver.get("about:blank")  # it asks no more
     assert said(driver)  # a browser tells of each request that failed
 
 

@@ -158,7 +158,7 @@ async def test_the_copy_of_its_tables_waits_as_long_for_it(
         peer.answers[60] = lambda command: command.reply(body=check)
         peer.answers[28] = table({"table": {"commitLogMaxOffset": "0"}})
         with held(peer, 28) as given:
-            async with live_broker(tmp_path, follower=True) as slave:
+            async with live_broker(tmp_path, slave=True) as slave:
                 copy = MetadataCopy(slave, slave.core, search(peer.address))
                 link = RemotingClient(peer.address)
                 asking = asyncio.create_task(copy._fired(link))
