@@ -54,6 +54,13 @@ class Producer(ThreadedClient[ProducerImpl]):
     ) -> None:
         """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
         super().__init__(ProducerImpl(producer_group, parameters=parameters, **changes))
+        self._send_directly()
+
+    def _send_directly(self) -> None:
+        """One call of Python less for each message, which is a fifth of all that a send takes here.
+        Where a subclass or a test has put another send_async in its place, that one is called."""
+        if type(self).send_async is _SEND_ASYNC:
+            self.send_async = self._client.send_async  # type: ignore[method-assign]
 
     @property
     def parameters(self) -> ProducerParameters:
@@ -125,8 +132,6 @@ class Producer(ThreadedClient[ProducerImpl]):
         """Sends without waiting. callback(result, error) is called when it is known how it ended,
         one of the two being None, in a thread of the client; without a callback the concurrent
         Future of a SendResult is returned."""
-        if queue is None and selector is None and timeout_ms is None:  # most; names cost time
-            return self._client.send_async(message, callback)
         return self._client.send_async(
             message, callback, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms
         )
@@ -168,6 +173,9 @@ class Producer(ThreadedClient[ProducerImpl]):
         self._client.reply(request, body)
 
 
+_SEND_ASYNC = Producer.send_async
+
+
 @documented(TransactionProducerParameters)
 class TransactionProducer(Producer):
     """A Producer that can also send in transactions.
@@ -197,6 +205,7 @@ class TransactionProducer(Producer):
                 producer_group, transaction_listener, parameters=parameters, **changes
             ),
         )
+        self._send_directly()
 
     @property
     def parameters(self) -> TransactionProducerParameters:
