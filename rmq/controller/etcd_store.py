@@ -45,6 +45,7 @@ class EtcdStore:
 
     def __init__(self, client: Etcd, group: str, on_lead: Callable[[], None]) -> None:
         self._etcd = client
+        self._standing = client.beside()  # what keeps the lead waits for nobody's questions
         self._on_lead = on_lead
         root = f"/rmq/{group}/"
         self._leader_key = (root + "leader").encode()
@@ -55,6 +56,7 @@ class EtcdStore:
         self._is_member = False  # under that lease
         self._leading = 0  # create revision of the leader's key; 0: another one's, or nobody's
         self._leader: Controller | None = None
+        self._members: list[KeyValue] = []  # as of the last stand
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, own: Controller) -> None:
@@ -76,7 +78,8 @@ class EtcdStore:
             self._task = None
         if self._lease:
             with contextlib.suppress(StateStoreError):
-                await self._etcd.revoke(self._lease)
+                await self._standing.revoke(self._lease)
+        await self._standing.close()
         await self._etcd.close()
 
     def is_leader(self) -> bool:
@@ -86,8 +89,7 @@ class EtcdStore:
         return self._leader
 
     async def members(self) -> list[Controller]:
-        result = await self._etcd.transaction([], [etcd.get(self._members_key, prefix=True)])
-        return [_controller(each) for each in result.found[0]]
+        return [_controller(each) for each in self._members]
 
     async def names(self) -> list[str]:
         prefix = self._brokers_key.encode()
@@ -100,6 +102,7 @@ class EtcdStore:
         result = await self._etcd.transaction([self._we_lead()], [etcd.get(key)])
         if not result.succeeded:
             raise self._lost(leading)
+        self._check_still(leading)
         if not result.found[0]:
             return None, 0
         kept = result.found[0][0]
@@ -118,6 +121,7 @@ class EtcdStore:
             leader = result.found[0]
             if not leader or leader[0].create_revision != leading:
                 raise self._lost(leading)
+        self._check_still(leading)
         return result.succeeded
 
     # ---- standing for election
@@ -126,6 +130,11 @@ class EtcdStore:
         if not self._leading:
             raise NotLeaderError("this controller does not lead")
         return etcd.created(self._leader_key, self._leading)
+
+    def _check_still(self, leading: int) -> None:
+        """The answer may be there when we lead anew: another one led, and granted leases, since."""
+        if leading != self._leading:
+            raise NotLeaderError("this controller did not lead all the time")
 
     def _lost(self, leading: int) -> NotLeaderError:
         if leading == self._leading:  # else it is of an earlier time
@@ -157,11 +166,12 @@ class EtcdStore:
         if result is None:
             self._follow(None)
             self._lease, self._is_member = 0, False
-            self._lease = await self._etcd.grant(LEASE_S)
+            self._lease = await self._standing.grant(LEASE_S)
             result = await self._keep(own)
             if result is None:
                 raise LeaseOverError("etcd: the lease was over before it was used")
         self._is_member = True
+        self._members = result.found[-1]
         if result.succeeded:
             self._lead(result.revision)
             return
@@ -176,7 +186,7 @@ class EtcdStore:
         """What the leader's key is now; None: the lease is over. Both are asked for at once: where
         etcd is slow, one after the other would take longer than the lease."""
         kept, claimed = await asyncio.gather(
-            self._etcd.keep_alive(self._lease), self._claim(own), return_exceptions=True
+            self._standing.keep_alive(self._lease), self._claim(own), return_exceptions=True
         )
         if kept is False or isinstance(claimed, LeaseOverError):
             return None
@@ -187,13 +197,14 @@ class EtcdStore:
         return claimed
 
     async def _claim(self, own: bytes) -> Result:
-        """The leader's key is ours from now on, or is found to be whose it was."""
+        """The leader's key is ours from now on, or is found to be whose it was; and all members."""
         member = self._members_key + self._own.name.encode()
         known = [] if self._is_member else [etcd.put(member, own, self._lease)]
-        return await self._etcd.transaction(
+        members = etcd.get(self._members_key, prefix=True)
+        return await self._standing.transaction(
             [etcd.created(self._leader_key, 0)],
-            [*known, etcd.put(self._leader_key, own, self._lease)],
-            [*known, etcd.get(self._leader_key)],
+            [*known, etcd.put(self._leader_key, own, self._lease), members],
+            [*known, etcd.get(self._leader_key), members],
         )
 
     def _lead(self, revision: int) -> None:

@@ -50,7 +50,7 @@ class StateStore(Protocol):
     async def leader(self) -> Controller | None: ...
 
     async def members(self) -> list[Controller]:
-        """All that run, by name."""
+        """All that run, by name, as of lately: brokers ask for them, and wait for no store."""
 
     async def names(self) -> list[str]:
         """Of all broker sets."""

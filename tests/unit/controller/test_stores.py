@@ -7,6 +7,7 @@ leads reads and writes. With a real etcd. Not shown here: what a power cut leave
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,12 +18,13 @@ from support.controllers import seen
 from support.driven_clock import DrivenClock
 from support.etcd_server import EtcdServer, etcd_server
 from support.name_server import in_loop
+from support.slow_answers import slow_answers
 from support.waiting import until
 
 from rmq.controller import etcd as etcd_steps
 from rmq.controller.broker_set import BrokerSet, Replica
 from rmq.controller.etcd import Etcd
-from rmq.controller.etcd_store import EtcdStore
+from rmq.controller.etcd_store import RENEW_S, EtcdStore
 from rmq.controller.file_store import FileStore
 from rmq.controller.state_store import Controller, NotLeaderError, StateStore, StateStoreError
 from rmq.errors import StoreCorruptError
@@ -124,6 +126,7 @@ async def test_of_two_controllers_one_leads_and_the_other_follows_it(etcd: EtcdS
     assert first.is_leader() and not second.is_leader() and led == ["two"]
     assert await second.leader() == FIRST
     assert await second.members() == [FIRST, SECOND]
+    await seen(first.members, lambda members: members == [FIRST, SECOND])
     with pytest.raises(NotLeaderError):
         await second.read("broker-a")
     with pytest.raises(NotLeaderError):
@@ -160,6 +163,55 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
     assert (await store.read("broker-a"))[0] == ONE
     await store.stop()
     await client.close()
+
+
+@pytest.mark.parametrize("asks", ["read", "write"])
+@in_loop
+async def test_what_was_asked_under_an_earlier_lead_is_no_answer(
+    clock: DrivenClock, etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch, asks: str
+) -> None:
+    """It was so, and others may have led and granted leases before we led again."""
+    led: list[str] = []
+    store = etcd_store(etcd, f"again-{asks}", led)
+    await store.start(FIRST)
+    client = Etcd((etcd.endpoint,), timeout_s=30)
+    real = store._etcd.transaction
+
+    async def answer_late(*asked: list[etcd_steps.Step]) -> etcd_steps.Result:
+        result = await real(*asked)
+        await client.transaction([], [etcd_steps.delete(f"/rmq/again-{asks}/leader".encode())])
+        await until(lambda: len(led) == 2)
+        return result
+
+    monkeypatch.setattr(store._etcd, "transaction", answer_late)
+    with pytest.raises(NotLeaderError):
+        await (store.read("b") if asks == "read" else store.write("broker-a", ONE, 0))
+    assert store.is_leader()
+    await client.close()
+    await store.stop()
+
+
+@pytest.mark.still_clock
+@in_loop
+async def test_many_questions_keep_nobody_from_keeping_the_lead(
+    clock: DrivenClock, etcd: EtcdServer
+) -> None:
+    """More than there are connections at a time, while etcd takes its time for each."""
+    async with slow_answers(etcd.endpoint) as way:
+        store = EtcdStore(Etcd((way.endpoint,), timeout_s=60), "many", lambda: None)
+        await store.start(FIRST)
+        way.late_s = 30.0
+        way.asked.clear()
+        reads = [asyncio.ensure_future(store.read(f"broker-{n}")) for n in range(120)]
+        await seen(lambda: sum(map(len, way.asked.values())) >= 100)
+        clock.advance(RENEW_S)
+        await seen(lambda: any(body.startswith(b'{"ID"') for body in way.asked))
+        assert not any(each.done() for each in reads)
+        for each in reads:
+            each.cancel()
+        await asyncio.gather(*reads, return_exceptions=True)
+        way.late_s = 0.0
+        await store.stop()
 
 
 @in_loop
