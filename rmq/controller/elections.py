@@ -1,6 +1,7 @@
 """Elections: one controller's part in deciding, from heartbeats and requests to stored broker sets.
 
     change()    reads a broker set, has a decision made of it, and stores that
+    clean()     the same where the master may be taken off
     elect()     the same for an election, which leases may hold back for a while
     resign()    an election without the present master, who asks for it
     grant()     a lease for a master
@@ -10,6 +11,14 @@ Which of those who may become master is elected says _rank() of decisions.py.
 
 Only the leader decides; on another controller all of it raises NotLeaderError. What an election
 needs beside the set is who lives (live_replicas.py) and whose lease runs (leases.py).
+
+    A lease is granted when a read has shown who is master. So all but change() come one after
+    another, or a grant could rest on a read from before an election, and that on leases from before
+    the grant. change() is of registrations and of who is in sync, and keeps no master waiting for
+    its lease where the store takes its time.
+
+    A write that failed may be done yet: etcd has it, and its answer is late. If it names another
+    master, what is read proves nothing until another write has taken its place; grant() makes one.
 
 Example: the connection of master 1 closes (kill -9). It said that each of its acks needs the whole
 sync state set, {1, 2}: so 2 is master at once, as without 2 there is none. Had it not said so, 2
@@ -56,8 +65,10 @@ class Elections:
         self.leases = leases
         self.unclean: Callable[[], bool] = lambda: False  # enableElectUncleanMaster
         self.elected: Callable[[BrokerSet], None] = lambda _: None  # hears of each new master
-        # Of what is decided on; a name that anybody said is not kept any longer than that.
-        self._changes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._changes = _Locks()
+        self._masterships = _Locks()
+        self._doubtful: set[str] = set()  # names whose next master may be stored yet
+        self._is_sweeping = False
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks()
         self._stopped = False  # connections that close at a stop are nobody's end
@@ -75,30 +86,53 @@ class Elections:
     # ---- decisions
 
     async def change(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
-        """The decision, and the set after it. Ours come one after another, those of another
-        controller are seen by the revision."""
-        async with self._one_by_one(name):
-            for _ in range(ATTEMPTS):
-                found, revision = await self.store.read(name)
-                decision = decide(found)
-                if not decision.changes:
-                    return decision, found
-                if await self.store.write(name, decision.after, revision):
-                    return decision, decision.after
+        """The decision, which says nothing of who is master, and the set after it. Ours come one
+        after another, all others are seen by the revision."""
+        async with self._changes.of(name):
+            return await self._change(name, decide)
+
+    async def clean(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
+        """As change(), where the master may be among those who are taken off."""
+        async with self._masterships.of(name):
+            return await self._change(name, decide)
+
+    async def _change(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
+        for _ in range(ATTEMPTS):
+            found, revision = await self.store.read(name)
+            decision = decide(found)
+            if not decision.changes:
+                return decision, found
+            if await self._write(name, found, decision.after, revision):
+                return decision, decision.after
         raise BusyError(CHANGED.format(name))
+
+    async def _write(
+        self, name: str, found: BrokerSet | None, after: BrokerSet | None, revision: int
+    ) -> bool:
+        """A write that is done has the earlier ones come to nothing: they compare the revision."""
+        try:
+            is_done = await self.store.write(name, after, revision)
+        except BaseException:
+            if found is not None and _mastership(after) != _mastership(found):
+                self._doubtful.add(name)
+            raise
+        if is_done:
+            self._doubtful.discard(name)
+        return is_done
 
     async def grant(
         self, name: str, master_id: int, epoch: int, covered: bool
     ) -> tuple[BrokerSet | None, int | None]:
         """The set, and a lease in milliseconds if this is the master of that epoch. Not while an
         election of the set is decided on."""
-        async with self._one_by_one(name):
+        async with self._masterships.of(name):
             for _ in range(ATTEMPTS):
                 found, revision = await self.store.read(name)
-                if found is None or (found.master_id, found.master_epoch) != (master_id, epoch):
+                if found is None or _mastership(found) != (master_id, epoch):
                     return found, None
                 after = self._with_our_leases(found, found.lease_ms)
-                if after == found or await self.store.write(name, after, revision):
+                is_settled = after == found and name not in self._doubtful
+                if is_settled or await self._write(name, found, after, revision):
                     granted_ms = self.leases.grant(name, epoch, covered, after.lease_ms)
                     return after, granted_ms or None
         raise BusyError(CHANGED.format(name))
@@ -106,13 +140,6 @@ class Elections:
     def _with_our_leases(self, found: BrokerSet, before_ms: int) -> BrokerSet:
         """The next leader is to know how long the leases of this mastership are."""
         return msgspec.structs.replace(found, lease_ms=max(before_ms, self.leases.lease_ms))
-
-    def _one_by_one(self, name: str) -> asyncio.Lock:
-        """Who holds it, or waits for it, keeps it."""
-        lock = self._changes.get(name)
-        if lock is None:
-            lock = self._changes[name] = asyncio.Lock()
-        return lock
 
     def living(self, found: BrokerSet | None) -> dict[int, LiveReplica]:
         """Who of the set lives, by id."""
@@ -133,7 +160,7 @@ class Elections:
         asked = Election(NOBODY, unclean=self.unclean())
 
         def decide(found: BrokerSet | None) -> Decision:
-            if found is None or (found.master_id, found.master_epoch) != (master_id, master_epoch):
+            if found is None or _mastership(found) != (master_id, master_epoch):
                 return Decision()  # of a mastership that is over
             self.leases.resign(name, master_epoch)
             self.live.forget((found.cluster, name, master_id))
@@ -155,7 +182,8 @@ class Elections:
         return msgspec.structs.replace(decision, after=self._with_our_leases(after, 0))
 
     async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
-        decision, after = await self.change(name, decide)
+        async with self._masterships.of(name):
+            decision, after = await self._change(name, decide)
         if decision.after is not None and decision.after.master_id is not None:
             self.leases.go_on(name)
             _log.info("broker %s: master %d of epoch %d", name, decision.after.master_id,
@@ -170,7 +198,7 @@ class Elections:
         if found.master_epoch == 0 or after is None:
             return decision  # nobody was ever granted one
         is_in_sync = after.master_id in found.sync_state_set
-        left_s = self.leases.left_s(found.name, is_in_sync, found.lease_ms)
+        left_s = self.leases.left_s(found.name, found.master_epoch, is_in_sync, found.lease_ms)
         if left_s == 0.0:
             return decision
         if not asked.at_once:
@@ -225,17 +253,23 @@ class Elections:
         while True:
             await asyncio.sleep(SCAN_S)
             self._gone(self.live.expire())
-            if self.store.is_leader() and clock.monotonic() - swept_s >= SWEEP_S:
+            is_due = clock.monotonic() - swept_s >= SWEEP_S
+            if is_due and self.store.is_leader() and not self._is_sweeping:
                 swept_s = clock.monotonic()
+                self._is_sweeping = True
                 self._start(self._sweep())
 
     async def _sweep(self) -> None:
-        """Masters that went while another controller led, or nobody."""
-        for name in await self.store.names():
-            try:
-                await self.replace(name)
-            except (StoreCorruptError, BusyError) as error:
-                _log.error("%s", error)  # the others are looked at all the same
+        """Masters that went while another controller led, or nobody. One at a time: of many names
+        it takes its while where the store is slow, and several would slow the store."""
+        try:
+            for name in await self.store.names():
+                try:
+                    await self.replace(name)
+                except (StoreCorruptError, BusyError) as error:
+                    _log.error("%s", error)  # the others are looked at all the same
+        finally:
+            self._is_sweeping = False
 
     def _start(self, work: Awaitable[None]) -> None:
         async def run() -> None:
@@ -247,3 +281,25 @@ class Elections:
                 _log.error("%s", error)
 
         self._tasks.start(run())
+
+
+class _Locks:
+    """One of each name. A name that anybody said is kept no longer than it is decided on: who holds
+    the lock, or waits for it, keeps it."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._locks)
+
+    def of(self, name: str) -> asyncio.Lock:
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = asyncio.Lock()
+        return lock
+
+
+def _mastership(found: BrokerSet | None) -> tuple[int | None, int] | None:
+    """Who is master, and of which epoch; None: there is no such set."""
+    return (found.master_id, found.master_epoch) if found is not None else None

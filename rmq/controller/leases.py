@@ -1,7 +1,7 @@
 """Leases: until when a master may acknowledge without asking the controller again.
 
-A master renews its lease with each question (1001, 1004), and counts from the moment it sent that:
-so its lease always ends before the leader of the controllers takes it to end. Nobody else becomes
+A master renews its lease with each question (1004), and counts from the moment it sent that: so its
+lease always ends before the leader of the controllers takes it to end. Nobody else becomes
 master before, except where acknowledging needs the next master's own yes (`covered`): then the old
 one cannot acknowledge anything once the new one has taken its epoch, whatever it believes.
 
@@ -71,15 +71,16 @@ class Leases:
     def go_on(self, name: str) -> None:
         self._stopped.discard(name)
 
-    def left_s(self, name: str, is_in_sync: bool, longest_ms: int) -> float:
+    def left_s(self, name: str, master_epoch: int, is_in_sync: bool, longest_ms: int) -> float:
         """How long nobody else may become master; 0.0: it may be now.
 
         `is_in_sync`: it would be one of the sync state set, whose yes a covered master needs;
-        `longest_ms`: as of grant()."""
+        `longest_ms`: as of grant(). A lease of an older epoch runs as long as it does, and says
+        nothing of the master after it, nor of its set."""
         lease = self._leases.get(name)
         if lease is None:
             ends_s = self._began_s + _length_s(max(self.lease_ms, longest_ms))
-        elif lease.covered and is_in_sync:
+        elif lease.covered and is_in_sync and lease.master_epoch == master_epoch:
             return 0.0
         else:
             ends_s = lease.ends_s

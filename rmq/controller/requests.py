@@ -13,10 +13,9 @@ Ours beside RocketMQ's, which its brokers neither send nor look at:
 
     904     rmqCovered      "true": each ack of this master needs its whole sync state set
             rmqLost         "true": this log has lost an epoch that it had
-    1001    rmqCovered      the same
-            rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
+    1001    rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
     1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
-    replies rmqLeaseMillis  how long the master may go on from when it sent this; 0: it may not
+            reply: rmqLeaseMillis, how long it may go on from when it sent this; 0: it may not
     1006    rmqAll "true": all broker names
     1004    rmqResign "true": it is master no more, and acknowledges nothing
     1002    rmqAtOnce "true": elected at once, or nothing is changed
@@ -197,15 +196,18 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
     asker = request.int_field("rmqBrokerId", None, 0)
     epoch = request.int_field("rmqMasterEpoch", 0, 0, I32_MAX)
     resigns, covered = (request.bool_field(each, False) for each in ("rmqResign", "rmqCovered"))
-    if asker is not None and resigns:
+    lease_ms: int | None = None
+    if asker is None:
+        found, _ = await c.store.read(name)
+    elif resigns:
         await c.elections.resign(name, asker, epoch)
-    asks_lease, lease_ms = asker is not None and not resigns, None
-    if asker is not None and asks_lease and epoch:
-        found, lease_ms = await c.elections.grant(name, asker, epoch, covered)
+        found, _ = await c.store.read(name)
+    elif epoch:
+        found, granted_ms = await c.elections.grant(name, asker, epoch, covered)
+        lease_ms = granted_ms or 0  # said: RocketMQ's controller, which grants none, says nothing
     else:  # a slave's: its master's question does not wait for it, where the store is slow
         found, _ = await c.store.read(name)
-    if asks_lease:
-        lease_ms = lease_ms or 0  # said: RocketMQ's controller, which grants none, says nothing
+        lease_ms = 0
     if found is None:
         return request.reply(
             ResponseCode.CONTROLLER_BROKER_METADATA_NOT_EXIST, "Broker metadata is not existed"
@@ -230,12 +232,7 @@ async def _alter(c: Requests, request: Command, connection: object) -> Command:
     )
     if decision.code != ResponseCode.SUCCESS or after is None:
         return _refused(request, decision)
-    fields: dict[str, Any] = {"newSyncStateSetEpoch": after.sync_state_set_epoch}
-    if "rmqCovered" in request.fields:
-        covered = request.bool_field("rmqCovered")
-        _, fields["rmqLeaseMillis"] = await c.elections.grant(
-            name, asked.master_id, asked.master_epoch, covered
-        )
+    fields = {"newSyncStateSetEpoch": after.sync_state_set_epoch}
     return request.reply(fields=fields, body=set_body(after))
 
 
@@ -359,7 +356,7 @@ async def _clean(c: Requests, request: Command, connection: object) -> Command:
         living=request.bool_field("isCleanLivingBroker", False),
         cluster=request.text_field("clusterName") or None,
     )
-    decision, _ = await c.elections.change(
+    decision, _ = await c.elections.clean(
         name,
         lambda found: decisions.clean(found, asked, c.elections.living(found)),
     )

@@ -59,6 +59,7 @@ class Broker:
         self.gate = asyncio.Event()
         self.gate.set()
         self.running = 0
+        self.addresses = addresses
         self.role = ControlledRole(
             ControllerLink(addresses, "c", "broker-a"),
             ControllerHeartbeats(addresses, settings, self.address, self.replica_state),
@@ -126,15 +127,14 @@ class Broker:
     async def alter(self, *members: int) -> None:
         known = self.role.known
         assert known is not None and known.master_id is not None
-        self.role.altered(
-            await self.role.link.alter_sync_state(
-                known.master_id,
-                known.master_epoch,
-                frozenset(members),
-                known.sync_state.epoch,
-                is_covered=self.is_covered,
+        link = ControllerLink(self.addresses, "c", "broker-a")  # the watch has one of its own
+        try:
+            info = await link.alter_sync_state(
+                known.master_id, known.master_epoch, frozenset(members), known.sync_state.epoch
             )
-        )
+        finally:
+            link.close()
+        self.role.altered(info)
 
     async def die(self) -> None:
         """As kill -9: connections close, and nobody is told."""
@@ -185,7 +185,9 @@ class Harness:
         await seen(look)
 
     async def in_sync(self, master: Broker, *members: int) -> None:
-        await master.alter(*members)
+        altering = asyncio.ensure_future(master.alter(*members))
+        await self.passing(altering.done)
+        await altering
         await self.until(master, "in sync", list(members))
 
     async def two_in_sync(self) -> tuple[Broker, Broker]:

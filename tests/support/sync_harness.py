@@ -63,7 +63,7 @@ class Link:
 
     async def alter_sync_state(
         self, master_id: int, epoch: int, members: frozenset[int], set_epoch: int, *,
-        is_covered: bool, is_new_epoch: bool,
+        is_new_epoch: bool,
     ) -> ReplicaInfo:  # fmt: skip
         self.asked.append((sorted(members), set_epoch, is_new_epoch))
         self.take_time()

@@ -72,9 +72,10 @@ class ControlledReplication(Replication):
         self._epochs = LogEpochs(EpochFile(epoch_path(settings)), core)
         addresses = ControllerAddresses(settings.controllerAddr)
         cluster, name = settings.brokerClusterName, settings.brokerName
-        self._link = ControllerLink(addresses, cluster, name)
+        # For who is in sync: no lease waits for an answer of it.
+        self._watch_link = ControllerLink(addresses, cluster, name)
         self._role = ControlledRole(
-            self._link,
+            ControllerLink(addresses, cluster, name),
             ControllerHeartbeats(addresses, settings, self._address, self._replica_state),
             IdentityFiles(identity_path(settings), cluster, name),
             self._address,
@@ -124,6 +125,7 @@ class ControlledReplication(Replication):
         await self._role.stop()
         await self._leave()
         await self._end_watch()
+        self._watch_link.close()
 
     def role_notified(self, info: ReplicaInfo) -> None:
         """A notice of the controller (1008)."""
@@ -228,7 +230,7 @@ class ControlledReplication(Replication):
             core.restart_timers(0)  # they go on where the master was
             self._has_followed = False
         watch = SyncWatch(
-            Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._link,
+            Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._watch_link,
             self._role.altered, self._learners.__contains__, self._copies, self._count_acks,
             self.waiting_sends,
         )  # fmt: skip

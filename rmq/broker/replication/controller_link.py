@@ -31,6 +31,7 @@ from rmq.format.remoting import Command, field_texts
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 2.0
+CHANGE_S = 5.0  # of the sync state set: its store is asked twice, and may take 2 s for each
 NOBODY = -1  # brokerId of who asks for an election, and is no candidate
 ATTEMPTS = 3
 MEMBERS_MAX = 1024
@@ -138,17 +139,16 @@ class ControllerLink:
         members: frozenset[int],
         set_epoch: int,
         *,
-        is_covered: bool,
         is_new_epoch: bool = False,
     ) -> ReplicaInfo:
-        """The set after it, and a lease. A ControllerError leaves open whether it was made, but for
-        codes that say that it was not (sync_watch.REFUSALS). `is_new_epoch`: the set may be the
-        present one (SyncChange.is_open)."""
+        """The set after it. That may take longer than a lease can wait (CHANGE_S): who asks for
+        leases has another link. A ControllerError leaves open whether it was made, but for codes
+        that say that it was not (sync_watch.REFUSALS). `is_new_epoch`: the set may be the present
+        one (SyncChange.is_open)."""
         fields = {
             **self._names,
             "masterBrokerId": master_id,
             "masterEpoch": master_epoch,
-            "rmqCovered": is_covered,
             "rmqNewEpoch": is_new_epoch or None,
         }
         body = {"syncStateSet": sorted(members), "syncStateSetEpoch": set_epoch}
@@ -156,6 +156,7 @@ class ControllerLink:
             RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
             fields,
             msgspec.json.encode(body),
+            answer_s=CHANGE_S,
             is_repeated=False,
         )
         with _Checked():
@@ -163,7 +164,6 @@ class ControllerLink:
                 master_id=master_id,
                 master_epoch=master_epoch,
                 sync_state=_sync_state(reply, "newSyncStateSetEpoch"),
-                lease_ms=_lease_ms(reply),
                 asked_ms=asked_ms,
             )
 
@@ -186,6 +186,7 @@ class ControllerLink:
         body: bytes = b"",
         *,
         also: ResponseCode = ResponseCode.SUCCESS,
+        answer_s: float = ANSWER_S,
         is_repeated: bool = True,
     ) -> tuple[Command, int]:
         """The reply, and when it was asked for. `also`: a code beside SUCCESS that is an answer."""
@@ -197,7 +198,7 @@ class ControllerLink:
                 request = Command(code=code, fields=field_texts(fields), body=body)
                 failed.add(leader.address)
                 try:
-                    reply = await leader.call(request, ANSWER_S)
+                    reply = await leader.call(request, answer_s)
                 except CallError as error:
                     self.close()
                     problem = str(error)

@@ -269,18 +269,21 @@ class SyncWatch:
 
     async def _ask(self, goal: frozenset[int]) -> None:
         change, mastership = self._change, self._mastership
+        asked_epoch = change.state.epoch
         change.ask(goal)
         self.apply()
         try:
             info = await self._link.alter_sync_state(
-                mastership.broker_id, mastership.epoch, goal, change.state.epoch,
-                is_covered=acks_of_whole_set(self._settings), is_new_epoch=change.is_open,
+                mastership.broker_id, mastership.epoch, goal, asked_epoch,
+                is_new_epoch=change.is_open,
             )  # fmt: skip
         except ControllerError as error:
             now = now_ms()
             if error.code in REFUSALS:
                 self._backoff.decided()
                 self._proposal.refuse(goal, now)
+            elif change.state.epoch > asked_epoch:
+                return  # made or overtaken, as the answer to another question has said meanwhile
             elif self._is_same(error.code, goal):
                 self._backoff.undecided(goal, now)
                 change.same(now)

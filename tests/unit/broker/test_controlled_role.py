@@ -344,9 +344,7 @@ async def test_actions_come_one_after_the_other(on: Harness) -> None:
     await on.passing(lambda: two.done)
     for members, epoch in (((1, 2), 1), ((1,), 2)):
         assert one.role.known is not None
-        info = await one.role.link.alter_sync_state(
-            1, 1, frozenset(members), epoch, is_covered=True
-        )
+        info = await one.role.link.alter_sync_state(1, 1, frozenset(members), epoch)
         one.role.altered(info)
     await pass_seconds(on.clock, 6.0)
     assert one.done == [] and one.running == 1
@@ -578,6 +576,42 @@ async def test_an_etcd_that_is_slow_has_nobody_elected_for_a_master_that_lives(
             await on.die(one)
             await on.until(two, "lead", 2, [2])
             await two.role.stop()
+
+
+@in_loop
+async def test_an_etcd_that_is_slow_fences_no_master_while_others_leave_and_join(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease waits neither for a new set, for which etcd is asked twice, nor for a
+    registration."""
+    monkeypatch.setattr(etcd_store, "LEASE_S", 60)  # etcd goes by the machine's clock
+    with etcd_server(tmp_path) as etcd:
+        async with (
+            slow_answers(etcd.endpoint) as way,
+            controller(tmp_path / "c1", rmqEtcd=way.endpoint) as server,
+        ):
+            clock.advance(5.3)
+            on = Harness(tmp_path, clock, server.address)
+            one, two = await on.two_in_sync()
+            way.late_s = SLOW_S
+            ends = clock.monotonic() + 3 * SLOW_FOR_S
+
+            def is_asking() -> bool:
+                assert clock.monotonic() < ends and ("fenced",) not in one.done
+                return way.is_asking
+
+            on.is_waiting = is_asking
+            for _ in range(3):  # at several moments of a lease
+                await on.die(two)
+                await on.in_sync(one, 1)
+                two = on.start(len(one.done))
+                await on.until(two, "follow", 1, one.address, 1)
+                assert two.role.broker_id is not None
+                await on.in_sync(one, 1, two.role.broker_id)
+            assert [what for what, *_ in one.done] == ["lead"] + ["in sync"] * 7
+            on.is_waiting = lambda: way.is_asking
+            for each in on.running:
+                await on.passing(asyncio.ensure_future(each.role.stop()).done)
 
 
 def longest_pause(times: list[float]) -> float:

@@ -113,14 +113,12 @@ async def test_the_sync_state_set_is_changed(tmp_path: Path) -> None:
         for number, each in enumerate(beats):
             each.start(number + 1)
             assert await each.announce(30.0)
-        altered = await link.alter_sync_state(1, 1, frozenset((1, 2)), 1, is_covered=True)
-        assert altered.sync_state == SyncState(frozenset((1, 2)), 2) and altered.lease_ms == 5000
+        altered = await link.alter_sync_state(1, 1, frozenset((1, 2)), 1)
+        assert altered.sync_state == SyncState(frozenset((1, 2)), 2) and altered.lease_ms is None
         with pytest.raises(ControllerError) as caught:
-            await link.alter_sync_state(1, 1, frozenset((1,)), 1, is_covered=True)
+            await link.alter_sync_state(1, 1, frozenset((1,)), 1)
         assert caught.value.code == 2001
-        again = await link.alter_sync_state(
-            1, 1, frozenset((1, 2)), 2, is_covered=True, is_new_epoch=True
-        )
+        again = await link.alter_sync_state(1, 1, frozenset((1, 2)), 2, is_new_epoch=True)
         assert again.sync_state.epoch == 3
         await link.resign(1, 1)
         info = await seen(lambda: link.replica_info(2), lambda info: info.master_id == 2)
@@ -196,7 +194,7 @@ async def test_a_change_whose_answer_was_lost_is_not_made_twice() -> None:
     async with scripted(c1005=LEADS, c1001="close") as server:
         link = link_to(server.address)
         with pytest.raises(ControllerError) as caught:
-            await link.alter_sync_state(1, 1, frozenset((1, 2)), 1, is_covered=True)
+            await link.alter_sync_state(1, 1, frozenset((1, 2)), 1)
         assert caught.value.code is None
         assert [each.code for each in server.asked] == [1005, 1001]
         link.close()

@@ -126,6 +126,27 @@ async def test_what_the_controller_may_have_made_is_waited_for(code: int | None)
     assert on.watch.members == {1} and on.core.others == []
 
 
+@pytest.mark.parametrize("code", [None, 1, 2001, 2013])
+@pytest.mark.parametrize("members", [(1, 2), (1, 3)])
+@in_loop
+async def test_a_question_that_another_answer_has_settled_is_not_open(
+    clock: DrivenClock, code: int | None, members: tuple[int, ...]
+) -> None:
+    """The lease's answer has told of a newer set before this one's was late: of the epoch that was
+    asked with nothing is made any more."""
+    on = Harness()
+    on.core.acked = {2: 1000, 3: 1000}
+    on.link.take_time = lambda: on.learn(*members)
+    on.link.fails = [code]
+    await on.look()
+    on.link.take_time = lambda: None
+    assert on.watch.members == set(members)
+    on.core.acked = dict.fromkeys(members[1:], 1000)
+    asked = len(on.link.asked)
+    await on.passing(clock, 5.0)
+    assert on.core.others == list(members[1:]) and len(on.link.asked) == asked
+
+
 @pytest.mark.parametrize("code", [2000, 2002, 2003, 2005, 2006])
 @in_loop
 async def test_a_refusal_is_not_waited_for(clock: DrivenClock, code: int) -> None:

@@ -60,7 +60,7 @@ class Controller(Link):
 
     async def alter_sync_state(
         self, master_id: int, epoch: int, members: frozenset[int], set_epoch: int, *,
-        is_covered: bool, is_new_epoch: bool,
+        is_new_epoch: bool,
     ) -> ReplicaInfo:  # fmt: skip
         is_new_epoch &= not self.is_apache
         asked = Alteration(master_id, epoch, members, set_epoch, is_new_epoch)

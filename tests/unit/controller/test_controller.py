@@ -19,7 +19,10 @@ from support.etcd_server import etcd_server
 from support.name_server import Client, in_loop
 
 from rmq.controller.broker_set import BrokerSet
+from rmq.controller.elections import SWEEP_S
+from rmq.controller.live_replicas import Key
 from rmq.controller.server import ControllerServer
+from rmq.controller.state_store import StateStoreError
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command, decode
 
@@ -96,7 +99,7 @@ async def test_names_that_nobody_has_are_not_kept(tmp_path: Path) -> None:
             name = {**NAME, "brokerName": f"made-up-{number}"}
             asked = await one.call(1004, **name, rmqBrokerId=1, rmqMasterEpoch=1)
             assert asked.code == 2008
-        assert len(server.elections._changes) == 0
+        assert len(server.elections._changes) == len(server.elections._masterships) == 0
         long = await one.call(904, **NAME, brokerId=1, brokerAddr="a" * 1000)
         assert "brokerAddr" in (long.remark or "")
 
@@ -441,6 +444,84 @@ async def test_who_resigns_may_say_meanwhile_that_it_lives(
         monkeypatch.setattr(server.store, "read", read_slowly)
         after = await one.look(rmqBrokerId=1, rmqMasterEpoch=1, rmqResign=True)
         assert (after.fields["masterBrokerId"], after.fields["masterEpoch"]) == ("2", "2")
+
+
+@in_loop
+async def test_an_election_that_the_store_may_yet_make_ends_where_the_old_master_goes_on(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write times out, and is done when the old master has asked for its lease again."""
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        clock.advance(5.3)
+        await joined(one, two)
+        write = server.store.write
+        late: list[tuple[str, BrokerSet | None, int]] = []
+        written: list[BrokerSet | None] = []
+        is_slow = True
+
+        async def write_late(name: str, after: BrokerSet | None, revision: int) -> bool:
+            if is_slow:
+                late.append((name, after, revision))
+                raise StateStoreError("etcd does not answer")
+            written.append(after)
+            return await write(name, after, revision)
+
+        monkeypatch.setattr(server.store, "write", write_late)
+        clock.advance(10.5)  # 1 is silent, and its lease is over
+        await two.beat()
+        assert (await two.elect()).code == 1
+        assert late and all(after is not None and after.master_id == 2 for _, after, _ in late)
+        await one.beat()
+        assert await one.renew(1) == 0, "nor while it cannot be written that it is master"
+        is_slow = False
+        assert await one.renew(1) == 5000
+        for each in late:
+            assert not await write(*each)
+        assert await two.renew(2) == 0
+        assert await one.renew(1) == 5000 and len(written) == 1, "once is enough"
+        is_slow = True
+        assert (await one.alter([1], 2, 1)).code == 1
+        assert await one.renew(1) == 5000, "whatever becomes of that, it is master"
+
+
+@in_loop
+async def test_one_look_at_all_masters_at_a_time(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the store takes for it."""
+    async with controller(tmp_path) as server:
+        looks: list[asyncio.Event] = []
+        scans = 0
+        expire = server.live.expire
+
+        async def names() -> list[str]:
+            looks.append(asyncio.Event())
+            await looks[-1].wait()
+            return []
+
+        def scan() -> list[Key]:
+            nonlocal scans
+            scans += 1
+            return expire()
+
+        async def some_seconds() -> None:
+            for _ in range(4):
+                before = scans
+                clock.advance(SWEEP_S + 1.0)
+                await seen(lambda: scans > before)  # noqa: B023
+
+        monkeypatch.setattr(server.store, "names", names)
+        monkeypatch.setattr(server.live, "expire", scan)
+        await some_seconds()
+        assert len(looks) == 1
+        looks[0].set()
+        await some_seconds()
+        assert len(looks) == 2
+        looks[1].set()
 
 
 @pytest.mark.parametrize("covered", [True, False])
