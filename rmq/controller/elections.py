@@ -15,10 +15,11 @@ needs beside the set is who lives (live_replicas.py) and whose lease runs (lease
     A lease is granted when a read has shown who is master. So all but change() come one after
     another, or a grant could rest on a read from before an election, and that on leases from before
     the grant. change() is of registrations and of who is in sync, and keeps no master waiting for
-    its lease where the store takes its time.
+    its lease where the store takes its time. An election keeps it waiting: it would lose to it.
 
     A write that failed may be done yet: etcd has it, and its answer is late. If it names another
-    master, what is read proves nothing until another write has taken its place; grant() makes one.
+    master, a read proves nothing as long as it shows the revision that this write compares, or an
+    older one; grant() writes then, and one of the two comes to nothing.
 
 Example: the connection of master 1 closes (kill -9). It said that each of its acks needs the whole
 sync state set, {1, 2}: so 2 is master at once, as without 2 there is none. Had it not said so, 2
@@ -67,7 +68,8 @@ class Elections:
         self.elected: Callable[[BrokerSet], None] = lambda _: None  # hears of each new master
         self._changes = _Locks()
         self._masterships = _Locks()
-        self._doubtful: set[str] = set()  # names whose next master may be stored yet
+        # Names whose next master may be stored yet: the revision that the write of it compares.
+        self._doubtful: dict[str, int] = {}
         self._is_sweeping = False
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks()
@@ -93,7 +95,7 @@ class Elections:
 
     async def clean(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
         """As change(), where the master may be among those who are taken off."""
-        async with self._masterships.of(name):
+        async with self._masterships.of(name), self._changes.of(name):
             return await self._change(name, decide)
 
     async def _change(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
@@ -109,16 +111,12 @@ class Elections:
     async def _write(
         self, name: str, found: BrokerSet | None, after: BrokerSet | None, revision: int
     ) -> bool:
-        """A write that is done has the earlier ones come to nothing: they compare the revision."""
         try:
-            is_done = await self.store.write(name, after, revision)
+            return await self.store.write(name, after, revision)
         except BaseException:
             if found is not None and _mastership(after) != _mastership(found):
-                self._doubtful.add(name)
+                self._doubtful[name] = max(revision, self._doubtful.get(name, revision))
             raise
-        if is_done:
-            self._doubtful.discard(name)
-        return is_done
 
     async def grant(
         self, name: str, master_id: int, epoch: int, covered: bool
@@ -131,8 +129,10 @@ class Elections:
                 if found is None or _mastership(found) != (master_id, epoch):
                     return found, None
                 after = self._with_our_leases(found, found.lease_ms)
-                is_settled = after == found and name not in self._doubtful
+                is_doubtful = revision <= self._doubtful.get(name, revision - 1)
+                is_settled = after == found and not is_doubtful
                 if is_settled or await self._write(name, found, after, revision):
+                    self._doubtful.pop(name, None)
                     granted_ms = self.leases.grant(name, epoch, covered, after.lease_ms)
                     return after, granted_ms or None
         raise BusyError(CHANGED.format(name))
@@ -182,7 +182,7 @@ class Elections:
         return msgspec.structs.replace(decision, after=self._with_our_leases(after, 0))
 
     async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
-        async with self._masterships.of(name):
+        async with self._masterships.of(name), self._changes.of(name):
             decision, after = await self._change(name, decide)
         if decision.after is not None and decision.after.master_id is not None:
             self.leases.go_on(name)
@@ -266,7 +266,7 @@ class Elections:
             for name in await self.store.names():
                 try:
                     await self.replace(name)
-                except (StoreCorruptError, BusyError) as error:
+                except (StateStoreError, StoreCorruptError, BusyError) as error:
                     _log.error("%s", error)  # the others are looked at all the same
         finally:
             self._is_sweeping = False

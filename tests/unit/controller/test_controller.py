@@ -18,6 +18,7 @@ from support.driven_clock import DrivenClock
 from support.etcd_server import etcd_server
 from support.name_server import Client, in_loop
 
+from rmq.controller import decisions
 from rmq.controller.broker_set import BrokerSet
 from rmq.controller.elections import SWEEP_S
 from rmq.controller.live_replicas import Key
@@ -486,6 +487,54 @@ async def test_an_election_that_the_store_may_yet_make_ends_where_the_old_master
         is_slow = True
         assert (await one.alter([1], 2, 1)).code == 1
         assert await one.renew(1) == 5000, "whatever becomes of that, it is master"
+
+
+@in_loop
+async def test_what_was_read_before_a_late_election_proves_nothing_whatever_is_written_after_it(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old master's lease is asked for, the election that timed out is stored, a replica is
+    registered, and only then does the answer come to what was read first."""
+    async with (
+        controller(tmp_path) as server,
+        Replica(server.port, 1) as one,
+        Replica(server.port, 2) as two,
+    ):
+        clock.advance(5.3)
+        await joined(one, two)
+        read, write = server.store.read, server.store.write
+        late: list[tuple[str, BrokerSet | None, int]] = []
+        is_read, go_on = asyncio.Event(), asyncio.Event()
+
+        async def write_late(name: str, after: BrokerSet | None, revision: int) -> bool:
+            late.append((name, after, revision))
+            raise StateStoreError("etcd does not answer")
+
+        async def read_late(name: str) -> tuple[BrokerSet | None, int]:
+            found = await read(name)
+            if not is_read.is_set():
+                is_read.set()
+                await go_on.wait()
+            return found
+
+        monkeypatch.setattr(server.store, "write", write_late)
+        clock.advance(10.5)  # 1 is silent, and its lease is over
+        await two.beat()
+        assert (await two.elect()).code == 1
+        monkeypatch.setattr(server.store, "write", write)
+        await one.beat()
+        monkeypatch.setattr(server.store, "read", read_late)
+        renewed = asyncio.create_task(one.renew(1))
+        await is_read.wait()
+        assert await write(*late[0])
+        name, other = late[0][0], "127.0.0.1:9"
+        decision, _ = await server.elections.change(
+            name, lambda found: decisions.register(found, "c", 1, other)
+        )
+        assert decision.changes
+        go_on.set()
+        assert await renewed == 0
+        assert await two.renew(2) == 5000
 
 
 @in_loop
