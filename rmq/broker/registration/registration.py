@@ -3,7 +3,9 @@
     at start            everything, at once
     a topic changes     the changed topics, once for all that changed while the last request ran
     one is deleted      everything, likewise
-    every 30 s          everything (registerNameServerPeriod, 10-60 s): the sign of life
+    every 30 s          everything (registerNameServerPeriod, 10-60 s): the sign of life; after a
+                        start first 1 s, 2 s, 4 s .. apart: who had this name before may unregister
+                        late (RocketMQ 4 does so long after its port is closed: rmq takeover)
     connection lost     everything, as soon as the name server answers again (1 s, 2 s, .. 30 s)
     namesrvAddr changes links are opened and closed accordingly
     stop                unregister
@@ -54,6 +56,7 @@ log = logging.getLogger("rmq.broker.registration")
 READ_WRITE = PERM_READ | PERM_WRITE
 RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
+FIRST_PERIOD_S = 1.0
 FIRST_ATTEMPT_S = 0.3
 LATE_S = 0.5  # a name server that has not answered by then is not waited for any more
 SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table,
@@ -278,6 +281,7 @@ class _Member:
         self.complete = False  # it knows all topics, over the present connection
         self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
         self._told_s = 0.0  # when that was, by the loop's clock
+        self._period_s = FIRST_PERIOD_S / 2  # doubled with each table
         self.late = False  # it did not answer within LATE_S
         self._singles = True  # it takes topics one by one, as far as we know
         self._failing = False
@@ -355,6 +359,7 @@ class _Member:
         if not self.complete:
             log.info("registered at name server %s", self._link.address)
         self._version, self._told_s = version, asyncio.get_running_loop().time()
+        self._period_s = min(2 * self._period_s, owner.period_s)
         self.complete = True
         owner.take_reply(reply)
 
@@ -377,7 +382,7 @@ class _Member:
     @property
     def _due_s(self) -> float:
         """When the next table is due."""
-        return self._told_s + self._owner.period_s
+        return self._told_s + min(self._period_s, self._owner.period_s)
 
     async def _sleep(self) -> None:
         """Until there is news, the period since the last table is over, or the name server closes

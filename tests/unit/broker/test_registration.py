@@ -207,6 +207,25 @@ def watched_looks(server: NameServer) -> list[None]:
 
 
 @in_loop
+async def test_who_had_the_name_before_may_unregister_late(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """RocketMQ 4 does so when its port has long been closed, and `rmq takeover` has its broker
+    there: the name server drops that one, too."""
+    async with (
+        name_server() as server,
+        Client(server.port) as client,
+        control(tmp_path, namesrvAddr=f"127.0.0.1:{server.port}") as broker,
+    ):
+        for seconds in (1.1, 2.1, 4.1):
+            reply = await client.call(104, **broker.registration.identity())
+            assert reply.code == 0
+            await route(client, "TBW102", present=False)
+            clock.advance(seconds)
+            await route(client, "TBW102")
+
+
+@in_loop
 async def test_the_sign_of_life_waits_for_no_end_of_changes(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
