@@ -46,7 +46,7 @@ cdef inline void visible_raise(Appender s, int64_t to) noexcept nogil:
 
 # All that is written is visible from now on.
 cdef inline void visible_all(Appender s) noexcept nogil:
-    watermark_raise(&s.log.marks.visible, INT64_MAX)
+    visible_raise(s, INT64_MAX)
 
 
 # The other way, from all: `to` is where consumers are by now, or before that.

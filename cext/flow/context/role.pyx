@@ -7,7 +7,7 @@ from cext.base.state cimport state_move
 from cext.flow.context.options cimport SLAVE_READ_OFF
 from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_ERROR
 
-cdef const char* A_FOLLOWER = b"service not available now: this broker is a slave and takes no " \
+cdef const char* A_SLAVE = b"service not available now: this broker is a slave and takes no " \
     b"writes; send to the master of its name"
 
 
@@ -109,7 +109,7 @@ cdef void role_stop_writes(Role* r, bint stop, const Text* reason) noexcept nogi
 cdef const char* refuse_remark(const Role* r) noexcept nogil:
     check(not is_writable(r), b"a role: it says why it refuses while it does", r.facts, r.state)
     if is_slave(r):
-        return A_FOLLOWER
+        return A_SLAVE
     if r.facts & FACT_LEASE_OVER:
         return LEASE_IS_OVER
     return <const char*> r.stop_reason if r.facts & FACT_STOPPED else SET_SHORT
