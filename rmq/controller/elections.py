@@ -31,6 +31,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -214,7 +215,7 @@ class Elections:
     def _try_again(self, name: str, asked: Election, after_s: float) -> None:
         def begin() -> None:
             self._held_back.pop(name, None)
-            self._start(self._elect_again(name, asked))
+            self._start(partial(self._elect_again, name, asked))
 
         if (before := self._held_back.pop(name, None)) is not None:
             before.cancel()
@@ -238,7 +239,7 @@ class Elections:
         for cluster, name, broker_id in keys:
             _log.warning("replica %d of broker %s (%s) is gone", broker_id, name, cluster)
             if self.store.is_leader() and not self._stopped:
-                self._start(self.replace(name))
+                self._start(partial(self.replace, name))
 
     async def replace(self, name: str) -> None:
         """Elects where the master does not live any more."""
@@ -257,7 +258,7 @@ class Elections:
             if is_due and self.store.is_leader() and not self._is_sweeping:
                 swept_s = clock.monotonic()
                 self._is_sweeping = True
-                self._start(self._sweep())
+                self._start(self._sweep)
 
     async def _sweep(self) -> None:
         """Masters that went while another controller led, or nobody. One at a time: of many names
@@ -271,10 +272,10 @@ class Elections:
         finally:
             self._is_sweeping = False
 
-    def _start(self, work: Awaitable[None]) -> None:
+    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
             try:
-                await work
+                await work()
             except NotLeaderError:
                 pass  # then it is another one's matter
             except (StateStoreError, StoreCorruptError, BusyError, msgspec.MsgspecError) as error:
