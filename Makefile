@@ -2,7 +2,8 @@
 # the machine is touched, except that a missing system package is installed when you are root (and
 # asked for by name when you are not).
 
-PYTHON ?= python3
+# python3, or the system's where that one is the faster of the two: tools/python.sh says why.
+PYTHON ?= $(shell tools/python.sh)
 PYTEST_ARGS ?=
 # Most of the time tests wait for disks, processes and moments: three files for each processor.
 # The longest first (tests/support/scheduler.py), so that all workers end at the same time.

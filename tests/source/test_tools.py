@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.source_tree import ROOT
 from support.tools import load_tool
 from support.tree_process import bare_pytest
@@ -43,6 +44,35 @@ def test_what_the_tests_need_is_named_by_its_packages(tmp_path: Path) -> None:
         tmp_path / "all", **dict.fromkeys(("openssl", "valkey-server"), ""), uname="aarch64"
     )
     assert need("openssl", "redis", "aarch64", path=path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("built", "system", "chosen"),
+    [
+        ("--enable-shared", sys.executable, "system"),
+        ("--enable-shared --enable-optimizations", sys.executable, "python3"),
+        ("--enable-shared", "/no/python3", "python3"),  # it is not there
+        ("--enable-shared", "/bin/false", "python3"),  # or of no use
+        (None, sys.executable, "python3"),  # to be installed
+    ],
+)
+def test_the_environment_is_of_the_faster_python(
+    tmp_path: Path, built: str | None, system: str, chosen: str
+) -> None:
+    if built is not None:
+        says = (
+            "import sys, sysconfig; code = sys.argv[1]; sys.base_prefix = '/opt'; "
+            f"sysconfig.get_config_var = lambda name: {built!r}; exec(code)"
+        )
+        program = tmp_path / "python3"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{says}" "$2"\n')
+        program.chmod(0o755)
+    done = subprocess.run(
+        ["/bin/bash", ROOT / "tools" / "python.sh", system],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.strip() == (system if chosen == "system" else "python3")
 
 
 def test_a_skipped_test_fails_a_run_that_may_not_skip(tmp_path: Path) -> None:
