@@ -14,7 +14,6 @@ by `from support.faults import fault_shim, faults` in a conftest.py. Rules: firs
 which matching call on, count how many (0: all); rules are tried in order, the first hit decides.
 """
 
-import ctypes
 import errno
 import mmap
 import os
@@ -44,12 +43,6 @@ def compile_shim(directory: Path, source: Path = SOURCE) -> Path:
     flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
     subprocess.run([compiler, *flags, "-o", str(library), str(source), "-ldl"], check=True)
     return library
-
-
-def map_control() -> None:
-    """The control file that the environment names, in a process that began before it did."""
-    if "RMQ_FAULTIO" in os.environ:
-        ctypes.CDLL(None).faultio_map_control()
 
 
 class Faults:

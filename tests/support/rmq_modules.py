@@ -1,12 +1,22 @@
-"""What a server of tests has read before it is forked: see rmq_process.py."""
+"""What a server of tests has read before it is forked: see rmq_process.py.
+
+Beside the modules of a start there are those that it reads at its first look-up of a name and its
+first thread of a pool, and what OpenSSL looks up at its first key and its first context: a tenth of
+what a forked server costs. The key is thrown away: each server makes its own.
+"""
 
 # ruff: noqa: F401
 
+import concurrent.futures.thread
+import encodings.idna
 import gc
+import multiprocessing.popen_forkserver
+import os
 
-import support.rmq_process  # which a fork begins with; pytest comes with it
+import support.rmq_process  # which a fork begins with
 import support.shard_forks
 
+import cext.net.self_signed
 import rmq.broker.broker
 import rmq.broker.core_options
 import rmq.broker.store.damage_report
@@ -27,5 +37,18 @@ import rmq.system.topology
 import shards.shard_process
 import shards.supervisor_process
 
+
+def _use_openssl() -> None:
+    descriptor = os.memfd_create("certificate")
+    with open(descriptor, "wb") as file:
+        file.write(cext.net.self_signed.self_signed_pem())
+        file.flush()
+        path = f"/proc/self/fd/{descriptor}"
+        files = rmq.serving.tls.TlsFiles(path, path, "", "", "none", True, True)
+        rmq.broker.certificates.context_of(files)
+        files.context()
+
+
+_use_openssl()
 gc.collect()
 gc.freeze()

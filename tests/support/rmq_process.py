@@ -32,7 +32,7 @@ from typing import IO, Any
 from unittest import mock
 
 from support import work
-from support.faults import map_control
+from support.fault_control import map_control
 from support.source_tree import ROOT
 from support.stopping import signal_process
 

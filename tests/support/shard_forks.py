@@ -31,7 +31,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from support.faults import map_control
+from support.fault_control import map_control
 
 from shards import shard
 
