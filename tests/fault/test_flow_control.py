@@ -4,15 +4,15 @@ the test drives.
 """
 
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from support.broker_process import READY, command
+from support.broker_process import READY, words
 from support.driven_clock import DrivenClock, process_clock
+from support.rmq_process import start_rmq
 from support.shard import TIMEOUT_S, Client, request, send
 from support.waiting import wait_until
 
@@ -28,11 +28,11 @@ REFUSAL = re.compile(
 @contextmanager
 def broker(directory: Path, faults, clock, *options: str) -> Iterator[int]:
     with (directory / "broker.txt").open("a") as log:
-        process = subprocess.Popen(
-            command(directory / "store", "--set", "mappedFileSizeCommitLog=16777216", *options),
-            stdout=subprocess.PIPE, stderr=log, text=True,
-            env={**clock.environment, **faults.environment()},
+        process = start_rmq(
+            words(directory / "store", "--set", "mappedFileSizeCommitLog=16777216", *options),
+            stderr=log, environment={**clock.environment, **faults.environment()},
         )  # fmt: skip
+    assert process.stdout is not None
     try:
         line = process.stdout.readline()
         found = READY.search(line)

@@ -124,7 +124,7 @@ def test_a_large_cluster_costs_a_few_requests_and_little_memory(
 
     with broker_process(tmp_path) as broker:
         fill(broker.namesrv, TOPICS, GROUPS)
-        with console_process(tmp_path, broker.namesrv) as console:
+        with console_process(tmp_path, broker.namesrv, is_fork=False) as console:
             for path in (
                 "/",
                 "/topics",

@@ -15,7 +15,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from support.broker_process import PATIENT, broker_process
 from support.command_line import rmq
 from support.console import text_of
 from support.console_process import console_process
+from support.rmq_process import AnyProcess, start_rmq
 from support.tree_process import run_python
 from support.waiting import HANG_S, wait_until
 
@@ -132,10 +132,9 @@ class Started:
         words[words.index("-c") + 1] = str(settings)
         self._logs[server] = self._folder / f"{server}.txt"
         with self._logs[server].open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "rmq", *words, *more], stdout=subprocess.PIPE, stderr=log,
-                text=True, env={**os.environ, **self._made.environment},
-            )  # fmt: skip
+            process = start_rmq(
+                [*words, *more], stderr=log, environment={**os.environ, **self._made.environment}
+            )
         self._ends.callback(_stop, process)
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -152,7 +151,7 @@ class Started:
         return text
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
+def _stop(process: AnyProcess) -> None:
     process.terminate()
     code = process.wait(HANG_S)
     assert process.stdout is not None

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from support.console import Browser
+from support.rmq_process import AnyProcess, start_rmq
 from support.waiting import HANG_S
 
 READY = re.compile(r"console is ready: (https?://\S+),")
@@ -27,7 +26,7 @@ READY = re.compile(r"console is ready: (https?://\S+),")
 
 @dataclass
 class ConsoleProcess:
-    process: subprocess.Popen[str]
+    process: AnyProcess
     base: str
     ready_line: str
     browser: Browser
@@ -50,18 +49,17 @@ class ConsoleProcess:
 @contextmanager
 def console_process(
     folder: Path, namesrv: str, *options: str, environment: Mapping[str, str] | None = None,
-    **browser: Any,
+    is_fork: bool = True, **browser: Any,
 ) -> Iterator[ConsoleProcess]:  # fmt: skip
-    """On a free port unless an option says otherwise. browser: options of its httpx.Client."""
+    """On a free port unless an option says otherwise. browser: options of its httpx.Client; what a
+    fork shares is counted as its memory, too."""
     folder.mkdir(exist_ok=True)
     log_path = folder / "console.txt"
     listen = () if "--listen" in options else ("--listen", "127.0.0.1:0")
-    command = [sys.executable, "-m", "rmq", "console", "-n", namesrv, *listen, *options]
+    words = ["console", "-n", namesrv, *listen, *options]
+    given = {**os.environ, **(environment or {})}
     with log_path.open("a") as log:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, text=True,
-            env={**os.environ, **(environment or {})},
-        )  # fmt: skip
+        process = start_rmq(words, stderr=log, environment=given, is_fork=is_fork)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()

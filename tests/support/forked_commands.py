@@ -1,11 +1,13 @@
-"""Commands of rmq, and children of rmq/system/child.py, that are forked as servers are
-(rmq_process.py): each interpreter that is not started saves the reading of all modules.
+"""Commands of rmq, and children of rmq/system/child.py and rmq/pytest_plugin.py, that are forked as
+servers are (rmq_process.py): each interpreter that is not started saves the reading of all modules.
 
     done = run_rmq("takeover", "--from", address)       # as subprocess.run does, in a process
     done.returncode, done.stdout, done.stderr
 
     with forked_children():
         DemoCluster(tmp_path / "cluster", 3).start(print)
+
+    with forked_broker(directory, settings) as broker:  # embedded_broker of the plugin
 
 Without a child's death with its parent: those of tests are ended when pytest does.
 """
@@ -17,15 +19,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import IO, Any
 from unittest.mock import patch
 
-from support.rmq_process import AnyProcess, start_rmq
+from support.rmq_process import BEGAN_WITH, AnyProcess, start_rmq
 from support.waiting import HANG_S
 
+from rmq import pytest_plugin
+from rmq.pytest_plugin import RunningBroker, embedded_broker
 from rmq.system import child
 
 OURS = [sys.executable, "-m", "rmq"]
@@ -49,18 +53,40 @@ def run_rmq(
 
 
 @contextmanager
-def forked_children() -> Iterator[None]:
+def forked_children(starter: ModuleType = child) -> Iterator[None]:
     """In the block; what is no command of ours is started as ever."""
     stand_in = SimpleNamespace(
-        Popen=_started, DEVNULL=subprocess.DEVNULL, TimeoutExpired=subprocess.TimeoutExpired
-    )
-    with patch.object(child, "subprocess", stand_in):
+        Popen=_started, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE,
+        TimeoutExpired=subprocess.TimeoutExpired,
+    )  # fmt: skip
+    with patch.object(starter, "subprocess", stand_in):
         yield
 
 
+@contextmanager
+def forked_broker(
+    directory: Path, settings: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> Iterator[RunningBroker]:
+    """environment: what it has beside this process's."""
+    with ExitStack() as stack:
+        with forked_children(pytest_plugin), patch.dict(os.environ, environment or {}):
+            broker = stack.enter_context(embedded_broker(directory, settings))
+        yield broker
+
+
 def _started(
-    command: Sequence[str], *, stdout: IO[bytes], stderr: IO[bytes], **given: Any
-) -> AnyProcess | subprocess.Popen[bytes]:
+    command: Sequence[str], *, stdout: IO[bytes] | int, stderr: IO[bytes],
+    env: Mapping[str, str] | None = None, start_new_session: bool = False, **given: Any,
+) -> AnyProcess | subprocess.Popen[bytes]:  # fmt: skip
     if list(command[:3]) != OURS:
-        return subprocess.Popen(command, stdout=stdout, stderr=stderr, **given)
-    return start_rmq(command[3:], stdout=stdout, stderr=stderr, in_child=os.setsid)
+        return subprocess.Popen(
+            command, stdout=stdout, stderr=stderr, env=env, start_new_session=start_new_session,
+            **given,
+        )  # fmt: skip
+    # Where it is to find modules is nothing to one that has read them.
+    paths = {"PYTHONPATH": BEGAN_WITH["PYTHONPATH"]} if "PYTHONPATH" in BEGAN_WITH else {}
+    kept = {key: value for key, value in (env or os.environ).items() if key != "PYTHONPATH"}
+    return start_rmq(
+        command[3:], stdout=None if isinstance(stdout, int) else stdout, stderr=stderr,
+        environment={**kept, **paths}, in_child=os.setsid if start_new_session else None,
+    )  # fmt: skip

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Iterator
-from unittest import mock
 
 import pytest
 from support import work
 from support.driven_clock import DrivenClock, driven_clock, process_clock
+from support.forked_commands import forked_broker
 
 from rmq.client.pull import consumer as pull_consumer
 from rmq.client.push import process_queue, queue_locks, rebalance, send_back
-from rmq.pytest_plugin import RunningBroker, embedded_broker
+from rmq.pytest_plugin import RunningBroker
 
 SETTINGS = {
     "transactionTimeOut": "300",
@@ -46,7 +44,7 @@ def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    with embedded_broker(tmp_path_factory.mktemp("client"), SETTINGS) as broker:
+    with forked_broker(tmp_path_factory.mktemp("client"), SETTINGS) as broker:
         work.servers.add(broker.process.pid)
         yield broker
 
@@ -57,9 +55,10 @@ def broker_and_clock(
 ) -> Iterator[tuple[RunningBroker, DrivenClock]]:
     """Of one file: whoever goes by a driven clock looks at it again and again, until the end."""
     directory = tmp_path_factory.mktemp("driven")
-    with process_clock(directory) as clock, contextlib.ExitStack() as stack:
-        with mock.patch.dict(os.environ, clock.environment):
-            broker = stack.enter_context(embedded_broker(directory, DRIVEN_SETTINGS))
+    with (
+        process_clock(directory) as clock,
+        forked_broker(directory, DRIVEN_SETTINGS, clock.environment) as broker,
+    ):
         work.servers.add(broker.process.pid)
         yield broker, clock
         work.servers.discard(broker.process.pid)
