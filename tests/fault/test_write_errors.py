@@ -10,18 +10,15 @@ import errno
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, open_log, record_at
+from support.rmq_process import start_worker
 from support.waiting import HANG_S, wait_until, wait_until_is
 
 from cext.base.status import Status
 
-ROOT = Path(__file__).resolve().parents[2]
 RECORD_BYTES = 1000
 
 
@@ -29,12 +26,8 @@ class Worker:
     """One log_worker process; each method sends a line and gives back the answer."""
 
     def __init__(self, directory, mode, faults, end=0):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "support.log_worker", str(directory), mode, str(end)],
-            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        self.process = start_worker(
+            "support.log_worker", directory, mode, end, environment=faults.environment()
         )
         self.first = self._answer()
 

@@ -8,28 +8,24 @@ def test_x(start: Start, faults: Faults) -> None:
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.faults import Faults
+from support.rmq_process import start_worker
 from support.shard import TIMEOUT_S, Client
 from support.waiting import wait_until_is
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
     """One shard_worker process and clients of it."""
 
     def __init__(self, directory: Path, faults: Faults, options: dict[str, Any]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "support.shard_worker", str(directory), json.dumps(options)],
-            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        self.process = start_worker(
+            "support.shard_worker", directory, json.dumps(options),
+            environment=faults.environment(),
         )  # fmt: skip
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())

@@ -1,6 +1,6 @@
 """A process that writes a keyed log and indexes it, for tests that kill it at a chosen write.
 
-    python -m support.index_worker ROOT COUNT FIRST END         (PYTHONPATH: root and tests)
+    start_worker("support.index_worker", root, count, first, end, environment=faults.environment())
 
 It opens the log at END with FIRST records in it, adds COUNT and prints one JSON line for each once
 it is written: its fields and the log's end behind it. The index is flushed every few milliseconds.

@@ -1,6 +1,6 @@
 """A process that writes a commit log, driven line by line: what the fault tests kill and starve.
 
-    python -m support.log_worker DIRECTORY sync|ahead|async [end]  (PYTHONPATH: root and tests)
+    start_worker("support.log_worker", directory, mode, end, environment=faults.environment())
 
 It opens the log at `end` (0) with flusher and preparer and answers each line on stdin with one JSON
 line: `append N SIZE` (N records, one write-out), `wait` (until durable = written, or poison),

@@ -7,8 +7,9 @@ To read 670 modules is nine tenths of what the start of a server costs, and that
 a run of all tests did. A process of tests that starts servers has one, of multiprocessing's
 forkserver, that has read them and does nothing else; servers are its forks. It has a second one for
 those with a faulty disk, whose library a process has from its beginning. From there on they are as
-any: descriptors, signals, environment, and the main of rmq's commands. Shards that such a server
-starts are forks, too, where it is asked for (shard_forks.py). What a start itself is about
+any: descriptors, signals, environment, and the main of rmq's commands, or that of a worker of
+tests (start_worker). Shards that such a server starts are forks, too, where it is asked for
+(shard_forks.py). What a start itself is about
 is started as its users do, by subprocess: see test_standalone.py, test_ready_line.py,
 test_operating.py, all that is limited before it begins, and by is_fork=False.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import importlib
 import multiprocessing
 import os
 import signal
@@ -48,11 +50,13 @@ _running: set[RmqProcess] = set()
 class RmqProcess:
     """As much of subprocess.Popen[str] as tests ask of servers."""
 
-    def __init__(self, process: ForkServerProcess, stdout: IO[str] | None) -> None:
+    def __init__(
+        self, process: ForkServerProcess, stdout: IO[str] | None, stdin: IO[str] | None = None
+    ) -> None:
         assert process.pid is not None
         self._process = process
         self.pid = process.pid
-        self.stdout = stdout
+        self.stdout, self.stdin = stdout, stdin
         _running.add(self)
         work.servers.add(self.pid)
 
@@ -124,13 +128,27 @@ def start_rmq(
     return RmqProcess(process, reading)
 
 
-def _forked(
-    server: forkserver.ForkServer, begin: _Begin, stdout: int, stderr: int
-) -> ForkServerProcess:
+def start_worker(
+    module: str, *words: object, environment: Mapping[str, str], stderr: IO[Any] | None = None
+) -> RmqProcess:
+    """`python -m module ..` that answers at `.stdout` what it is told at `.stdin`. environment: one
+    of faults.py. stderr: None, this process's."""
+    begin = _Begin([*map(str, words)], dict(environment), str(Path.cwd()), None, module)
+    server = _server(environment["LD_PRELOAD"])
+    (read, writing), (reading, write) = os.pipe(), os.pipe()
+    stdout, stdin = os.fdopen(read), os.fdopen(write, "w")
+    try:
+        process = _forked(server, begin, writing, stderr.fileno() if stderr else 2, reading)
+    finally:
+        os.close(writing)
+        os.close(reading)
+    return RmqProcess(process, stdout, stdin)
+
+
+def _forked(server: forkserver.ForkServer, begin: _Begin, *streams: int) -> ForkServerProcess:
+    """streams: stdout, stderr, and stdin if it has one."""
     context = multiprocessing.get_context("forkserver")
-    process = context.Process(
-        target=begin, args=(_Descriptor(stdout), _Descriptor(stderr)), daemon=True
-    )
+    process = context.Process(target=begin, args=tuple(map(_Descriptor, streams)), daemon=True)
     # multiprocessing knows one, and asks it by this name.
     asked = mock.patch.object(forkserver, "connect_to_new_process", server.connect_to_new_process)
     with _lock, asked:
@@ -183,8 +201,9 @@ class _Begin:
     environment: dict[str, str]
     place: str
     first: Callable[[], object] | None
+    module: str = "rmq.cli.main"  # which has the main
 
-    def __call__(self, stdout: int, stderr: int) -> None:
+    def __call__(self, stdout: int, stderr: int, stdin: int | None = None) -> None:
         read = MODULES in sys.modules and os.getpid() != READ_BY
         assert read, "the modules, or this one, were not read before"
         atexit.unregister(_kill_all)
@@ -195,13 +214,16 @@ class _Begin:
         for number, descriptor in ((1, stdout), (2, stderr)):
             os.dup2(descriptor, number)
             os.close(descriptor)
+        if stdin is not None:
+            os.dup2(stdin, 0)
+            os.close(stdin)
+            sys.stdin = os.fdopen(0)  # multiprocessing has closed the one before
         os.chdir(self.place)
         os.environ.clear()
         os.environ.update(self.environment)
         map_control()
         sys.argv = ["rmq", *self.words]
-        from rmq.cli.main import main
-
+        main = importlib.import_module(self.module).main
         try:
             main()
         finally:

@@ -1,6 +1,6 @@
 """A shard in a process of its own, for tests that give it a faulty disk.
 
-    python -m support.shard_worker DIRECTORY '{"sync_flush": true}'    (PYTHONPATH: root and tests)
+    start_worker("support.shard_worker", directory, options_json, environment=faults.environment())
 
 It has topics t and u (1 queue each) and group g, prints its port, and answers each line on stdin
 (`stats`, `pools`, `ranges`, `renew`, `stop`) with one JSON line until stdin ends; then it stops

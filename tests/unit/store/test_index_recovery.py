@@ -10,18 +10,16 @@ import errno
 import json
 import random
 import shutil
-import subprocess
-import sys
-from pathlib import Path
+import tempfile
 
 import pytest
 from support.faults import fault_shim, faults  # noqa: F401 (fixtures)
 from support.keyed_log import ENTRIES, SLOTS, Keyed, KeyedLog
+from support.rmq_process import start_worker
 from support.waiting import HANG_S
 
 from rmq.format.index_file import ENTRY, HEAD, build, read_header
 
-ROOT = Path(__file__).resolve().parents[3]
 ENTRIES_AT = HEAD.size + SLOTS * 4
 
 
@@ -277,13 +275,16 @@ def test_a_disk_that_fails_is_tried_again(keyed, monkeypatch):
 
 class Worker:
     def __init__(self, root, count, first, end, faults):  # noqa: F811
-        self.process = subprocess.run(
-            [sys.executable, "-m", "support.index_worker", str(root), str(count), str(first),
-             str(end)],
-            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-            capture_output=True, text=True, timeout=HANG_S,
-        )  # fmt: skip
-        lines = [json.loads(line) for line in self.process.stdout.splitlines()]
+        with tempfile.TemporaryFile("w+") as log:
+            process = start_worker(
+                "support.index_worker", root, count, first, end,
+                environment=faults.environment(), stderr=log,
+            )  # fmt: skip
+            with process.stdin, process.stdout:
+                lines = [json.loads(line) for line in process.stdout]
+            self.code = process.wait(HANG_S)
+            log.seek(0)
+            self.said = log.read()
         self.records = [Keyed(line[0].encode(), *line[1:-1]) for line in lines]
         self.end = lines[-1][-1] if lines else end
 
@@ -301,8 +302,8 @@ def test_killed_at_any_write_it_comes_up_whole(tmp_path, faults, trusted):  # no
         else:
             faults.kill_after_part(numbers.choice((1, 21, 39, 4095)), path="/index/", first=first)
         worker = Worker(tmp_path, 60, len(records), end, faults)
-        assert worker.process.returncode in (0, -9), worker.process.stderr
-        kills += worker.process.returncode == -9
+        assert worker.code in (0, -9), worker.said
+        kills += worker.code == -9
         records += worker.records
         end = worker.end
         with KeyedLog(tmp_path, end, records) as keyed:
@@ -318,7 +319,7 @@ def test_killed_at_any_write_it_comes_up_whole(tmp_path, faults, trusted):  # no
 def test_a_full_disk_costs_no_key(tmp_path, faults):  # noqa: F811
     faults.fail("pwrite", errno.ENOSPC, path="/index/", first=5, count=3)
     worker = Worker(tmp_path, 80, 0, 0, faults)
-    assert worker.process.returncode == 0, worker.process.stderr
+    assert worker.code == 0, worker.said
     assert faults.hits(0) > 0
     with KeyedLog(tmp_path, worker.end, worker.records) as keyed:
         run_once(keyed)
