@@ -5,13 +5,12 @@ TYPE_CHECKING, and every cimport of a .pxd or .pyx. All files of one name are on
 belongs to its .pxd, a .pyi to what it describes.
 """
 
-import ast
 from collections import deque
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
-from support.source_tree import OURS, ROOT, files, imports, name_of, parsed, statements_of
+from support.source_tree import OURS, ROOT, files, imports, name_of, outline
 
 Graph = Mapping[str, set[str]]
 
@@ -101,11 +100,9 @@ def test_no_rooms_of_the_broker_import_each_other(tree: dict[str, set[str]]) -> 
 def named_in(path: Path) -> set[str]:
     """Modules that a test's file imports, or that stand in one that it imports."""
     found = set()
-    for node in statements_of(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    for module, names, _, _ in outline(path).imports:
+        if module:
+            found |= {module, *(f"{module}.{name}" for name in names or ())}
     return found
 
 

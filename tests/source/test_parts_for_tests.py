@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT, files, shown, statements_of
+from support.source_tree import ROOT, files, outline, outline_of, shown
 
 FOR_TESTS = re.compile(r"(?i:for_?tests)|\w_probe$|^probe$")
 SECTION = re.compile(r"^ *#[- ]*(for tests\b[^.]*)$", re.MULTILINE | re.IGNORECASE)
@@ -31,12 +31,13 @@ def names(path: Path, text: str) -> Iterator[str]:
     """Of the module, its functions, its classes and their methods."""
     yield path.stem
     if path.suffix in (".py", ".pyi"):
-        for node in statements_of(ast.parse(text)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                yield node.name
+        # A planted text stands in no file.
+        found = outline(path) if path.is_absolute() else outline_of(ast.parse(text))
+        yield from (name for name, _ in found.functions)
+        yield from found.classes
     else:
-        for found in COMPILED.finditer(text):
-            yield found[1] or found[2]
+        for match in COMPILED.finditer(text):
+            yield match[1] or match[2]
 
 
 def meant_for_tests(path: Path, text: str) -> list[str]:

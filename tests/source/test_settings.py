@@ -38,6 +38,10 @@ OPTION_SET = re.compile(r'\bname == "(\w+)"')
 FIELD = re.compile(r"^    (?:const )?\w+ (\w+)(?:\[\w+\])?(?:\s+#.*)?$", re.MULTILINE)
 
 
+def word_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
 def read_in(tree: ast.Module) -> set[str]:
     """Names that are read of an object, as `settings.listenPort` or `getattr(settings, "..")`."""
     constants = {
@@ -56,9 +60,9 @@ def read_in(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             found.add(node.attr)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
+        elif isinstance(node, ast.Call) and word_of(node.func) == "getattr":
             found |= spelled(node.args[1])
-        elif isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("_values"):
+        elif isinstance(node, ast.Subscript) and word_of(node.value).endswith("_values"):
             found |= spelled(node.slice)
     return found
 

@@ -1,8 +1,9 @@
 """Which worker of pytest-xdist runs which tests: the longest files first, so that all end together.
 
 A file is run by one worker, and by one all files of tests/spark that use the Spark session, which
-costs more than any of them. How long each took stands in tests/durations.json, whose figures count
-against each other only; a file that is not in it comes in by the number of its tests.
+costs more than any of them, and those of tests/source that go by what all sources say. How long
+each took stands in tests/durations.json, whose figures count against each other only; a file that
+is not in it comes in by the number of its tests.
 
     make test PYTEST_ARGS=--record-durations    writes the file anew, from this run
 """
@@ -24,13 +25,19 @@ ALONE = {
     f"{TOGETHER}test_{name}.py"
     for name in ("ending", "questions", "readme_block", "replica_reads", "sending")
 }
+OUTLINES = "tests/source/"  # to parse all files is most of what each of these does
+OF_OUTLINES = {
+    f"{OUTLINES}test_{name}.py" for name in ("circles", "layers", "limits", "parts_for_tests")
+}
 LEAST_S = 1.0  # shorter ones fill the end in any order
 UNKNOWN_TEST_S = 0.2
 
 
 def scope_of(nodeid: str) -> str:
-    """What one worker runs: a file, or all files that share the Spark session."""
+    """What one worker runs: a file, or all files that share the Spark session or the outlines."""
     path = nodeid.split("::", 1)[0]
+    if path in OF_OUTLINES:
+        return OUTLINES
     return TOGETHER if path.startswith(TOGETHER) and path not in ALONE else path
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 TREES = ("rmq", "pyspark_rmq", "cext", "shards", "bench", "tools", "tests")
@@ -59,10 +60,48 @@ def statements_of(node: ast.AST) -> Iterator[ast.AST]:
         waiting.extend(blocks_of(child))
 
 
-def functions_of(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for child in statements_of(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
+class Import(NamedTuple):
+    """`import module`, or of `from module import names` all."""
+
+    module: str
+    names: tuple[str, ...] | None
+    level: int  # dots before a module that is not named in full
+    inside: bool  # a function
+
+
+class Outline(NamedTuple):
+    """Of a Python file what several rules look at."""
+
+    functions: tuple[tuple[str, int], ...]  # and how many lines they have
+    classes: tuple[str, ...]
+    imports: tuple[Import, ...]
+
+
+@cache
+def outline(path: Path) -> Outline:
+    """A file is parsed once for all rules of a process, and its tree is not kept: those of all
+    files are half a gigabyte. Who asks for it stands in support/scheduler.py."""
+    return outline_of(parsed(path))
+
+
+def outline_of(tree: ast.Module) -> Outline:
+    functions, classes, imports = [], [], []
+    waiting = [(node, False) for node in blocks_of(tree)]
+    while waiting:
+        node, inside = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            functions.append((node.name, node.end_lineno - node.lineno + 1))
+            inside = True
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+        elif isinstance(node, ast.Import):
+            imports += [Import(each.name, None, 0, inside) for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(each.name for each in node.names)
+            imports.append(Import(node.module or "", names, node.level, inside))
+        waiting += [(child, inside) for child in blocks_of(node)]
+    return Outline(tuple(functions), tuple(classes), tuple(imports))
 
 
 def name_of(path: Path, root: Path = ROOT) -> str:
@@ -70,16 +109,20 @@ def name_of(path: Path, root: Path = ROOT) -> str:
     return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
-@cache
 def imports(path: Path, root: Path = ROOT) -> tuple[tuple[str, bool], ...]:
     """(module of ours, whether inside a function) for every import and cimport of the file. Several
     rules ask for them; a file is read once."""
+    return _imports(path, root)  # the cache tells a root that is named from one that is not
+
+
+@cache
+def _imports(path: Path, root: Path) -> tuple[tuple[str, bool], ...]:
     return tuple(_found_imports(path, root))
 
 
 def _found_imports(path: Path, root: Path) -> Iterator[tuple[str, bool]]:
     if path.suffix in (".py", ".pyi"):
-        yield from _python_imports(parsed(path), root)
+        yield from _python_imports(outline(path), root)
         return
     for found in _CYTHON_IMPORT.finditer(path.read_text()):
         package, module = found["package"], found["module"]
@@ -89,24 +132,13 @@ def _found_imports(path: Path, root: Path) -> Iterator[tuple[str, bool]]:
                 yield used, bool(found["indent"])
 
 
-def _python_imports(tree: ast.Module, root: Path) -> Iterator[tuple[str, bool]]:
-    def walk(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
-        for child in blocks_of(node):
-            within = inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-            if isinstance(child, ast.Import):
-                for alias in child.names:
-                    if alias.name.split(".")[0] in OURS:
-                        yield alias.name, inside
-            elif isinstance(child, ast.ImportFrom):
-                module = child.module or ""
-                if child.level:
-                    yield "." * child.level + module, inside
-                elif module.split(".")[0] in OURS:
-                    for alias in child.names:
-                        yield _imported(module, alias.name, root), inside
-            yield from walk(child, within)
-
-    yield from walk(tree, False)
+def _python_imports(found: Outline, root: Path) -> Iterator[tuple[str, bool]]:
+    for module, names, level, inside in found.imports:
+        if level:
+            yield "." * level + module, inside
+        elif module.split(".")[0] in OURS:
+            for used in (module,) if names is None else (_imported(module, n, root) for n in names):
+                yield used, inside
 
 
 def _imported(package: str, name: str, root: Path) -> str:
@@ -115,6 +147,7 @@ def _imported(package: str, name: str, root: Path) -> str:
     return full if _is_module(full, root) else package
 
 
+@cache  # thousands of imports name the same few modules
 def _is_module(name: str, root: Path) -> bool:
     base = root.joinpath(*name.split("."))
     return base.is_dir() or any(base.with_suffix(end).exists() for end in (".py", ".pyx", ".pxd"))
