@@ -7,11 +7,12 @@ checked.
 """
 
 import importlib
+import json
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,17 +101,47 @@ DEBUG_CASES = [
 ]
 
 
-def planted(kind: str, folder: Path) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", "import tempfile, sys; tempfile.tempdir = sys.argv[1]; "
-         f"from cext.testing.broken_invariant import plant; plant({kind!r})", folder],
-        cwd=ROOT, capture_output=True, text=True, timeout=HANG_S,
-    )  # fmt: skip
-    return done.returncode, done.stderr
+PLANTER = """
+import json, os, sys, tempfile
+from cext.testing.broken_invariant import plant
+
+for line in sys.stdin:
+    kind, tempfile.tempdir, said = json.loads(line)
+    if child := os.fork():
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT), 2)
+    plant(kind)
+    break
+"""
+Planted = Callable[[str, Path], tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def planted() -> Iterator[Planted]:
+    """(exit code, what it said) of a process that plants a kind. One that has read the modules
+    forks them all: to start is most of what each would do."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PLANTER],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as planter:  # fmt: skip
+        assert planter.stdin and planter.stdout
+
+        def plant(kind: str, folder: Path) -> tuple[int, str]:
+            said = folder.parent / f"{folder.name}.said"
+            print(json.dumps([kind, str(folder), str(said)]), file=planter.stdin, flush=True)
+            code = int(planter.stdout.readline())
+            return code, said.read_text()
+
+        yield plant
+        planter.stdin.close()
+        assert planter.wait(HANG_S) == 0
 
 
 @pytest.mark.parametrize(("kind", "text"), CASES, ids=[kind for kind, _ in CASES])
-def test_a_broken_invariant_ends_the_process(kind: str, text: str, tmp_path: Path) -> None:
+def test_a_broken_invariant_ends_the_process(
+    kind: str, text: str, planted: Planted, tmp_path: Path
+) -> None:
     code, said = planted(kind, tmp_path)
     assert code == -signal.SIGABRT, said
     line = next(line for line in said.splitlines() if line.startswith("rmq: "))
@@ -119,7 +150,7 @@ def test_a_broken_invariant_ends_the_process(kind: str, text: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("kind", "text"), DEBUG_CASES, ids=[kind for kind, _ in DEBUG_CASES])
-def test_a_debug_build_sees_more(kind: str, text: str, tmp_path: Path) -> None:
+def test_a_debug_build_sees_more(kind: str, text: str, planted: Planted, tmp_path: Path) -> None:
     code, said = planted(kind, tmp_path)
     if IS_DEBUG:
         assert code == -signal.SIGABRT, said
