@@ -9,6 +9,7 @@ tests/unit/flow/test_admission.py, and the stage verdict_of_many of bench/stages
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import Any
@@ -54,43 +55,61 @@ def entries(source: random.Random, count: int, kind: str) -> list[dict[str, Any]
     ]  # fmt: skip
 
 
-def covers(entry: dict[str, Any], wanted: Resource) -> bool:
-    if wanted.type.value == "Topic" and wanted.name in INNER:
-        return str(entry["resource"]) == f"Topic:{wanted.name}"
-    if entry["resource"] == "*":
-        return True
-    kind, _, name = entry["resource"].partition(":")
-    if kind != wanted.type.value:
-        return False
-    return wanted.name.startswith(name[:-1]) if name.endswith("*") else wanted.name == name
+@dataclass(frozen=True)
+class Line:
+    """An entry, taken apart once: it is asked for each name that is wanted."""
+
+    resource: str
+    kind: str
+    name: str  # without its star
+    starred: bool
+    actions: frozenset[str]
+    sources: tuple[Any, ...]
+    decision: str
+
+    @classmethod
+    def of(cls, entry: dict[str, Any]) -> Line:
+        kind, _, name = entry["resource"].partition(":")
+        return cls(
+            entry["resource"], kind, name.removesuffix("*"), name.endswith("*"),
+            frozenset(entry["actions"]), tuple(map(network, entry["sourceIps"])),
+            entry["decision"],
+        )  # fmt: skip
+
+    def covers(self, wanted: str, kind: str) -> bool:
+        if kind == "Topic" and wanted in INNER:
+            return self.resource == f"Topic:{wanted}"
+        if self.resource == "*":
+            return True
+        if kind != self.kind:
+            return False
+        return wanted.startswith(self.name) if self.starred else wanted == self.name
 
 
 def gone_through(
-    policies: list[dict[str, Any]], wanted: Resource, action: Action, source: Any
+    policies: list[list[Line]], wanted: Resource, action: Action, source: Any
 ) -> Decision | None:
     """What RocketMQ says, by each entry in turn. Those of a name with a star are longer by it, so
     that the length alone has the order: but for the whole name, which is first."""
+    name, kind, either = wanted.name, wanted.type.value, {"All", action.value}
     for policy in policies:
         found = [
-            entry
-            for entry in policy["entries"]
-            if covers(entry, wanted)
-            and not {"All", action.value}.isdisjoint(entry["actions"])
-            and (
-                not entry["sourceIps"]
-                or (source and any(source in network(each) for each in entry["sourceIps"]))
-            )
+            line
+            for line in policy
+            if line.covers(name, kind)
+            and not either.isdisjoint(line.actions)
+            and (not line.sources or (source and any(source in each for each in line.sources)))
         ]
         if found:
             nearest = min(
                 found,
-                key=lambda entry: (
-                    entry["resource"].endswith("*"),
-                    -len(entry["resource"]),
-                    entry["decision"] == "Allow",
+                key=lambda line: (
+                    line.resource.endswith("*"),
+                    -len(line.resource),
+                    line.decision == "Allow",
                 ),
             )
-            return Decision(nearest["decision"])
+            return Decision(nearest.decision)
     return None
 
 
@@ -103,12 +122,13 @@ def test_the_entry_that_counts_is_that_of_all(seed: int, count: int) -> None:
         {"policyType": each.value, "entries": entries(source, count, kind)} for each in PolicyType
     ]
     acl = Acl.of(policies)
+    lines = [list(map(Line.of, policy["entries"])) for policy in policies]
     found: dict[Decision | None, int] = dict.fromkeys((None, *Decision), 0)
     for number in range(200):
         make = source.choice((topic, group, cluster)) if number % 4 == 0 else of_kind
         wanted = make(short_name(source))
         action, place = source.choice((Action.PUB, Action.SUB)), source.choice(FROM)
-        expected = gone_through(policies, wanted, action, place)
+        expected = gone_through(lines, wanted, action, place)
         assert acl.decision(wanted, frozenset((action,)), place) is expected, (wanted, place)
         found[expected] += 1
     if count > 7:
