@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from support import rate_limits, volume
+from support import local_modules, rate_limits, volume
 from support.driven_clock import DrivenClock, driven_clock
 from support.failure_lines import FailureLines
 from support.left_threads import left_since, running
@@ -29,6 +30,10 @@ from shards.command_client import CommandClient
 
 settings.register_profile("rmq", volume.profile())
 settings.load_profile("rmq")
+local_modules.know_this_tree()
+# Nothing here multiplies matrices: the threads that numpy starts for it, one for each processor in
+# each process that reads it, would only look for work.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 # A busy machine answers late, connects late and starts late. Who is to wait in vain says for how

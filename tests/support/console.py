@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,13 @@ from typing import Any
 import pytest
 from support.waiting import HANG_S, wait_until
 
+# Selenium brings trio along, and httpx reads it where it is: a tenth of a second in each worker.
+_is_first = "trio" not in sys.modules
+if _is_first:
+    sys.modules["trio"] = None  # type: ignore[assignment]
 httpx = pytest.importorskip("httpx", reason="the package httpx is not installed")
+if _is_first:
+    del sys.modules["trio"]
 uvicorn = pytest.importorskip("uvicorn", reason="rmq[console] is not installed")
 pytest.importorskip("starlette", reason="rmq[console] is not installed")
 pytest.importorskip("jinja2", reason="rmq[console] is not installed")
