@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import pytest
 from support.broker_process import broker_process
-from support.chromium import chromium, said
+from support.chromium import chromium, said, text
 from support.command_line import rmq
 from support.console import served_console
 from support.day_tasks import ACCOUNTS, BROWSER, NAME, PASSWORD, ailing_group, browser_steps
@@ -73,19 +73,15 @@ class Person:
         self.steps = 0
 
     def text(self) -> str:
-        """Nothing between two pages; the page may be drawn anew meanwhile."""
-        try:
-            return str(self.driver.find_element(By.TAG_NAME, "main").text)
-        except (NoSuchElementException, StaleElementReferenceException):
-            return ""
+        return text(self.driver)
 
     def open(self, path: str) -> None:
         self.driver.get(self.base + path)
 
     def log_in(self) -> None:
         self.open("/")
-        for field, text in (("name", NAME), ("password", PASSWORD)):
-            self.driver.find_element(By.ID, field).send_keys(text)
+        for field, words in (("name", NAME), ("password", PASSWORD)):
+            self.driver.find_element(By.ID, field).send_keys(words)
         self.click("//main//button")
         wait_until(lambda: "Overview" in self.text())
 

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
-from support.chromium import chromium, said
+from support.chromium import chromium, requests, said, text
 from support.console import Browser, served_console
 from support.source_tree import ROOT
 from support.topics import make_topic
@@ -33,7 +32,7 @@ from rmq.format.fastjson import MessageQueue
 
 pytest.importorskip("selenium", reason="the package selenium is not installed")
 
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -63,7 +62,7 @@ def console(broker: BrokerProcess) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def driver() -> Iterator[Any]:
-    with chromium() as browser:
+    with chromium(has_requests=True) as browser:
         yield browser
 
 
@@ -71,15 +70,12 @@ def driver() -> Iterator[Any]:
 def _nothing_is_amiss(driver: Any) -> Iterator[None]:
     """No script failed, no policy was breached, and nobody else was asked."""
     said(driver)
-    driver.get_log("performance")
+    requests(driver)
     yield
     driver.get("about:blank")
     assert said(driver) == []
-    for entry in driver.get_log("performance"):
-        event = json.loads(entry["message"])["message"]
-        if event["method"] == "Network.requestWillBeSent":
-            url = urlsplit(event["params"]["request"]["url"])
-            assert url.hostname in ("127.0.0.1", None) or url.scheme == "data", url
+    for url in requests(driver):
+        assert url.hostname in ("127.0.0.1", None) or url.scheme == "data", url
 
 
 def fill(broker: BrokerProcess) -> None:
@@ -98,14 +94,6 @@ def fill(broker: BrokerProcess) -> None:
             for group, offset in (("billing", 12), ("warehouse", 29)):
                 queue = MessageQueue("orders", "broker-a", queue_id)
                 admin.commit_offset(cluster, group, queue, offset)
-
-
-def text(driver: Any, selector: str = "main") -> str:
-    """What a person reads there now: nothing between two pages; it may be drawn anew meanwhile."""
-    try:
-        return str(driver.find_element(By.CSS_SELECTOR, selector).text)
-    except (NoSuchElementException, StaleElementReferenceException):
-        return ""
 
 
 def wait_for(driver: Any, words: str) -> None:

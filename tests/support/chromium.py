@@ -4,16 +4,22 @@
         browser.get(url)
         browser.find_element(By.ID, "live")
         said(browser)               what its console holds: errors, breaches of the policy
+        text(browser)               what a person reads
+
+    with chromium(has_requests=True) as browser:
+        requests(browser)           the addresses it has asked, with their schemes
 
 Debian's browser and driver (chromium, chromium-driver); nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import pytest
 
@@ -23,12 +29,19 @@ OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
     "--disable-sync", "--disable-extensions", "--hide-scrollbars", "--window-size=1360,900",
     "--lang=en", "--force-prefers-reduced-motion",
+    # A window without tabs and address line; a page in the place of another in the same frame; no
+    # pages kept for the way back, and no process ready for another site.
+    "--app=about:blank",
+    "--disable-features=RenderDocument,BackForwardCache,SpareRendererForSitePerProcess",
 )  # fmt: skip
+# As a person reads it: what is not shown is not in it. The driver's own way costs 50 ms a page.
+TEXT = "return document.querySelector(arguments[0])?.innerText ?? ''"
 
 
 @contextmanager
-def chromium(*options: str) -> Iterator[Any]:
-    """Skips where there is none."""
+def chromium(*options: str, has_requests: bool = False) -> Iterator[Any]:
+    """Skips where there is none. has_requests: requests() is asked for, and each of them is told
+    by the browser to its driver, which costs a tenth of a page."""
     selenium = pytest.importorskip("selenium", reason="the package selenium is not installed")
     del selenium
     from selenium import webdriver
@@ -41,7 +54,8 @@ def chromium(*options: str) -> Iterator[Any]:
     chosen.binary_location = program
     for option in (*OPTIONS, *options):
         chosen.add_argument(option)
-    chosen.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    logs = {"browser": "ALL", **({"performance": "ALL"} if has_requests else {})}
+    chosen.set_capability("goog:loggingPrefs", logs)
     browser = webdriver.Chrome(options=chosen, service=Service(driver))
     try:
         yield browser
@@ -52,3 +66,15 @@ def chromium(*options: str) -> Iterator[Any]:
 def said(browser: Any) -> list[str]:
     """Lines of its console since the last question."""
     return [each["message"] for each in browser.get_log("browser")]
+
+
+def text(browser: Any, selector: str = "main") -> str:
+    """What a person reads there now; nothing between two pages."""
+    return str(browser.execute_script(TEXT, selector))
+
+
+def requests(browser: Any) -> list[SplitResult]:
+    """What it has asked for since the last question, of anybody."""
+    events = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
+    return [urlsplit(event["params"]["request"]["url"])
+            for event in events if event["method"] == "Network.requestWillBeSent"]  # fmt: skip
