@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from rmq.arrow.access import Access
 from rmq.arrow.offsets import QueueKey
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import RemoteError, RmqError
 
 
 def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) -> None:
     """Every queue's next offset at the broker that owns it, or at its slave while that is gone;
-    RmqError when one does not take it."""
+    RmqError when one does not take it, after all have been told: a checkpoint names brokers for
+    ever, also those that were taken out of the cluster, and topics that were deleted."""
     rows: dict[str, list[dict[str, object]]] = {}
     for key, offset in offsets.items():
         rows.setdefault(key.broker, []).append(
@@ -21,8 +22,16 @@ def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) 
                 "commitOffset": offset,
             }
         )  # fmt: skip
+    failure: RmqError | None = None
     with access.cluster() as cluster:
         for broker, mine in rows.items():
-            for reply in cluster.ask_all(broker, RequestCode.UPDATE_CONSUMER_OFFSET, mine):
+            try:
+                replies = cluster.ask_all(broker, RequestCode.UPDATE_CONSUMER_OFFSET, mine)
+            except RmqError as error:
+                failure = failure or error
+                continue
+            for reply in replies:
                 if reply.code != ResponseCode.SUCCESS:
-                    raise RemoteError(reply.code, reply.remark or "no reason given")
+                    failure = failure or RemoteError(reply.code, reply.remark or "no reason given")
+    if failure is not None:
+        raise failure

@@ -69,6 +69,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[QueueKey, Ends] | None = None  # of AvailableNow
         self._latest: dict[QueueKey, int] | None = None
         self._triggered_at: float | None = None
+        self._given_up: set[str] = set()  # brokers that were waited for in vain, and not seen since
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_view": None}
@@ -136,7 +137,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._written(self._latest)
 
     def _ends(self, before: Mapping[QueueKey, int]) -> dict[QueueKey, Ends]:
-        """The queues as they are; those of a broker that is away are waited for."""
+        """The queues as they are; those of a broker that is away are waited for. Once: a checkpoint
+        names one that was taken out of the cluster for ever, and each batch would wait for it."""
         if before:  # the query runs: it has more patience than one that begins
             self.view.patience_ms = self._options.poll_timeout_ms
         deadline = time.monotonic() + self.view.patience_ms / 1000
@@ -145,7 +147,12 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         while True:
             ends = self.view.find(gone={key.topic for key in before})
             missing = {key.broker for key in before if key not in ends}
-            if missing <= registered or time.monotonic() > deadline:
+            self._given_up &= missing
+            missing -= self._given_up
+            if missing <= registered:
+                return ends
+            if time.monotonic() > deadline:
+                self._given_up |= missing - registered
                 return ends
             registered = set(self.view.addresses())
             if missing <= registered:

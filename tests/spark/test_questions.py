@@ -21,7 +21,8 @@ from rmq.arrow.options import read_options
 from rmq.arrow.queues import Queues
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
-from rmq.errors import UnreachableError
+from rmq.errors import RemoteError, UnreachableError
+from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.offset_commits import commit_offsets
@@ -135,6 +136,21 @@ def test_offsets_of_many_queues_are_told_and_found_again(
     found = plan(broker, topic, startingOffsets="group", group=group)
     wanted = [(key.queue_id, told, 3) for key, told in offsets.items() if told < 3]
     assert sorted(found) == wanted
+
+
+def test_offsets_are_committed_though_one_broker_is_gone_for_good(
+    broker: BrokerProcess, topic: str
+) -> None:
+    """A checkpoint goes on naming brokers that were taken out, and topics that were deleted."""
+    fill(broker, topic, FULL)
+    group = f"{topic}-group"
+    here = QueueKey(topic, "broker-a", 0)
+    gone = [QueueKey(topic, "a-gone", 0), QueueKey(f"{topic}-deleted", "broker-a", 0)]
+    with Admin(namesrv_addr=broker.namesrv, mq_client_api_timeout=60_000) as admin:
+        admin.create_group(group)
+        with pytest.raises(RemoteError, match="a-gone"):
+            commit_offsets(Access(broker.namesrv), group, {**dict.fromkeys(gone, 1), here: 2})
+        assert admin.committed_offset(group, MessageQueue(*here)) == 2
 
 
 def test_times_are_found_in_every_queue(broker: BrokerProcess, topic: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
+from rmq.spark import stream as stream_module
 from rmq.spark.columns import default_schema
 from rmq.spark.stream import RmqStreamReader
 
@@ -143,3 +145,27 @@ def test_available_now_goes_back_behind_no_checkpoint() -> None:
         brokers.end = 990
         with pytest.raises(DataLossError, match="ends at 990, but 1000 was read already"):
             reader.latestOffset(at(1000), ReadAllAvailable())
+
+
+def test_a_broker_that_never_comes_back_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With failOnDataLoss=false: a checkpoint names brokers of before for ever."""
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now_s, sleep=sleep)
+    monkeypatch.setattr(stream_module, "time", clock)
+    brokers = Brokers(MASTER)
+    gone = {"broker-0": {"0": 7}}
+    with stream(brokers, failOnDataLoss="false", pollTimeoutMs="60s") as reader:
+        reached: dict[str, Any] = {"t": {**gone, **at(0)["t"]}}
+        waited = []
+        for end in (3, 5, 9):
+            brokers.end, began_s = end, now_s
+            reached = reader.latestOffset(reached, ReadAllAvailable())
+            assert reached == {"t": {**gone, **at(end)["t"]}}
+            waited.append(now_s - began_s)
+    assert waited[0] >= 60
+    assert waited[1:] == [0, 0]
