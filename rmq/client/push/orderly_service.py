@@ -127,8 +127,9 @@ class OrderlyService:
     ) -> bool:
         """Whether the queue goes on at once."""
         if status is SUSPEND:
-            if self._come_again(messages):
-                queue.again(messages)
+            left = self._come_again(messages)
+            if left:
+                queue.again(messages, left)
                 return False
             if context.auto_commit:
                 self._commit(queue)
@@ -149,16 +150,15 @@ class OrderlyService:
         if queue.commit():
             self._pulls.go_on(queue)
 
-    def _come_again(self, messages: list[MessageExt]) -> bool:
-        """Counts the tries; False when all have failed for good and are dead letters."""
+    def _come_again(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """Counts the tries; those that are to come again. The others have failed for good, and are
+        dead letters."""
         most = self._consumer.parameters.max_reconsume_times
-        again = False
+        left = []
         for message in messages:
-            if most == -1 or message.reconsume_times < most:
-                again = True
-            elif self._consumer.sender.send_again(message):
+            is_last = most != -1 and message.reconsume_times >= most
+            if is_last and self._consumer.sender.send_again(message):
                 continue
-            else:
-                again = True
             message.reconsume_times += 1
-        return again
+            left.append(message)
+        return left

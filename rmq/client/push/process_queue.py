@@ -221,12 +221,21 @@ class ProcessQueue:
             self.taken = []
             return self.is_waiting
 
-    def again(self, messages: list[MessageExt] | None = None) -> None:
-        """These, the last of what was taken, come again; all when none are given."""
+    def again(
+        self, messages: list[MessageExt] | None = None, left: list[MessageExt] | None = None
+    ) -> None:
+        """These, the last of what was taken, come again; all when none are given. left: of these
+        those alone, as the others are dealt with."""
         with self.lock:
             at = 0 if messages is None else len(self.taken) - len(messages)
-            self._messages.extendleft(reversed(self.taken[at:]))
+            back = self.taken[at:]
             del self.taken[at:]
+            if left is not None:
+                comes = set(map(id, left))
+                self.count -= sum(id(message) not in comes for message, _ in back)
+                self.size -= sum(size for message, size in back if id(message) not in comes)
+                back = [each for each in back if id(each[0]) in comes]
+            self._messages.extendleft(reversed(back))
 
     def locked(self, now: float) -> None:
         self.locked_at = now

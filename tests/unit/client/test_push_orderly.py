@@ -126,6 +126,31 @@ def test_with_a_limit_of_tries_it_becomes_a_dead_letter(broker: RunningBroker) -
             assert dead.get_property("RETRY_TOPIC") == "order-dead"
 
 
+def test_a_dead_letter_does_not_come_again_with_the_rest_of_its_batch(
+    broker: RunningBroker,
+) -> None:
+    """As of a batch that a younger message has joined."""
+    address = broker.namesrv_addr
+    create(address, "order-dead-one", 1)
+    send(address, numbers("order-dead-one", 0, 2))
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        if len(messages) == 2:
+            messages[0].reconsume_times = 2  # it has failed before
+        return SUSPEND
+
+    kept = Kept(decide)
+    changes = {"max_reconsume_times": 2, "suspend_current_queue_time_millis": 10,
+               "consume_message_batch_max_size": 2}  # fmt: skip
+    with orderly(address, "order-dead-one", kept, **changes) as consumer:
+        consumer.subscribe("order-dead-one")
+        graveyard = Kept()
+        with consumer_of(address, "order-undertaker-2", graveyard) as other:
+            other.subscribe("%DLQ%order-dead-one")
+            assert graveyard.wait(2) == [0, 1]
+    assert kept.bodies == [0, 1, 1, 1]
+
+
 def test_a_listener_may_commit_by_itself(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     (queue,) = create(address, "order-commit", 1)
