@@ -94,6 +94,8 @@ class Sender:
         self._cluster: GuardedCluster = access.cluster()
         self._answered = answered
         self._queues: dict[str, list[MessageQueue]] = {}  # that can be written
+        # By which keys choose, those of the first look: a key would change its queue with them.
+        self._keyed: dict[str, list[MessageQueue]] = {}
         # As readers number them: of the first look, or a broker that is away would shift them.
         self._brokers: dict[str, list[str]] = {}
         self._writable: dict[str, frozenset[MessageQueue]] = {}
@@ -186,7 +188,10 @@ class Sender:
         queues = self._queues.get(topic)
         if queues is None:
             queues = self._queues[topic] = self._patiently(partial(self._find, topic))
-        return queues[(self._turn if shard is None else shard) % len(queues)]
+        if shard is None:
+            return queues[self._turn % len(queues)]
+        queues = self._keyed.setdefault(topic, queues)
+        return queues[shard % len(queues)]
 
     def _of_partition(self, topic: str, partition: int) -> MessageQueue:
         self._choose(topic, None)

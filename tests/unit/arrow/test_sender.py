@@ -30,7 +30,7 @@ class Broker(ScriptedBroker):
         super().__init__(self._answer)
         self.stored: list[int] = []
         self._verdicts: Iterator[str] = itertools.chain(verdicts, itertools.repeat("store"))
-        self._queues = queues
+        self.queues = queues
         self._held: list[Command] = []
 
     def sender(self, **options: str) -> Sender:
@@ -70,8 +70,8 @@ class Broker(ScriptedBroker):
     def _route(self) -> bytes:
         return fastjson.dumps({
             "brokerDatas": [self._broker()],
-            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": self._queues,
-                            "writeQueueNums": self._queues}],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": self.queues,
+                            "writeQueueNums": self.queues}],
         })  # fmt: skip
 
 
@@ -104,6 +104,22 @@ def test_other_queues_and_rows_without_a_key_do_not_wait(shards: list[int | None
         sender.flush()
         sender.close()
         assert broker.stored == list(range(WINDOW))
+
+
+def test_a_key_keeps_its_queue_when_the_topic_gets_more_of_them() -> None:
+    """Which the sender sees when it looks again, as a row without a key was turned away."""
+    with Broker("store", "busy", queues=2) as broker:
+        sender = broker.sender()
+        sender.add("t", 3, b"", body(0), single=True)
+        sender.flush()
+        broker.queues = 4
+        sender.add("t", None, b"", body(1), single=True)
+        sender.flush()
+        sender.add("t", 3, b"", body(2), single=True)
+        sender.flush()
+        sender.close()
+    sends = [each for each in broker.commands if each.code == RequestCode.SEND_MESSAGE_V2]
+    assert [each.fields["e"] for each in sends if each.body != body(1)] == ["1", "1"]
 
 
 def test_half_messages_do_not_wait_as_their_order_is_that_of_the_commits() -> None:
