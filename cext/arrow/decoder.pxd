@@ -41,6 +41,7 @@ cdef class Decoder:
     cdef readonly int64_t damaged       # records met that were not good, ever
     cdef readonly int64_t filtered      # records without a wanted tag, ever
     cdef readonly object problem        # of the record that stopped FAIL_FAST
+    cdef int64_t following              # the offset behind the last record added
     cdef object unpacked        # keeps the bytes of a row alive until it is copied
     cdef object raised          # by a function of Python, and no damage; with POOL_EMPTY, or None
 
@@ -49,7 +50,8 @@ cdef class Decoder:
     # CORRUPT | POOL_EMPTY: raise_failure. first < 0: any offset, in any order.
     cdef int decode(self, const uint8_t* at, uint64_t available, int64_t first, int64_t end,
                     int64_t* next, uint64_t* used) noexcept nogil
-    # One parsed record. OK | CORRUPT | POOL_EMPTY.
+    # One parsed record, of a batch all its messages; `following` becomes the offset behind them.
+    # OK | CORRUPT | POOL_EMPTY.
     cdef int add_record(self, RecordView* view, int64_t first, int64_t end) noexcept nogil
     # After POOL_EMPTY: raises what a function of Python raised, or MemoryError.
     cdef int raise_failure(self) except -1

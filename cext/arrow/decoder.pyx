@@ -120,9 +120,10 @@ cdef class Decoder:
             if ordered and view.queue_offset < next[0] and not view.sys_flag & INNER_BATCH_FLAG:
                 status = self.add_damage(next[0], b"a record out of order")
             else:
-                status = self.add_record(&view, first, end)
-                if view.queue_offset >= next[0]:
-                    next[0] = view.queue_offset + 1
+                # Of a batch that was given before, what is behind what the reader has already.
+                status = self.add_record(&view, next[0] if ordered else first, end)
+                if self.following > next[0]:
+                    next[0] = self.following
             done += view.total_bytes
         used[0] = done
         return status
@@ -156,6 +157,7 @@ cdef class Decoder:
     cdef int add_record(self, RecordView* view, int64_t first, int64_t end) noexcept nogil:
         cdef Row row
         cdef int status
+        self.following = view.queue_offset + 1
         row.view = view
         row.queue_offset = view.queue_offset
         row.body = view.body
@@ -218,6 +220,7 @@ cdef class Decoder:
             at += total
             left -= total
             offset += 1
+            self.following = offset
         return status
 
     cdef int _unpack(self, const RecordView* view, Row* row) noexcept nogil:

@@ -212,6 +212,40 @@ def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
         assert reading.damaged == 1
 
 
+def test_a_batch_in_one_record_is_given_once_though_it_is_asked_for_again() -> None:
+    """A connection breaks behind it, and the broker of the next one has it from its beginning."""
+
+    def part(body: bytes) -> bytes:
+        return struct.pack(">4I", 22 + len(body), 0, 0, 0) + struct.pack(
+            ">I", len(body)
+        ) + body + bytes(2)  # fmt: skip
+
+    batch = b"".join(part(b"%d" % at) for at in range(4))
+    one = record(0, batch, properties=b"INNER_NUM\x014\2INNER_BASE\x010\2", flags=0xC0)
+    asked = []
+
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        asked.append(offset)
+        if offset == 0:
+            to.sendall(answer(one + record(4, b"4"), 5, opaque)[:-5])
+            to.shutdown(socket.SHUT_RDWR)
+        else:
+            to.sendall(answer(one + record(4, b"4"), 5, opaque))
+
+    reading = decoder()
+    with peer(reply) as other:
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 5, PATIENCE_MS)
+        assert puller.fill() == Outcome.LOST
+    with peer(reply) as other:
+        again = Puller(reading, other.ours.fileno(), REQUEST, puller.next_offset, 5, PATIENCE_MS)
+        assert everything(again, reading.columns) == [(at, b"%d" % at) for at in range(5)]
+    assert asked == [0, 4]
+    with peer(reply) as other:  # a broker that names the offset behind the first of them
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 2, 5, PATIENCE_MS)
+        assert [at for at, _ in everything(puller, reading.columns)] == [2, 3, 4]
+
+
 def test_an_answer_to_somebody_else_is_thrown_away() -> None:
     def reply(to: socket.socket, offset: int, opaque: int) -> None:
         to.sendall(answer(bytes(700_000), 77, opaque + 5))
