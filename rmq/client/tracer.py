@@ -19,7 +19,7 @@ from rmq.base import clock
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode
-from rmq.errors import RmqError, RouteError
+from rmq.errors import RouteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 
@@ -91,7 +91,7 @@ class Tracer:
             while part := self._take():
                 self._send("".join(text for text, _ in part),
                            sorted({key for _, keys in part for key in keys if key}))  # fmt: skip
-        except RmqError as error:
+        except Exception as error:  # a hook's, too: who closes goes on
             log.debug("traces dropped: %s", error)
         finally:
             with self._lock:

@@ -23,6 +23,7 @@ from rmq import (
     Message,
     MessageExt,
     PopConsumer,
+    Producer,
     PullConsumer,
 )
 from rmq.codes import RequestCode
@@ -275,3 +276,20 @@ def test_a_client_that_cannot_say_that_it_leaves_ends() -> None:
         assert hook.has_raised
         assert instance.closed
         assert not instance.engine.is_running
+
+
+def test_a_client_whose_traces_a_hook_refuses_ends(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "hook-traced", 1)
+    hook = RaisingOnce(RequestCode.SEND_MESSAGE_V2, number=2)
+    with Producer("hook-tracing", namesrv_addr=address, enable_trace=True, rpc_hook=hook) as first:
+        first.send(Message("hook-traced", b"0"))
+    assert hook.has_raised
+    hook = RaisingOnce(RequestCode.SEND_MESSAGE_V2)
+    kept = Kept()
+    with consumer_of(address, "hook-traced", kept, enable_trace=True, rpc_hook=hook) as consumer:
+        consumer.subscribe("hook-traced")
+        assert kept.wait(1) == [0]
+    assert hook.has_raised
+    with Admin(namesrv_addr=address) as admin:
+        assert admin.members("hook-traced") is None
