@@ -103,12 +103,14 @@ def _move_bytes(plain: socket.socket, peer: socket.socket) -> None:
         if plain_wants & select.POLLIN and ready.get(plain.fileno(), 0) & ~select.POLLOUT:
             data = plain.recv(PIECE_BYTES)
             if not data:
+                _give_rest(peer, outward)
                 return
             outward += data
         if has_room:
             try:
                 data = peer.recv(PIECE_BYTES)
                 if not data:
+                    _give_rest(plain, inward)
                     return
                 inward += data
             except _LATER:
@@ -119,3 +121,10 @@ def _move_bytes(plain: socket.socket, peer: socket.socket) -> None:
         if inward:
             with contextlib.suppress(BlockingIOError):
                 del inward[: plain.send(inward)]
+
+
+def _give_rest(to: socket.socket, rest: bytearray) -> None:
+    """What came before the end: answers of a broker that stops are not to be lost here."""
+    while rest and _ready({to: _wanted(False, True)}, WAIT_MS):
+        with contextlib.suppress(*_LATER):
+            del rest[: to.send(rest)]

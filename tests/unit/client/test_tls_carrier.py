@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import resource
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -46,3 +47,28 @@ def test_a_process_with_many_files_is_served() -> None:
         assert received(far, 30_000) == b"out" * 10_000
         far.shutdown(socket.SHUT_WR)
         assert ours.recv(1) == b""
+
+
+@pytest.mark.parametrize("inward", [True, False])
+def test_what_came_before_the_end_is_given_to_who_is_slow(inward: bool) -> None:
+    """Much more than sockets hold: the carrier is ahead of who takes little at a time, and has some
+    of it when it meets the end."""
+    for count in (1_000_000, 1_500_000, 2_000_000):
+        far, near = socket.socketpair()
+        ours = carried(near)
+        ours.setblocking(True)
+        giver, taker = (far, ours) if inward else (ours, far)
+        giving = threading.Thread(target=_give, args=(giver, count))
+        giving.start()
+        taken = 0
+        with taker:
+            taker.settimeout(HANG_S)
+            while piece := taker.recv(1024):
+                taken += len(piece)
+        giving.join(HANG_S)
+        assert taken == count
+
+
+def _give(end: socket.socket, count: int) -> None:
+    with end:
+        end.sendall(bytes(count))
