@@ -190,8 +190,20 @@ class DbApiStore:
         def work(cursor: Any) -> None:
             for name in sorted(map(_short, keys)):
                 self._do(cursor, "UPDATE SEEN SET until_ms = ?, done = 1 WHERE id = ?", until, name)
+                if cursor.rowcount == 0:
+                    self._insert_done(cursor, name, until)
 
         self._transaction(work)
+
+    def _insert_done(self, cursor: Any, name: str, until: int) -> None:
+        """After a call that took longer than its lease the claim may be forgotten. Some databases
+        count as updated only what is changed, so it is looked for."""
+        self._do(cursor, "SELECT id FROM SEEN WHERE id = ?", name)
+        if cursor.fetchone() is None:
+            self._do(
+                cursor, "INSERT INTO SEEN (id, owner, until_ms, done) VALUES (?, ?, ?, 1)",
+                name, self._owner, until,
+            )  # fmt: skip
 
     def release(self, keys: Sequence[str]) -> None:
         def work(cursor: Any) -> None:

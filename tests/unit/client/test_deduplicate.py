@@ -137,6 +137,22 @@ def test_a_claim_that_is_not_finished_expires(clock: DrivenClock, store: Any) ->
     assert store.claim(["a"], 60) == [BUSY]
 
 
+def test_a_key_whose_call_took_longer_than_its_lease_is_done(
+    clock: DrivenClock, store: Any
+) -> None:
+    """Though somebody claims others meanwhile, and what has expired is forgotten."""
+    if isinstance(store, RedisStore):
+        assert store.claim(["a"], 0.05) == [OURS]
+        wait_until(lambda: is_over(store, "a"))
+    else:
+        assert store.claim(["a"], 60) == [OURS]
+        clock.advance(3600)
+    assert store.claim(["b"], 60) == [OURS]
+    store.finish(["a", "b"])
+    store.finish(["a"])
+    assert store.claim(["a", "b"], 60) == [DONE, DONE]
+
+
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 def test_done_keys_are_forgotten_when_their_time_is_over(
     clock: DrivenClock, tmp_path: Path, kind: str
