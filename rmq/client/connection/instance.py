@@ -71,6 +71,13 @@ class ClientInstance(Caller):
         self.shared: dict[str, Any] = {}  # of the modules that extend it, by their names
         self._uses = 0
         self._threads: list[threading.Thread] = []
+        self._process = os.getpid()
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that started it: none of its threads are here, and
+        whoever waits for one, or for a lock that one had, waits for ever."""
+        return self._process != os.getpid()
 
     @classmethod
     def acquire(cls, parameters: ClientParameters) -> ClientInstance:
@@ -156,6 +163,9 @@ class ClientInstance(Caller):
             self._report(error)
 
     def _stop(self) -> None:
+        if self.is_forked:
+            self.closed = True
+            return
         self.timers.stop()
         self.engine.stop()
         self.closed = True

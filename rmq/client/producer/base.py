@@ -51,6 +51,11 @@ class ProducerBase(Sender):
         return self._instance is not None
 
     @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that started it."""
+        return self._instance is not None and self._instance.is_forked
+
+    @property
     def is_closed(self) -> bool:
         return self._closed
 

@@ -122,6 +122,9 @@ class ProducerImpl(ProducerBase):
         """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
         self._closed = True
         self.direct = False
+        if self.is_forked:
+            self._instance = None  # what is under way is the parent's
+            return
         if self.is_open:
             self.delayed_retries.wait(clock.monotonic() + GRACE_MS / 1000)
         self.delayed_retries.close()

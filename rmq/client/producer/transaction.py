@@ -141,7 +141,7 @@ class TransactionProducerImpl(ProducerImpl):
     def close(self) -> None:
         """First it waits for the checks under way, but one that closes."""
         checks, self._checks = self._checks, None
-        if checks is not None:
+        if checks is not None and not self.is_forked:
             until = clock.monotonic() + CHECKS_IN_FLIGHT_S
             if not checks.close(until, threading.current_thread()):
                 log.warning("a check of %s does not return: it is left behind", self.group)

@@ -102,6 +102,9 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         instance, puller = self._instance, self._puller
         if instance is None or puller is None:
             return
+        if self._is_forked:
+            self._leave()
+            return
         puller.close()
         self._timer.cancel()
         instance.routes.unwatch(self._route_changed)

@@ -1,0 +1,64 @@
+"""What a child of fork does with the clients of its parent, none of whose threads it has."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from support.consuming import create
+from support.waiting import HANG_S, wait_until
+
+from rmq import Admin, Message, PopConsumer, Producer, PullConsumer
+from rmq.pytest_plugin import RunningBroker
+
+
+def test_a_child_of_fork_closes_its_copy_of_every_client(broker: RunningBroker) -> None:
+    """Also of those for whose threads it would wait, and whose locks other threads have."""
+    address = broker.namesrv_addr
+    create(address, "fork-close")
+    with (
+        Producer("fork-close", namesrv_addr=address) as producer,
+        Admin(namesrv_addr=address) as admin,
+        PullConsumer("fork-close", namesrv_addr=address) as pulling,
+        PopConsumer("fork-close-pop", namesrv_addr=address) as popping,
+    ):
+        producer.send(Message("fork-close", b"0"))
+        pulling.subscribe("fork-close")
+        popping.subscribe("fork-close")
+        with held_by_a_thread(pulling._client._rebalancing):
+            child = os.fork()
+            if child == 0:
+                for each in (producer, admin, pulling, popping):
+                    each.close()
+                os._exit(0)
+        try:
+            wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+        assert status == 0
+        assert producer.send(Message("fork-close", b"1")).is_ok
+        assert admin.members("fork-close") is not None
+
+
+@contextmanager
+def held_by_a_thread(lock: Any) -> Iterator[None]:
+    has_it, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            has_it.set()
+            over.wait(HANG_S)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    has_it.wait(HANG_S)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
