@@ -65,7 +65,7 @@ from rmq.operations.json_lines import DELIVER_AT, message_of
     "--sharding-key", help="Messages with the same one go to the same queue, in their order."
 )
 @click.option("--delay", type=DURATION, help="Seen after this time: 500ms, 10s, 5m, 2h, 1d.")
-@click.option("--at", "deliver_at", type=MOMENT, help="Seen at this time: 2025-06-01T08:30.")
+@click.option("--at", "deliver_at", type=MOMENT, help="Seen at this time: 2025-06-01T08:30, +1h.")
 @click.option(
     "--count",
     type=click.IntRange(1),

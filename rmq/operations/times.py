@@ -1,10 +1,11 @@
 """Times: moments and durations, as people write them.
 
-    2025-06-01T08:30 | 2025-06-01 | 1763726400000 | 1763726400 | now | -1h     a moment
-    500ms | 10s | 5m | 2h | 1d                                                 a duration
+    2025-06-01T08:30 | 2025-06-01 | 1763726400000 | 1763726400 | now | -1h | +1h     a moment
+    500ms | 10s | 5m | 2h | 1d                                                       a duration
 
 Local time, as clocks on the wall show it; seconds and milliseconds since 1970 are told apart by
-their digits. A moment with Z behind it is UTC, as data has it:
+their digits. A moment as tables show it (2025-06-01 08:30:00.123) can be given again, and so can
+one with the @ that a start has. A moment with Z behind it is UTC, as data has it:
 
     moment_members("stored", 1763726400123)
         {"stored": "2025-11-21T12:00:00.123Z", "stored_ms": 1763726400123}
@@ -20,26 +21,33 @@ from typing import Any
 FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 LAST_MS = 253_402_214_400_000  # the last day that a calendar has, 9999-12-31
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-MOMENTS = "milliseconds, a local time such as 2025-06-01T08:30, now, or -1h for an hour ago"
+MOMENTS = (
+    "milliseconds, a local time such as 2025-06-01T08:30, now, or -1h for an hour ago, +1h "
+    "for in an hour"
+)
 DURATIONS = "a time such as 500ms, 10s, 5m, 2h or 1d"
 
 
 def moment_ms(text: str) -> int:
     """Milliseconds since 1970; ValueError with what is wanted."""
-    if re.fullmatch("[0-9]{10,13}", text):
-        return int(text) * (1000 if len(text) == 10 else 1)
-    if text == "now":
+    given = text.removeprefix("@")
+    if re.fullmatch("[0-9]{10,13}", given):
+        return int(given) * (1000 if len(given) == 10 else 1)
+    if given == "now":
         return int(time.time() * 1000)
-    if text.startswith("-"):
-        return int(time.time() * 1000) - duration_ms(text[1:])
-    utc = re.fullmatch(r"(.+?)(?:\.([0-9]{3}))?Z", text)
+    if given.startswith(("-", "+")):
+        duration = duration_ms(given[1:])
+        return int(time.time() * 1000) + (duration if given[0] == "+" else -duration)
+    found = re.fullmatch(r"(.+?)(?:(?<=:[0-9]{2})\.([0-9]{3}))?(Z?)", given)
     for form in FORMS:
+        if found is None:
+            break
         try:
-            if utc is not None:
-                return calendar.timegm(time.strptime(utc[1], form)) * 1000 + int(utc[2] or 0)
-            return int(time.mktime(time.strptime(text, form)) * 1000)
+            moment = time.strptime(found[1].replace(" ", "T"), form)
+            seconds = calendar.timegm(moment) if found[3] else int(time.mktime(moment))
         except (ValueError, OverflowError):
             continue
+        return seconds * 1000 + int(found[2] or 0)
     raise ValueError(f"{text!r}: {MOMENTS}")
 
 

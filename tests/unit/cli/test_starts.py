@@ -41,6 +41,9 @@ def test_a_local_time_has_colons_of_its_own() -> None:
     found = parse_start("@2025-06-01T08:30:@2025-06-01T09:30:15")
     assert found == Start("time", moment_ms("2025-06-01T08:30"),
                           until_ms=moment_ms("2025-06-01T09:30:15"))  # fmt: skip
+    assert parse_start("2025-06-01 08:30:00.250:@2025-06-01 09:30:15.000") == Start(
+        "time", moment_ms("2025-06-01T08:30") + 250, until_ms=moment_ms("2025-06-01T09:30:15")
+    )
     assert parse_start("@-2h").number < parse_start("@-1h").number < parse_start("@now").number
 
 

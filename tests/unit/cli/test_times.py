@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from rmq.operations.texts import time_text
 from rmq.operations.times import duration_ms, moment_ms
 
 
@@ -29,11 +30,25 @@ def test_moments() -> None:
     local = time.mktime((2025, 6, 1, 8, 30, 0, 0, 0, -1)) * 1000
     assert moment_ms("2025-06-01T08:30") == moment_ms("2025-06-01T08:30:00") == local
     assert moment_ms("2025-06-01") == time.mktime((2025, 6, 1, 0, 0, 0, 0, 0, -1)) * 1000
+    assert moment_ms("@2025-06-01T08:30") == local
+    assert moment_ms("@now") - moment_ms("@-1h") >= 3_600_000 - 1000
     before = int(time.time() * 1000)
+    assert before + 3_600_000 <= moment_ms("+1h") == pytest.approx(moment_ms("@+1h"), abs=60_000)
     assert before <= moment_ms("now") <= moment_ms("-1h") + 3_600_000 <= time.time() * 1000 + 1
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-", "-5", "2025-13-01", "123", "1" * 14])
+def test_what_tables_show_can_be_given_again() -> None:
+    ms = 1_763_726_400_123
+    shown = time_text(ms)
+    assert shown is not None and " " in shown and shown.endswith(".123")
+    assert moment_ms(shown) == moment_ms(f"@{shown}") == ms
+    assert moment_ms(shown.removesuffix(".123")) == ms - 123
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "@", "@@now", "soon", "-", "-5", "+", "2025-13-01", "2025-06-01.123", "123", "1" * 14],
+)
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(ValueError, match="such as"):
         moment_ms(text)
