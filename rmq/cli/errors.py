@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from rmq.codes import ResponseCode
 from rmq.errors import (
     ConfigError,
     NoControllerError,
@@ -40,10 +41,13 @@ _EXIT_CODES: list[tuple[type[RmqError], int]] = [
 # What to do about an answer, by its code.
 _ANSWER_HINTS = {
     14: "the broker takes no writes now: see its log for the reason (disk full, stopping)",
-    16: "the topic or broker forbids it: see `rmq topic describe`",
     17: "list topics with `rmq topic list`, create one with `rmq topic create NAME`",
     26: "list groups with `rmq group list`",
 }
+# Code 16 says no more than that it may not be: of a topic's or a broker's permissions in words such
+# as "the topic[orders] pulling message is forbidden", and of settings and accounts in others.
+_FORBIDDEN_HINT = "the topic or broker forbids it: see `rmq topic describe`"
+_OF_PERMISSIONS = re.compile(r"\btopic\b|\bbroker\[|\bqueue of\b|\bforbidden\b")
 # The same where it is about who asks: rmq.errors.ACCESS_REMEDIES in the words of commands.
 ACCESS_HINTS = {
     "username cannot be null.": "say who asks: --user NAME, --credentials FILE, or RMQ_ACCESS_KEY "
@@ -72,7 +76,7 @@ class Described(msgspec.Struct, frozen=True):
 def describe_error(error: RmqError) -> Described:
     exit_code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), 1)
     if isinstance(error, RemoteError):
-        hint = error.of_access(ACCESS_HINTS) or _ANSWER_HINTS.get(error.code)
+        hint = error.of_access(ACCESS_HINTS) or _answer_hint(error)
         text = f"refused with code {error.code}: {error.remark.strip()}"
         return Described(text, hint, exit_code, int(error.code))
     where = None
@@ -83,6 +87,12 @@ def describe_error(error: RmqError) -> Described:
             "Start one with `rmq standalone`, or say where it is: -n HOST:PORT (or NAMESRV_ADDR)"
         )
     return Described(str(error), where, exit_code)
+
+
+def _answer_hint(error: RemoteError) -> str | None:
+    if error.code == ResponseCode.NO_PERMISSION:
+        return _FORBIDDEN_HINT if _OF_PERMISSIONS.search(error.remark) else None
+    return _ANSWER_HINTS.get(error.code)
 
 
 def show_error(error: Exception, words: Sequence[str]) -> int:

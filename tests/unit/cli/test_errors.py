@@ -22,3 +22,23 @@ def test_other_refusals_have_none() -> None:
     told = describe_error(RemoteError(16, "the topic is read-only"))
     assert told.text().endswith("topic describe`")
     assert set(ACCESS_HINTS) == set(ACCESS_REMEDIES)
+
+
+@pytest.mark.parametrize(
+    ("remark", "is_of_permissions"),
+    [
+        ("the topic[orders] pulling message is forbidden", True),
+        ("Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.", True),
+        ("no queue of orders is writable", True),
+        ("the broker[10.0.0.5] does not take sends at present", True),
+        ("broker-a: nosuch: no such settings; nothing was changed", False),
+        ("broker-a: autoCreateTopicEnable=x: cannot be changed at run time", False),
+        ("10.0.0.5:10911: The user is existed", False),
+        ("10.0.0.5:10911: The resource is null.", False),
+    ],
+)
+def test_only_what_permissions_forbid_leads_to_the_topic(
+    remark: str, is_of_permissions: bool
+) -> None:
+    hint = describe_error(RemoteError(16, remark)).hint or ""
+    assert ("rmq topic describe" in hint) is is_of_permissions
