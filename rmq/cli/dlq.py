@@ -15,7 +15,8 @@ from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns, moment
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
-from rmq.errors import RmqError
+from rmq.codes import ResponseCode
+from rmq.errors import RemoteError, RmqError
 from rmq.names import dlq_topic
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
@@ -89,7 +90,7 @@ def show(
     """
     chosen, shown = Chosen(key, ids, count), 0
     with Cluster(namesrv) as cluster:
-        topic = topic_of(cluster, group)
+        topic = _topic_of(cluster, group)
         found = letters(cluster, places_of(cluster, topic, start or Start("first")), chosen)
         if output.is_data:
             for each in found:
@@ -144,7 +145,7 @@ def resend(
     if start is None and not is_rest:
         start = Start("first")
     with Cluster(namesrv) as cluster:
-        topic = topic_of(cluster, group)
+        topic = _topic_of(cluster, group)
         if target not in (None, ORIGIN):
             cluster.route(target)  # says that it does not exist
         places = places_of(cluster, topic, start)
@@ -172,6 +173,16 @@ def resend(
     click.echo(f"{_counted(sending.count)} to {where}")
 
 
+def _topic_of(cluster: Cluster, group: str) -> str:
+    """RmqError, which says where to look for those that have some: the group has none."""
+    try:
+        return topic_of(cluster, group)
+    except RemoteError as error:
+        if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+        raise RmqError(f"{error.remark}; `rmq dlq list` lists the groups that have") from None
+
+
 def _counted(count: int) -> str:
     return counted(count, "dead letter")
 
@@ -182,5 +193,7 @@ def _counted(count: int) -> str:
     params=[click.Argument(["group"]), *export_topic.params[1:]],
 )
 @click.pass_context
-def export(context: click.Context, /, group: str, **given: object) -> None:
-    context.invoke(export_topic, topic=dlq_topic(group), **given)
+def export(context: click.Context, /, group: str, namesrv: str, **given: object) -> None:
+    with Cluster(namesrv) as cluster:
+        _topic_of(cluster, group)
+    context.invoke(export_topic, topic=dlq_topic(group), namesrv=namesrv, **given)

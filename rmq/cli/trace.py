@@ -12,6 +12,8 @@ from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.trace import Traced, traces_of
+from rmq.codes import ResponseCode
+from rmq.errors import RemoteError
 from rmq.names import TRACE_TOPIC
 from rmq.operations import trace_rows
 from rmq.operations.times import moment_members
@@ -39,14 +41,20 @@ def trace(message_id: str, trace_topic: str, count: int, namesrv: str, output: O
     The clients must have been started with tracing on. A consumer's line is its end when there is
     one, else its beginning. Exits with 1 when nothing is known.
     """
-    with Cluster(namesrv) as cluster:
-        found = traces_of(cluster, message_id, topic=trace_topic, count=count)
+    found, why = [], ""
+    try:
+        with Cluster(namesrv) as cluster:
+            found = traces_of(cluster, message_id, topic=trace_topic, count=count)
+    except RemoteError as error:
+        if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+        why = ": there is no such topic, as no client with tracing on (enable_trace) has made it"
     if output.is_data:
         output.value([_members(each) for each in found])
     elif found:
         output.rows(COLUMNS, [trace_rows.trace_row(each) for each in found])
     else:
-        click.echo(f"no trace of {message_id} in {trace_topic}", err=True)
+        click.echo(f"no trace of {message_id} in {trace_topic}{why}", err=True)
     if not found:
         sys.exit(1)
 

@@ -201,10 +201,13 @@ def test_a_topic_that_is_not_there_is_not_made(namesrv: str) -> None:
     assert group.counts() == (3, 3)
 
 
-def test_a_group_without_them_is_named() -> None:
-    for words in (("show", "nobody"), ("resend", "nobody")):
+def test_a_group_without_them_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "letters.jsonl"
+    for words in (("show", "nobody"), ("resend", "nobody"), ("export", "nobody", str(file))):
         result = run("dlq", *words)
         assert result.returncode == 1 and "group nobody has no dead letters" in result.stderr
+        assert "rmq dlq list" in result.stderr and "rmq topic" not in result.stderr
+    assert not file.exists()
 
 
 def test_many_are_shown_and_sent_without_all_of_them_in_memory(

@@ -31,6 +31,10 @@ def test_what_became_of_a_message_is_shown_in_order(tmp_path: Path) -> None:
     sent = ("r", "PG", "orders", ID, "tag", "order-7", "10.0.0.1:10911", 12, 3, 0, "OFF", "true")
     other = ("r", "PG", "orders", OTHER, "null", "", "10.0.0.1:10911", 12, 3, 0, "OFF", "false")
     with broker_process(tmp_path) as broker:
+        nothing = ask(broker, ID)  # the topic is made by the first client that traces
+        assert (nothing.exit_code, "topic create" in nothing.output) == (1, False)
+        assert "no trace of" in nothing.output and "enable_trace" in nothing.output
+        assert json.loads(ask(broker, ID, "--json").stdout) == []
         client = Client(int(broker.address.rpartition(":")[2]))
         # Consumers' tracers may be quicker than the producer's; messages share trace messages.
         write(
