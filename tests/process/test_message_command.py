@@ -66,6 +66,10 @@ def test_all_there_is_to_a_message(namesrv: str) -> None:
     assert "000000  00 ff 00 ff" in second and "... and 88 bytes more" in second
     missing = run("message", "show", "7F" * 16, "shown")
     assert missing.returncode == 1 and "has no message with the unique id" in missing.stderr
+    for unique in (ids[0], "7F" * 16, "0" * 32):
+        alone = run("message", "show", unique)
+        assert alone.returncode == 1 and "unique id" in alone.stderr, alone
+        assert "asked for with its topic" in alone.stderr
 
 
 def test_a_consumer_gets_it_now(namesrv: str) -> None:

@@ -17,6 +17,7 @@ from rmq.format.message import StoredMessage, decode_message_id, decode_messages
 
 FOREVER = 2**63 - 1
 QUERY_TIMEOUT = 15.0
+PORT_MAX = 65535
 KEY, UNIQUE, TAG = "K", "U", "T"  # RocketMQ's letters for the kinds of keys
 
 
@@ -57,10 +58,17 @@ def by_key(
 def by_id(cluster: ClusterView, message_id: str) -> ReceivedMessage:
     """The message with this offset id, from the broker whose address is in the id."""
     host, offset = decode_message_id(message_id)
+    if not 0 < host.port <= PORT_MAX:
+        raise ProtocolError(
+            f"{message_id} is no offset message id; as a unique id it is asked for with its topic"
+        )
     address = f"[{host.ip}]:{host.port}" if ":" in host.ip else f"{host.ip}:{host.port}"
     names = [entry.name for entry in cluster.brokers() if address in entry.addresses.values()]
     if not names:
-        raise ProtocolError(f"no broker at {address}, which the id {message_id} names")
+        raise ProtocolError(
+            f"no broker at {address}, which the id {message_id} names; "
+            "if it is a unique id, it is asked for with its topic"
+        )
     reply = cluster.call(address, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
     for stored in decode_messages(reply.body):
         return received(names[0], stored)
