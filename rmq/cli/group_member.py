@@ -50,6 +50,8 @@ def member(name: str, client_id: str | None, namesrv: str, output: Output) -> No
             asked = [client_id]
         else:
             asked = [str(each.get("clientId")) for each in admin.online_members(cluster, name)]
+            if not asked:
+                admin.require_groups(cluster, name)
         told = [(each, admin.running_info(cluster, name, each)) for each in asked]
     if output.is_data:
         output.value([_members(name, each, info) for each, info in told])

@@ -101,6 +101,8 @@ def clone(
     name: str, other: str, topic: str, yes: bool, dry_run: bool, namesrv: str, output: Output
 ) -> None:
     """Have the group OTHER go on where the group NAME is in a topic."""
+    if name == other:
+        raise click.UsageError("NAME and OTHER are the same group")
     with Cluster(namesrv) as cluster:
         moves = moves_after(cluster, name, other, topic)
         if not moves:

@@ -168,6 +168,8 @@ def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> Non
         (["reset", "places", "of-places"], 2, "--to"),
         (["skip", "places", "of-places", "--queue", "9", "--yes"], 1, "has no queue 9"),
         (["clone", "places", "none", "of-places", "--yes"], 1, "no consumer group none"),
+        (["clone", "places", "places", "of-places", "--yes"], 2, "are the same group"),
+        (["member", "none"], 1, "no consumer group none"),
         (["delete", "none", "--yes"], 1, "no consumer group none"),
     ],
 )
