@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -17,11 +18,12 @@ from rmq.cli.send_records import DELIMITER, records
 from rmq.cli.times import DURATION, MOMENT
 from rmq.client.threaded.producer import Producer
 from rmq.codes import ResponseCode
-from rmq.errors import MessageError, RemoteError
+from rmq.errors import MessageError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import CLIENT_PRODUCER_GROUP, SHARDING_KEY
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.json_lines import DELIVER_AT, message_of
+from rmq.operations.texts import counted
 
 
 @click.command()
@@ -129,8 +131,9 @@ def send(
     given["namesrv_addr"] = namesrv
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
         chosen = None if queue is None else _queue(producer, topic, queue)
-        for _ in range(count):
-            for message in messages():
+        done = 0
+        try:
+            for message in chain.from_iterable(messages() for _ in range(count)):
                 for name, value in properties.items():
                     message.put_property(name, value)
                 if tag is not None:
@@ -138,8 +141,13 @@ def send(
                 if keys is not None:
                     message.keys = keys
                 sent = producer.send(message, queue=chosen)
+                done += 1
                 if not quiet:
                     show_sent(sent, output)
+        except RmqError:
+            if done:  # who has them in a file sends the rest of it
+                click.echo(f"{counted(done, 'message')} before it went out", err=True)
+            raise
 
 
 def _check_source(is_read: bool, json_lines: bool, delimited: bool, count: int) -> None:

@@ -64,7 +64,18 @@ def test_a_line_that_is_none_is_named(shell: Shell) -> None:
     given = b'{"body":"good"}\nbad\n{"body":"never"}\n'
     code, _, said = shell.run("send", topic, "--json-lines", given=given)
     assert code == 1 and "line 2: no JSON" in said
+    assert "1 message before it went out" in said
     assert shell("consume", topic, "--body") == b"good\n"
+
+
+def test_of_what_a_broker_refuses_it_is_told_how_many_went_before(shell: Shell) -> None:
+    topic = shell.topic("refused-line")
+    given = b'{"body":"1"}\n\n{"body":"2"}\n{"body":"3","deliver_at":"2999-01-01"}\n{"body":"4"}\n'
+    code, _, said = shell.run("send", topic, "--json-lines", "-q", given=given)
+    assert code == 1 and "code 13" in said and "2 messages before it went out" in said
+    assert sorted(shell("consume", topic, "--body").split()) == [b"1", b"2"]
+    code, _, said = shell.run("send", topic, "x", "--delay", "300d")
+    assert code == 1 and "went out" not in said
 
 
 def test_where_reading_begins_and_ends(shell: Shell) -> None:
