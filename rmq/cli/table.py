@@ -10,8 +10,9 @@ stays a number, its unit stands in the key. A moment (ms since 1970) becomes two
 with UTC and "stored_ms". Columns that are wide stand in the table of `-o wide` alone, and in all
 data.
 
-A table is drawn by rich when standard output is a terminal and rich is there; otherwise the same
-rows come as columns padded with blanks, one line a row, so that `awk` and `grep` work.
+A table is drawn by rich when standard output is a terminal, wide enough for it, and rich is there;
+otherwise the same rows come as columns padded with blanks, one line a row, so that `awk` and `grep`
+work.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from rmq.operations.texts import printable, time_text
 from rmq.operations.times import moment_members
 
 Row = Sequence[Any]
+LAST_WIDTH = 20  # of a last column that is longer: bodies, reasons
 
 
 def plain(value: Any) -> str:
@@ -107,19 +109,30 @@ def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[list[str]]:
 
 
 def _rich_table(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
+    """Whether it was drawn. Only the last column may be folded, to LAST_WIDTH: ids and times in
+    pieces are read by nobody, so what is wider than the terminal is left to whoever asks."""
     try:
         from rich import box
+        from rich.cells import cell_len
         from rich.console import Console
         from rich.table import Table
     except ImportError:
+        return False
+    console, texts = Console(highlight=False), _cells(columns, rows)
+    widths = [max(cell_len(each) for each in (column.heading, *(row[at] for row in texts)))
+              for at, column in enumerate(columns)]  # fmt: skip
+    if sum(widths[:-1]) + min(widths[-1], LAST_WIDTH) + 3 * len(widths) + 1 > console.width:
         return False
     table = Table(box=box.SIMPLE_HEAD, header_style="bold")
     for at, column in enumerate(columns):
         number = bool(rows) and all(isinstance(row[at], int | float | None) for row in rows)
         is_right = number and not column.is_moment
         justify = "right" if is_right else "left"
-        table.add_column(column.heading, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for cells in _cells(columns, rows):
+        table.add_column(
+            column.heading, justify=justify, overflow="fold",  # type: ignore[arg-type]
+            no_wrap=at < len(columns) - 1,
+        )  # fmt: skip
+    for cells in texts:
         table.add_row(*(cell.replace("[", "\\[") for cell in cells))
-    Console(highlight=False).print(table)
+    console.print(table)
     return True
