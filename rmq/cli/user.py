@@ -12,6 +12,8 @@ import click
 from rmq.cli.account_servers import account_servers_option, accounts_of, asked_servers
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
+from rmq.client.blocking.accounts import Accounts
+from rmq.errors import RmqError
 from rmq.operations.account_lists import users
 
 NEW_PASSWORD = "RMQ_NEW_PASSWORD"
@@ -97,8 +99,12 @@ def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
     """Delete a user, and what it may do."""
     if not yes:
         click.confirm(f"Delete user {name}?", abort=True)
-    with accounts_of(namesrv, controller) as accounts:
-        done = accounts.delete_user(name)
+    with asked_servers(namesrv, controller) as (cluster, controllers):
+        # Servers delete who is not there without a word.
+        found = users(cluster, controllers, name)
+        if not found.problems and name not in (each.name for each in found.rows):
+            raise RmqError(f"there is no user {name}; `rmq user list` lists them")
+        done = Accounts(cluster, controllers).delete_user(name)
     click.echo(f"{name}: deleted on {', '.join(done)}")
 
 

@@ -313,6 +313,8 @@ def test_the_command_line_says_who_asks_and_what_to_do(broker: BrokerProcess) ->
     with account(ALICE):
         text = command(broker, "acl", "list", code=1).stderr
         assert "rmq acl allow" in text
+    text = command(broker, "user", "delete", "alic", "--yes", code=1).stderr
+    assert "there is no user alic;" in text
     rows = json.loads(command(broker, "acl", "list", "alice", "--json").stdout)
     assert [(row["user"], row["resource"], row["actions"], row["decision"]) for row in rows] == [
         ("alice", "Topic:orders*", ["Pub", "Sub"], "Allow"),
