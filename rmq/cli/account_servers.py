@@ -14,7 +14,8 @@ import click
 
 from rmq.cli.options import ADDRESSES, namesrv_option
 from rmq.client.blocking.accounts import Accounts
-from rmq.client.blocking.cluster import NO_NAME_SERVER, Cluster
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.connection.routes import NO_NAME_SERVER
 from rmq.errors import NoControllerError, RemoteError, UnreachableError
 
 Command = TypeVar("Command", bound=Callable[..., Any])

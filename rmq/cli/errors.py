@@ -86,7 +86,22 @@ def describe_error(error: RmqError) -> Described:
         where = (
             "Start one with `rmq standalone`, or say where it is: -n HOST:PORT (or NAMESRV_ADDR)"
         )
-    return Described(str(error), where, exit_code)
+    return Described(_in_commands_words(str(error)), where, exit_code)
+
+
+def _in_commands_words(text: str) -> str:
+    """Of a client with an engine of its own, as that of `rmq send`: it names its parameters, as
+    programs know no options."""
+    if "tls" not in text:
+        return text
+    from dataclasses import astuple
+
+    from rmq.client.blocking.encryption import COMMAND
+    from rmq.format.client_tls import PARAMETERS
+
+    for parameter, option in zip(astuple(PARAMETERS), astuple(COMMAND), strict=True):
+        text = re.sub(rf"(?<![\w/]){re.escape(parameter)}(?!\w)", option, text)
+    return text
 
 
 def _answer_hint(error: RemoteError) -> str | None:

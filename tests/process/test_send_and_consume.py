@@ -78,6 +78,15 @@ def test_of_what_a_broker_refuses_it_is_told_how_many_went_before(shell: Shell) 
     assert code == 1 and "went out" not in said
 
 
+@pytest.mark.parametrize("words", [("send", "t", "x"), ("consume", "t"), ("topic", "list")])
+def test_a_broker_in_the_place_of_a_name_server_is_told(
+    broker: BrokerProcess, words: tuple[str, ...]
+) -> None:
+    found = command_line.rmq(*words, "-n", broker.address)
+    assert found.returncode == 1 and "and no name server?" in found.stderr
+    assert f"code 3: {broker.address}: request" in found.stderr
+
+
 def test_where_reading_begins_and_ends(shell: Shell) -> None:
     topic = shell.topic("places")
     shell("send", topic, "-q", given=b"".join(b"%d\n" % number for number in range(10)))

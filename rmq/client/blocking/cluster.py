@@ -24,7 +24,14 @@ from rmq.client.blocking import credentials
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.transport import SocketTransport, Transport
 from rmq.client.connection.replicas import Purpose, Replica, Replicas
-from rmq.client.connection.routes import BrokerEntry, QueueData, Route, broker_entry, parse_route
+from rmq.client.connection.routes import (
+    NO_NAME_SERVER,
+    BrokerEntry,
+    QueueData,
+    Route,
+    broker_entry,
+    parse_route,
+)
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
@@ -32,7 +39,6 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, field_texts
 from rmq.format.signature import Credentials
 
-NO_NAME_SERVER = "a broker or a controller, and no name server?"
 GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
 
 Answer = TypeVar("Answer")

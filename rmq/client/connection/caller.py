@@ -20,10 +20,11 @@ from cext.client.mailbox import Mailbox
 from cext.client.reply import Reply
 from cext.client.request import encode_request
 from rmq.client.connection.name_servers import NameServerSource, split_address
+from rmq.client.connection.routes import NO_NAME_SERVER
 from rmq.client.hooks import RpcHook
 from rmq.client.parameters import ClientParameters
-from rmq.codes import FLAG_ONE_WAY
-from rmq.errors import ClosedError, RmqError, UnreachableError
+from rmq.codes import FLAG_ONE_WAY, ResponseCode
+from rmq.errors import ClosedError, RemoteError, RmqError, UnreachableError
 from rmq.format.remoting import field_texts
 
 Fields = Mapping[str, Any] | None
@@ -155,7 +156,8 @@ class Caller:
         self.engine.post(self.link(address), frame, bytes_max, timeout_ms)
 
     def name_server_ask(self, code: int, fields: Fields = None, body: bytes = b"") -> Reply:
-        """The answer of the first name server that gives one; they are asked in turn."""
+        """The answer of the first name server that gives one; they are asked in turn. RemoteError:
+        who answers is none."""
         addresses = self._name_servers.addresses()
         failures = []
         for i in range(len(addresses)):
@@ -163,6 +165,9 @@ class Caller:
             try:
                 reply = self.ask(address, code, fields, body)
                 self._turn = (self._turn + i) % len(addresses)
+                if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    text = f"{address}: {(reply.remark or '').strip()}; {NO_NAME_SERVER}"
+                    raise RemoteError(reply.code, text)
                 return reply
             except UnreachableError as error:
                 failures.append(str(error))

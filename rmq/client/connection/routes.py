@@ -20,6 +20,7 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
 MASTER = 0
+NO_NAME_SERVER = "a broker or a controller, and no name server?"  # who does not know the request
 QUEUES_MAX = 1 << 20
 
 

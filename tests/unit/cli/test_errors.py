@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
+
 import pytest
 
 from rmq.cli.errors import ACCESS_HINTS, describe_error
-from rmq.errors import ACCESS_REMEDIES, RemoteError
+from rmq.client.blocking.encryption import COMMAND
+from rmq.errors import ACCESS_REMEDIES, RemoteError, UnreachableError
+from rmq.format.client_tls import PARAMETERS
 
 
 @pytest.mark.parametrize("ending", ACCESS_REMEDIES)
@@ -14,6 +18,14 @@ def test_each_refusal_of_an_account_has_a_remedy_in_both_words(ending: str) -> N
     assert str(error) == f"code 16: User:alice {ending} ({ACCESS_REMEDIES[ending]})"
     assert describe_error(error).hint == ACCESS_HINTS[ending]
     assert error.remark == f"User:alice {ending}"
+
+
+def test_remedies_about_tls_are_in_the_words_of_commands() -> None:
+    for parameter, option in zip(astuple(PARAMETERS), astuple(COMMAND), strict=True):
+        told = describe_error(UnreachableError(f"x:1: give it by {parameter}, or else"))
+        assert told.error == f"x:1: give it by {option}, or else"
+    other = "authorities /etc/tls_ca_file: No such file"
+    assert describe_error(UnreachableError(other)).error == other
 
 
 def test_other_refusals_have_none() -> None:
