@@ -19,6 +19,7 @@ put again. Sends to other queues, and rows without a key, do not wait for it.
 from __future__ import annotations
 
 import logging
+import secrets
 import struct
 import time
 from collections import Counter, deque
@@ -100,7 +101,9 @@ class Sender:
         self._brokers: dict[str, list[str]] = {}
         self._writable: dict[str, frozenset[MessageQueue]] = {}
         self._pinned: set[MessageQueue] = set()  # of those gathered
-        self._turn = 0
+        # Somewhere: each small batch of a stream has a sender of its own, and `random` is the same
+        # in all workers that Spark forks.
+        self._turn = secrets.randbits(16)
         self._gathered: dict[MessageQueue, list[bytes]] = {}
         self._gathered_bytes: dict[MessageQueue, int] = {}
         self._in_flight: dict[Connection, dict[int, Send]] = {}
@@ -138,6 +141,8 @@ class Sender:
             if held and size > most:
                 self._send_gathered(queue)
             self._put(Send(topic, queue, body, properties.decode(), False, half, pinned))
+            if not pinned:
+                self._turn += 1
             return
         if held and (held + size > most or len(self._gathered[queue]) == BATCH_ROWS):
             self._send_gathered(queue)

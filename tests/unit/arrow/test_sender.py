@@ -29,8 +29,9 @@ class Broker(ScriptedBroker):
     def __init__(self, *verdicts: str, queues: int = 1) -> None:
         super().__init__(self._answer)
         self.stored: list[int] = []
+        self.queues: list[int] = []  # of these, as they came
         self._verdicts: Iterator[str] = itertools.chain(verdicts, itertools.repeat("store"))
-        self.queues = queues
+        self.queue_count = queues
         self._held: list[Command] = []
 
     def sender(self, **options: str) -> Sender:
@@ -52,6 +53,7 @@ class Broker(ScriptedBroker):
         found = re.search(rb"\d{8}", command.body)
         assert found is not None
         self.stored.append(int(found[0]))
+        self.queues.append(int(command.fields["e"]))
         if verdict == "break stored":
             return None
         if verdict == "hold":
@@ -70,8 +72,8 @@ class Broker(ScriptedBroker):
     def _route(self) -> bytes:
         return fastjson.dumps({
             "brokerDatas": [self._broker()],
-            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": self.queues,
-                            "writeQueueNums": self.queues}],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": self.queue_count,
+                            "writeQueueNums": self.queue_count}],
         })  # fmt: skip
 
 
@@ -112,7 +114,7 @@ def test_a_key_keeps_its_queue_when_the_topic_gets_more_of_them() -> None:
         sender = broker.sender()
         sender.add("t", 3, b"", body(0), single=True)
         sender.flush()
-        broker.queues = 4
+        broker.queue_count = 4
         sender.add("t", None, b"", body(1), single=True)
         sender.flush()
         sender.add("t", 3, b"", body(2), single=True)
@@ -120,6 +122,29 @@ def test_a_key_keeps_its_queue_when_the_topic_gets_more_of_them() -> None:
         sender.close()
     sends = [each for each in broker.commands if each.code == RequestCode.SEND_MESSAGE_V2]
     assert [each.fields["e"] for each in sends if each.body != body(1)] == ["1", "1"]
+
+
+@pytest.mark.parametrize("kind", ["single", "half", "batch"])
+def test_rows_without_a_key_go_to_the_queues_in_turn(kind: str) -> None:
+    given = {} if kind == "batch" else {kind: True}
+    with Broker(queues=4) as broker:
+        sender = broker.sender()
+        for number in range(12):  # each fills a batch
+            sender.add("t", None, b"", body(number), **given)
+        sender.flush()
+        sender.close()
+    assert {each: broker.queues.count(each) for each in range(4)} == dict.fromkeys(range(4), 3)
+
+
+def test_small_writes_do_not_all_go_to_the_same_queue() -> None:
+    """As those of a stream, whose batches have each a sender of their own."""
+    with Broker(queues=4) as broker:
+        for number in range(40):
+            sender = broker.sender()
+            sender.add("t", None, b"", body(number))
+            sender.flush()
+            sender.close()
+    assert len(set(broker.queues)) > 1, "by chance once in 4 ** 39"
 
 
 def test_half_messages_do_not_wait_as_their_order_is_that_of_the_commits() -> None:
