@@ -13,6 +13,7 @@ store's are in the order of its log. pandas, polars and DuckDB take tables and r
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -33,7 +34,7 @@ from rmq.arrow.arguments import (
     read_options_of,
 )
 from rmq.arrow.columns import arrow_schema, names_of, table_of
-from rmq.arrow.options import Options
+from rmq.arrow.options import OptionError, Options
 from rmq.arrow.queue_ranges import QueueRange, cut
 from rmq.arrow.queues import Queues, partition_numbers
 from rmq.arrow.range_reader import read_ranges
@@ -129,7 +130,16 @@ def scan_store(
 
 
 def _threads(given: int | None) -> int:
-    return max(1, given if given is not None else len(os.sched_getaffinity(0)))
+    """OptionError: it is no number of threads."""
+    if given is None:
+        return max(1, len(os.sched_getaffinity(0)))
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise OptionError(f"threads={given!r}: give a number from 1 on")
+    return number
 
 
 def _cut_for(threads: int) -> dict[str, str]:

@@ -18,6 +18,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import fill, make, producer
 
 import rmq
+from rmq.arrow.options import OptionError
 from rmq.arrow.queues import DataLossError
 from rmq.arrow.read_plan import DamagedMessageError
 from rmq.errors import ConfigError, RmqError, UnreachableError
@@ -205,6 +206,9 @@ def test_what_cannot_be_read_is_said(broker: BrokerProcess, tmp_path: Path) -> N
         rmq.read_table("absent")
     with pytest.raises(ConfigError, match="there is no column bodies; there are topic"):
         rmq.read_table("orders", columns=["bodies"])
+    for threads in (0, -1, "many"):
+        with pytest.raises(OptionError, match=f"threads={threads!r}: give a number from 1 on"):
+            rmq.read_table("orders", threads=threads)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="and assign: give only one of them"):
         rmq.read_table("orders", assign={"orders": [1]})
     gone = "^starting_offsets: offset 900 of queue 0 .*; fail_on_data_loss=false takes the nearest"
@@ -245,7 +249,7 @@ def test_a_damaged_message_is_named_or_shown(tmp_path: Path, threads: int) -> No
         fill(started, "t", {0: [b"%d" % at * 1000 for at in range(20)]})
     (log,) = [each for each in (started.store / "commitlog").iterdir() if len(each.name) == 20]
     data = log.read_bytes()
-    at = data.index(b"7777")
+    at = data.index(b"7" * 1000)  # fewer may be in an id
     with log.open("r+b") as file:
         file.seek(at + 100)
         file.write(b"8")
