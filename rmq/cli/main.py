@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from rmq import __version__
-from rmq.cli.streams import leave
+from rmq.cli.streams import fill, is_unwritten, leave
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 # They serve, or are about files: no cluster that was chosen for other commands is theirs.
@@ -217,11 +217,11 @@ def main(arguments: list[str] | None = None) -> Any:
     """The console script: runs a command, turns errors of rmq into a message and an exit code."""
     from rmq.errors import RmqError
 
+    fill()
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = cli.main(args=words, prog_name="rmq", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except (click.ClickException, click.Abort, RmqError) as error:
         from rmq.cli.errors import show_error
@@ -230,3 +230,10 @@ def main(arguments: list[str] | None = None) -> Any:
     except BrokenPipeError:  # at the flush
         leave(sys.stdout)
         sys.exit(0)
+    except OSError as error:
+        if not is_unwritten(sys.stdout):
+            raise
+        from rmq.cli.errors import show_error
+
+        leave(sys.stdout)
+        sys.exit(show_error(RmqError(f"standard output: {error.strerror}"), words))
