@@ -15,7 +15,6 @@ A few rounds by default; `make bit-rot` runs 200 (RMQ_BIT_ROT_ROUNDS). The seed 
 import asyncio
 import os
 import random
-import shutil
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.store_copies import copy_store
 from support.stored_table import stored_offsets
 from support.waiting import until, until_is
 
@@ -262,7 +262,7 @@ def is_whole_journal(data: bytes) -> bool:
 @pytest.mark.parametrize("seed", range(max(1, ROUNDS // 2)))  # of each image
 def test_damage_beside_the_log_costs_no_message(image: Image, seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
-    shutil.copytree(image.store, tmp_path / "store")
+    copy_store(image.store, tmp_path / "store")
     wanted = os.environ.get("RMQ_BIT_ROT_FILE", "")  # a file to look at, or a folder
     files = files_of(tmp_path / "store")
     name = chance.choice([name for name in files if name.startswith(wanted)])
@@ -293,7 +293,7 @@ def test_damage_beside_the_log_costs_no_message(image: Image, seed: int, tmp_pat
 def test_config_files_without_any_whole_copy(image: Image, tmp_path: Path) -> None:
     """A real start without them: it goes on with what can be set right, or refuses in one line."""
     for name in ("consumerOffset.json", "topics.json"):
-        shutil.copytree(image.store, tmp_path / name / "store")
+        copy_store(image.store, tmp_path / name / "store")
         for copy in (name, name + ".bak"):
             (tmp_path / name / "store" / "config" / copy).write_bytes(b'{"dataVer')
     with broker_process(tmp_path / "consumerOffset.json", SETTINGS) as broker:

@@ -29,6 +29,7 @@ from support.live_broker import live_broker, records
 from support.loop_disk import LoopDisk
 from support.name_server import in_loop
 from support.popping import ack, pop
+from support.store_copies import copy_store
 from support.waiting import HANG_S
 
 from rmq.base.json_file import JsonFile
@@ -123,14 +124,14 @@ def rounds(directory: Path, store: Path, faults: Faults, stride: int, *,
     places: list[tuple[int, int]] = []
     make(directory / "before", places)
     ((offset, end),) = places
-    shutil.copytree(directory / "before", directory / "cut")
+    copy_store(directory / "before", directory / "cut")
     with Worker(faults) as worker:
         assert worker.run(directory / "cut", offset) == "begins\ndone\n"
         assert worker.start(directory / "cut") == offset
         expected = look(directory / "cut")
         step, begun, untouched = 1, 0, 0
         while True:
-            shutil.copytree(directory / "before", store)
+            copy_store(directory / "before", store)
             sync_files(store)
             faults.clear()
             faults.kill("step", path=str(store), first=step)

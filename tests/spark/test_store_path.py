@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill, producer
+from support.store_copies import copy_store
 from support.waiting import wait_until
 
 from rmq import Message, Producer
@@ -77,7 +78,7 @@ def test_a_topic_that_is_not_in_the_store_is_an_error_that_names_those_there(
 def test_a_topic_is_found_without_its_queue_files_and_configuration(
     spark, written: BrokerProcess, tmp_path: Path
 ) -> None:
-    shutil.copytree(written.store / "commitlog", tmp_path / "bare" / "commitlog")
+    copy_store(written.store / "commitlog", tmp_path / "bare" / "commitlog")
     assert load(spark, tmp_path / "bare", topic="other").count() == 1
     with pytest.raises(Exception, match=r"topic mind is not in the store .* mined, other"):
         load(spark, tmp_path / "bare", topic="mind").count()
@@ -114,7 +115,7 @@ def test_a_backup_of_a_live_store_is_read_as_it_is(
 def test_damage_is_told_marked_or_left_out(spark, written: BrokerProcess, tmp_path: Path) -> None:
     """One flipped bit in a body, and a record's head overwritten, in a copy."""
     copy = tmp_path / "copy"
-    shutil.copytree(written.store, copy, ignore=shutil.ignore_patterns("bus", "lock"))
+    copy_store(written.store, copy, ignore=shutil.ignore_patterns("bus", "lock"))
     rows = load(spark, written.store, topic="mined").where("queueOffset in (10, 20)").collect()
     at = {(row.queueId, row.queueOffset): decode_message_id(row.msgId)[1] for row in rows}
     for offset, skip, length in ((at[0, 10], 100, 1), (at[1, 20], 0, 60)):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.backups import back_up, copy, image, refused, run, segments
+from support.store_copies import copy_store
 from support.store_image import SEGMENT, Placed, StoreImage, open_store
 
 from rmq.backup.state_copy import read_state
@@ -308,7 +309,7 @@ def test_what_a_start_throws_away_ends_no_segment(
     last = [each for each in image.records if each.offset < 3 * SEGMENT][-1]
     image.patch_log(last.offset, bytes(3 * SEGMENT - last.offset))
     image.patch_log(3 * SEGMENT, bytes(4096))
-    shutil.copytree(image.log_directory, tmp_path / "started" / "commitlog")
+    copy_store(image.log_directory, tmp_path / "started" / "commitlog")
     assert open_store(tmp_path / "started")[2]["log_end"] == last.offset
     assert back_up(image, copy)["log_end"] == last.offset
     other = gone_on(image, last)

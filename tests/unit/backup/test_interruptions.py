@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.backups import back_up, copy, image, refused, segments
 from support.small_disk import MIB, SmallDisk, small_disk
+from support.store_copies import copy_store
 from support.store_image import SEGMENT, StoreImage, open_store
 
 from rmq.backup.backup import Backup
@@ -78,7 +79,7 @@ def test_a_backup_stopped_at_any_step_leaves_the_one_before(
     logs = {image.root: image.log_directory}
     Backup(image.root, copy, logs).run()
     base = tmp_path / "base"
-    shutil.copytree(copy, base, symlinks=True)
+    copy_store(copy, base, symlinks=True)
     old_end = image.end
     image.add_many(150).write_log()
     image.segment_path(0).unlink()
@@ -95,7 +96,7 @@ def test_a_backup_stopped_at_any_step_leaves_the_one_before(
         assert result.stores[0].log_end == image.end and not verify(copy).problems, step
         assert segments(copy) == segments(image.root), step
         shutil.rmtree(copy)
-        shutil.copytree(base, copy, symlinks=True)
+        copy_store(base, copy, symlinks=True)
     assert steps > 20
 
 
@@ -155,11 +156,11 @@ def test_a_restore_that_is_stopped_again_where_one_was_before_is_no_store(
             break
         shutil.rmtree(new, ignore_errors=True)
     assert is_refused(new) and not (new / "commitlog").exists()
-    shutil.copytree(new, left)
+    copy_store(new, left)
     for step in interruptions(restore):
         assert (new / "commitlog").exists() or is_refused(new), step
         shutil.rmtree(new)
-        shutil.copytree(left, new)
+        copy_store(left, new)
 
 
 def is_refused(root: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.broker_pair import Pair
 from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
+from support.store_copies import copy_store
 from support.waiting import wait_until
 
 from rmq import Message, MessageExt, PullConsumer
@@ -46,7 +47,7 @@ class Store:
         self._broker = broker
         self._kept = broker.directory / "before"
         broker.kill()
-        shutil.copytree(broker.broker.store, self._kept)
+        copy_store(broker.broker.store, self._kept)
         broker.start()
 
     def comes_back(self) -> None:

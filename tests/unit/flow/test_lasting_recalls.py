@@ -12,6 +12,7 @@ from support import driven_clock
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
+from support.store_copies import copy_store
 from support.waiting import pass_seconds, until
 
 from rmq.base import clock
@@ -48,7 +49,7 @@ async def pass_until(broker: Broker, time_ms: int) -> None:
 
 def copy_as_killed(live: Path, killed: Path) -> None:
     """Files that are made beside others, and may be gone in a moment, are left out."""
-    shutil.copytree(live, killed, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
+    copy_store(live, killed, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
 
 
 async def goes_on_without(directory: Path, due_ms: int, *came: bytes) -> None:

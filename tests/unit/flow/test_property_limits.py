@@ -5,7 +5,6 @@ checksum of enabledAppendPropCRC. Each test looks for the longest properties tha
 then for the message at the end of its way; and that one byte more is refused, with nothing stored.
 """
 
-import shutil
 import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from support.live_broker import records, served
 from support.name_server import in_loop
 from support.popping import now_ms, pop
 from support.shard import messages, pull, running_shard, send
+from support.store_copies import copy_store
 from support.waiting import until
 
 from rmq.broker.broker import Broker
@@ -92,7 +92,7 @@ def test_a_batch_whose_properties_end_in_a_zero_is_whole_after_a_kill(tmp_path: 
         packed = [item(b"a", ""), item(b"b", "NAME\x01value\0")]
         reply = shard.connect().ask(send("t", b"".join(packed), code=320, m="true"))
         assert reply.code == 0
-        shutil.copytree(tmp_path / "live", tmp_path / "killed")
+        copy_store(tmp_path / "live", tmp_path / "killed")
     with running_shard(tmp_path / "killed") as shard:
         shard.topic("t")
         shard.group("g", "t")

@@ -13,6 +13,7 @@ import pytest
 from support import driven_clock
 from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
+from support.store_copies import copy_store
 from support.waiting import pass_seconds, until
 
 from rmq.base import clock
@@ -46,7 +47,7 @@ def runs(broker: Broker) -> int:
 
 def copy_as_cut(live: Path, cut: Path, log_end: int) -> None:
     """As after a power cut: the log ends where it was synced."""
-    shutil.copytree(live, cut, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
+    copy_store(live, cut, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
     (segment,) = (path for path in (cut / "commitlog").iterdir() if int(path.name) == 0)
     with segment.open("r+b") as file:
         file.seek(log_end)

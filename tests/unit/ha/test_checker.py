@@ -9,7 +9,6 @@ and damaged. Cannot prove: that the rules are all that clients may rely on.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from support.broker_client import BrokerClient
 from support.live_broker import live_broker
 from support.name_server import in_loop
 from support.source_tree import ROOT
+from support.store_copies import copy_store
 from support.volume import volume
 
 from rmq.format.message import decode_message_id
@@ -584,7 +584,7 @@ async def test_replicas_of_one_log_are_equal_up_to_what_is_confirmed(tmp_path: P
     (tmp_path / "h").mkdir()
     one = await real_store(tmp_path, tmp_path / "h")
     other = tmp_path / "other"
-    shutil.copytree(one, other)
+    copy_store(one, other)
     paths = [tmp_path / "h" / "p.jsonl"]
     findings = check(paths, [[one, other]], all_copies=True)
     assert findings.broken == {}, findings.violations
