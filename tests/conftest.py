@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from support.failure_lines import FailureLines
 from support.left_threads import left_since, running
 from support.waiting import HANG_S
 
-from rmq import pytest_plugin
-from rmq.broker import siblings
+from rmq import config, config_table, pytest_plugin
+from rmq.broker import core_options, siblings
 from rmq.client.blocking import connection
 from rmq.client.parameters.base import ClientParameters
 from rmq.client.parameters.consumer import (
@@ -53,6 +54,11 @@ CommandClient.ask.__defaults__ = (HANG_S,)
 siblings.ROUTE_WAIT_S = HANG_S
 pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
 rate_limits.watch()
+# The same for each of some thousand brokers, and nobody changes it.
+config_table.broker_table = config.broker_table = cache(config_table.broker_table)
+config_table.namesrv_table = cache(config_table.namesrv_table)
+config_table.controller_table = cache(config_table.controller_table)
+core_options.memory_bytes = cache(core_options.memory_bytes)
 
 
 # What pytest makes of 7,000 tests stays to the end, and a collection of garbage would walk through

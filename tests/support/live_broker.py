@@ -15,18 +15,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from support.broker_client import BrokerClient
+from support.waiting import until_is
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core
 from rmq.broker.replication.role import is_slave
+from rmq.codes import ResponseCode
 from rmq.config import Settings, load_properties
 from rmq.format.message import StoredMessage, decode_message
 from rmq.node.truncation import finish_truncation
 
+SUCCESS = ResponseCode.SUCCESS
 SMALL = {
-    "mappedFileSizeCommitLog": str(16 << 20),
-    "mappedFileSizeConsumeQueue": "6000000",
+    # A broker that starts reads its newest segments to the end, and the key index's slots.
+    "mappedFileSizeCommitLog": str(4 << 20),
+    "mappedFileSizeConsumeQueue": "600000",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "100000",
     "rmqRingBytes": str(8 << 20),
     "maxMessageSize": str(1 << 20),
     "namesrvAddr": "",
@@ -89,6 +95,15 @@ async def served(directory: Path, **settings: object) -> AsyncIterator[tuple[Bro
         BrokerClient(broker.core.port) as client,
     ):
         yield broker, client
+
+
+async def fill_log(broker: Broker, client: BrokerClient, topic: str, end: int) -> None:
+    """Until the log is as long as that. Who sends as fast as he can is refused while the next file
+    is made."""
+    while broker.core.log_range()[1] < end:
+        await until_is(
+            lambda: client.send(topic, bytes(900_000)), lambda reply: reply.code == SUCCESS
+        )
 
 
 def entries(broker: Broker, topic: str, queue_id: int = 0) -> list[tuple[int, int, int]]:

@@ -18,6 +18,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from support.waiting import HANG_S
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.core_options import core_options
+from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.codes import FLAG_ONE_WAY
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_messages, tags_code
@@ -35,10 +37,14 @@ from rmq.format.remoting import JSON, Command, decode, encode, field_texts
 MIB = 1 << 20
 TIMEOUT_S = HANG_S
 REQUEST, CLOSED, OPENED, EVENT = range(4)
+ANYWHERE = "/a store that is nowhere"
 HELD_MS = 3_600_000  # of a pull that ends by something else: it is not over before, however slow
 SMALL = {
-    "segment_bytes": 64 * MIB,
+    # A core that starts reads its newest segment to the end, and the key index's slots.
+    "segment_bytes": 16 * MIB,
     "queue_file_entries": 3000,
+    "index_slots": 1000,
+    "index_entries": 100_000,
     "connections_max": 64,
     "reply_buffers": 256,
     "jumbo_buffers": 8,
@@ -123,16 +129,32 @@ class Client:
         self.socket.close()
 
 
+@cache
+def _options_anywhere() -> dict[str, Any]:
+    settings = {
+        "storePathRootDir": ANYWHERE, "listenPort": "0", "bindAddress": "127.0.0.1",
+        "brokerIP1": "127.0.0.1",
+    }  # fmt: skip
+    return core_options(load_properties(None, settings))
+
+
+def usual_options(store: Path) -> dict[str, Any]:
+    """Those of a broker that is told nothing else. They are made once: a table of 400 settings, and
+    a certificate."""
+    given = {
+        name: value.replace(ANYWHERE, str(store), 1) if isinstance(value, str) else value
+        for name, value in _options_anywhere().items()
+    }
+    config = store / "config"
+    return {**given, "deleted_topics": deleted_topics(config) if config.exists() else {}}
+
+
 class Shard:
     """Options are those of ShardCore, on top of small ones."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         (directory / "store").mkdir(exist_ok=True)
-        settings = {
-            "storePathRootDir": str(directory / "store"), "listenPort": "0",
-            "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
-        }  # fmt: skip
-        given = {**core_options(load_properties(None, settings)), **SMALL, **options}
+        given = {**usual_options(directory / "store"), **SMALL, **options}
         Path(given["consumequeue_dir"]).mkdir(exist_ok=True)
         self.core = ShardCore(given)
         self.clients: list[Client] = []

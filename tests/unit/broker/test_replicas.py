@@ -19,10 +19,11 @@ import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import DrivenClock
 from support.fake_core import control
-from support.live_broker import SMALL, live_broker, records
+from support.live_broker import SMALL, fill_log, live_broker, records
 from support.live_replicas import MASTER, SYNC, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
 from support.queue_mappings import detail, item
+from support.store_copies import copy_store
 from support.waiting import until
 
 from rmq.broker.broker import Broker
@@ -166,8 +167,7 @@ async def test_a_topic_that_was_made_anew_keeps_its_offsets_when_its_messages_ha
                     assert (await client.call(215, topic="t")).code == SUCCESS
             assert [each.body for each in records(slave, "t", 1)] == [b"new"]
             await client.call(17, topic="other", **TOPIC)
-            while master.core.log_range()[1] < segment + segment // 2:
-                assert (await client.send("other", bytes(900_000))).code == SUCCESS
+            await fill_log(master, client, "other", segment + segment // 2)
             await until_same_log(master, slave)
             for core in (master.core, slave.core):
                 await until(lambda core=core: core.drop_segments(2**62, 1, 1))
@@ -486,7 +486,7 @@ async def test_a_slave_with_other_bytes_than_its_master_is_not_served(tmp_path: 
     ):
         await client.call(17, topic="t", **TOPIC)
         assert (await client.send("t", b"with both")).code == SUCCESS
-    shutil.copytree(tmp_path / "m", cut)
+    copy_store(tmp_path / "m", cut)
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         slave_of(master, tmp_path / "s") as slave,
@@ -655,8 +655,7 @@ async def test_a_new_slave_begins_where_the_masters_log_begins(tmp_path: Path) -
         BrokerClient(master.core.port) as client,
     ):
         await client.call(17, topic="t", **TOPIC)
-        while master.core.log_range()[1] < 2 * segment + segment // 2:
-            assert (await client.send("t", bytes(900_000))).code == SUCCESS
+        await fill_log(master, client, "t", 2 * segment + segment // 2)
         await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
         begin, _, _ = master.core.log_range()
         assert begin in (segment, 2 * segment)
@@ -681,8 +680,7 @@ async def test_a_slave_says_that_its_master_has_removed_what_it_lacks(tmp_path: 
             assert (await client.send("t", b"1")).code == SUCCESS
             await until_same_log(master, slave)
             end = slave.core.log_range()[1]
-        while master.core.log_range()[1] < 2 * segment + segment // 2:
-            assert (await client.send("t", bytes(900_000))).code == SUCCESS
+        await fill_log(master, client, "t", 2 * segment + segment // 2)
         await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
         async with slave_of(master, tmp_path / "s") as slave:
             stream = slave.replication._stream

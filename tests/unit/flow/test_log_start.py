@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.broker_client import BrokerClient
 from support.fed_slaves import FedSlave, fed_slave, log_of, queues_of
-from support.live_broker import SMALL, live_broker, records
+from support.live_broker import SMALL, fill_log, live_broker, records
 from support.live_replicas import TOPIC
 from support.name_server import in_loop
 from support.waiting import until
@@ -38,8 +38,7 @@ async def masters_log(directory: Path) -> tuple[int, bytes]:
     """Where the log of the master, which was stopped, begins, and all of it."""
     async with live_broker(directory) as master, BrokerClient(master.core.port) as client:
         await client.call(17, topic="t", **TOPIC)
-        while master.core.log_range()[1] < SEGMENT + SEGMENT // 2:
-            assert (await client.send("t", bytes(900_000))).code == 0
+        await fill_log(master, client, "t", SEGMENT + SEGMENT // 2)
         await until(lambda: master.core.drop_segments(2**62, 1, 1) or master.core.log_range()[0])
         start, end, _ = master.core.log_range()
         await master.offsets.save()
@@ -66,8 +65,7 @@ async def log_with_halves(directory: Path) -> tuple[int, bytes]:
         await client.call(17, topic="t", **TOPIC)
         born = int(clock.wall() * 1000)  # what is older than the log is kept is given up
         older = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(5)]
-        while master.core.log_range()[1] < SEGMENT + (1 << 20):
-            assert (await client.send("t", bytes(900_000))).code == 0
+        await fill_log(master, client, "t", SEGMENT + (1 << 20))
         await commit(client, older[1])
         newer = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(3)]
         await commit(client, newer[1])

@@ -400,18 +400,18 @@ async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: P
 async def test_more_check_points_than_a_ring_holds_are_hurried_and_told(tmp_path: Path) -> None:
     """They end at one moment. Ten are not read when it comes, as the ring is full: for each of them
     another one makes room before it is known which acks are in the log. The rest waits for them."""
-    async with served(tmp_path, reviveQueueNum=1) as (broker, client):
+    one_file = {"mappedFileSizeCommitLog": 64 << 20}  # they come faster than files are made
+    async with served(tmp_path, reviveQueueNum=1, **one_file) as (broker, client):
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
         core, begun_ms = broker.core, now_ms()
+        body = (b'{"bm":0,"bn":"broker-a","c":"g","it":%d,"n":1,"pt":%d,"q":0,"ro":0,"so":1000,'
+                b'"t":"t"}')  # fmt: skip
+        revive_log, host = REVIVE_LOG.encode(), bytes(8)
         for number in range(CHECK_POINTS_MAX + 10):
-            popped_ms = begun_ms - number  # each is another pop, of a message that is not there
-            body = {"bm": 0, "bn": "broker-a", "c": "g", "it": 3_600_000 + number, "n": 1,
-                    "pt": popped_ms, "q": 0, "ro": 0, "so": 1_000, "t": "t"}  # fmt: skip
-            core.append(
-                REVIVE_LOG.encode(), 0, fastjson.dumps(body), b"TAGS\x01ck\x02", 0, 0, begun_ms,
-                bytes(8), 0, 0,
-            )  # fmt: skip
+            # Each is another pop, of a message that is not there.
+            check_point = body % (3_600_000 + number, begun_ms - number)
+            core.append(revive_log, 0, check_point, b"TAGS\x01ck\x02", 0, 0, begun_ms, host, 0, 0)
         assert core.stats()["pop_hurried"] == core.stats()["pop_unreadable"] == 0
         pass_some_time(3_600)
         await until(lambda: core.stats()["pop_unreadable"] == CHECK_POINTS_MAX + 10)

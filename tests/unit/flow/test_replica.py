@@ -25,7 +25,7 @@ from rmq.format.remoting import Command
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-SEGMENT_BYTES = 16 << 20
+SEGMENT_BYTES = 4 << 20
 LEVELS = "1s 1h"
 LEVELS_MS = [1000, 3_600_000]
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
@@ -72,7 +72,7 @@ def feed(replica: Shard, data: bytes, seed: int, start: int = 0) -> None:
 
 def replica_of(directory: Path) -> Shard:
     (directory / "replica").mkdir()
-    return Shard(directory / "replica", segment_bytes=SEGMENT_BYTES, queue_file_entries=300_000)
+    return Shard(directory / "replica", segment_bytes=SEGMENT_BYTES, queue_file_entries=30_000)
 
 
 def be_replica(shard: Shard) -> None:
@@ -187,7 +187,7 @@ def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
     """Its old queue stood in the way of the first messages of the new one, which were in no queue
     of the replica. Nor does a deletion that is heard of late take what came since."""
     (tmp_path / "master").mkdir()
-    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 300_000}
+    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 30_000}
     with Shard(tmp_path / "master", **files) as master:
         master.topic("t", 4, 4)
         producer = master.connect()
@@ -250,7 +250,7 @@ def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
     consumers may see them."""
     (tmp_path / "master").mkdir()
     body = bytes(60_000)
-    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 300_000}
+    files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 30_000}
     with Shard(tmp_path / "master", **files) as master:
         master.topic("t")
         producer = master.connect()

@@ -180,12 +180,13 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_message_is_sent_back_after_a_restart(tmp_path: Path) -> None:
-    async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
+    large = {"mappedFileSizeCommitLog": 16 << 20}  # the next one is ready before it is full
+    async with served(tmp_path, messageDelayLevel=LEVELS, **large) as (broker, client):
         source = await source_of(broker, client)
         big = b"y" * 900_000
         for number in range(24):  # more than the ring and one log file hold
             assert (await client.send("t", big + b"%d" % number)).code == 0
-    async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
+    async with served(tmp_path, messageDelayLevel=LEVELS, **large) as (broker, client):
         assert (await client.call(36, **asks(source))).code == 0
         again = records(broker, SCHEDULE, 2)[0]
         assert (again.body, again.properties["ORIGIN_MESSAGE_ID"]) == (b"job", source.message_id)

@@ -12,6 +12,7 @@ from support import driven_clock
 from support.broker_client import BrokerClient
 from support.live_broker import entries, live_broker, open_core, records, served
 from support.name_server import in_loop
+from support.store_copies import copy_store
 from support.waiting import pass_seconds, until
 
 from rmq.base import clock
@@ -27,6 +28,7 @@ TIMER = "rmq_sys_wheel_timer"
 # A quarter of the pool, 4 MiB, is written at once; what is less waits for longer than a test.
 POOL = {
     "transientStorePoolEnable": True, "transientStorePoolSize": 1,
+    "mappedFileSizeCommitLog": 16 << 20,
     "commitCommitLogLeastPages": 1 << 20, "commitIntervalCommitLog": 60_000,
     "commitCommitLogThoroughInterval": 60_000,
 }  # fmt: skip
@@ -469,7 +471,7 @@ async def test_a_position_beyond_the_log_does_not_count_when_the_log_has_grown(
     async with served(live) as (broker, client):
         await client.send("t", b"make")
         await client.send("t", b"timed", i=after(0.1))
-        shutil.copytree(live, cut)
+        copy_store(live, cut)
         end = broker.core.log_range()[1]
         await until(lambda: len(bodies(broker)) == 2)
         await until(lambda: max(log_ends(live / position)) > end)
@@ -495,7 +497,7 @@ async def test_what_was_delivered_into_a_store_pool_comes_after_a_kill(tmp_path:
         await pass_seconds(broker.core, 6)
         await until(lambda: stats()["timers_delivered"] == 1, still=True)
         await pass_seconds(broker.core, 0.1)  # its position is written in that turn
-        shutil.copytree(live, killed)
+        copy_store(live, killed)
         assert b"timed" not in bodies(broker), "the committer has written it"
         for _ in range(5):  # now it has to: a stop would wait for it for a minute
             await client.send("t", bytes(900_000))
