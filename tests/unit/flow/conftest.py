@@ -1,5 +1,6 @@
-"""Fixtures: a shard with one topic and one group, in this process."""
+"""Fixtures: a shard with one topic and one group, in this process. No test has a power cut."""
 
+from support.no_syncs import no_syncs
 from support.shard import shard
 
-__all__ = ["shard"]
+__all__ = ["no_syncs", "shard"]

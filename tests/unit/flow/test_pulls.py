@@ -284,7 +284,7 @@ def test_records_out_of_memory_come_from_disk_the_same(tmp_path: Path) -> None:
             assert client.ask(send("t", bytes([n]) * 100_000, n)).code == 0
         for path in (tmp_path / "store" / "commitlog").iterdir():
             with path.open("rb") as file:
-                os.fsync(file.fileno())
+                os.fdatasync(file.fileno())
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         offset, found = 0, []
         while offset < 40:
