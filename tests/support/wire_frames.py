@@ -13,6 +13,10 @@ MISSING_FIELD = -11
 
 JSON = 0
 BINARY = 1
+# dumps() with other separators makes an encoder for each call, which takes three times as long.
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
+_SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
+_FIXED, _HEAD = struct.Struct(">hBhiii"), struct.Struct(">II")
 
 # What Java's fastjson writes for a send of code 310: separators escaped, keys sorted.
 JAVA_SEND_V2 = (
@@ -66,25 +70,25 @@ def json_header(code: int, fields: dict[str, object] | None = None, **members: o
     header.update(members)
     if fields is not None:
         header["extFields"] = fields
-    return json.dumps(header, separators=(",", ":")).encode()
+    return _COMPACT.encode(header).encode()
 
 
 def binary_header(
     code: int, fields: dict[str, str], *, opaque: int = 1, flag: int = 0, remark: str = ""
 ) -> bytes:
-    packed = b"".join(
-        struct.pack(">h", len(key.encode())) + key.encode()
-        + struct.pack(">i", len(value.encode())) + value.encode()
-        for key, value in fields.items()
-    )  # fmt: skip
+    parts: list[bytes] = []
+    for name, value in fields.items():
+        key, given = name.encode(), value.encode()
+        parts += (_SHORT.pack(len(key)), key, _INT.pack(len(given)), given)
+    packed = b"".join(parts)
     text = remark.encode()
-    fixed = struct.pack(">hBhiii", code, 0, 477, opaque, flag, len(text))
-    return fixed + text + struct.pack(">i", len(packed)) + packed
+    fixed = _FIXED.pack(code, 0, 477, opaque, flag, len(text))
+    return fixed + text + _INT.pack(len(packed)) + packed
 
 
 def frame(header: bytes, body: bytes = b"", serialize_type: int = JSON) -> bytes:
     total = 4 + len(header) + len(body)
-    return struct.pack(">II", total, serialize_type << 24 | len(header)) + header + body
+    return _HEAD.pack(total, serialize_type << 24 | len(header)) + header + body
 
 
 def batch_body(messages: list[tuple[int, bytes, bytes]]) -> bytes:
