@@ -502,7 +502,7 @@ async def test_what_was_delivered_into_a_store_pool_comes_after_a_kill(tmp_path:
         for _ in range(5):  # now it has to: a stop would wait for it for a minute
             await client.send("t", bytes(900_000))
         await until(lambda: b"timed" in bodies(broker), still=True)
-    async with live_broker(killed) as broker:
+    async with live_broker(killed, mappedFileSizeCommitLog=16 << 20) as broker:
         await until(lambda: b"timed" in bodies(broker))
 
 
