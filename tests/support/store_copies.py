@@ -27,8 +27,9 @@ def copy_file(source: Path | str, target: Path | str) -> None:
         length = os.fstat(given.fileno()).st_size
         made.truncate(length)
         for start, end in _written(given.fileno(), length):
+            os.lseek(made.fileno(), start, os.SEEK_SET)
             while start < end:
-                moved = os.copy_file_range(given.fileno(), made.fileno(), end - start, start, start)
+                moved = os.sendfile(made.fileno(), given.fileno(), start, end - start)
                 if moved == 0:
                     break  # cut short meanwhile
                 start += moved
