@@ -5,6 +5,7 @@
     affinity            threads and memory bound to them
     threads             what one thread of a process does just now
     memory_limit        how much memory this process may use
+    disk_use            how full a file system is
     descriptors         how many files and clients it may have
     checks              what `rmq check` compares
     child               a process that ends with this one

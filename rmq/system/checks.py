@@ -20,6 +20,7 @@ from pathlib import Path
 import msgspec
 
 from rmq.config import Settings
+from rmq.system.disk_use import used_part
 from rmq.system.kernel_files import KernelFiles
 
 MIB = 1 << 20
@@ -223,11 +224,10 @@ def _free_space(store: Path, settings: Settings) -> Finding:
     while not directory.exists() and directory != directory.parent:
         directory = directory.parent
     space = os.statvfs(directory)
-    total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
-    used = 1 - free / total if total else 1.0
+    free, used = space.f_bavail * space.f_frsize, used_part(space)
     wanted = 3 * int(settings.mappedFileSizeCommitLog)
     limit = int(settings.diskMaxUsedSpaceRatio) / 100
-    good = free >= wanted and used < limit
+    good = free >= wanted and used < limit  # as the broker judges (rmq/broker/tasks/retention.py)
     return Finding(
         SPACE, f"{free / MIB:,.0f} MiB, {used:.0%} used",
         f"3 log files ({wanted / MIB:,.0f} MiB), below {limit:.0%} used", good,

@@ -31,6 +31,7 @@ from rmq.base.clock import now_ms
 from rmq.broker.core_seam import RetentionCalls
 from rmq.broker.tasks.write_stops import WriteStops
 from rmq.config import Settings
+from rmq.system.disk_use import used_part
 
 log = logging.getLogger("rmq.broker.retention")
 
@@ -145,6 +146,4 @@ def disk_ratio(directory: Path) -> float:
         except OSError as error:
             log.warning("%s: disk usage cannot be read: %s", path, error)
             return 0.0
-        used = space.f_blocks - space.f_bfree
-        usable = used + space.f_bavail
-        return used / usable if usable > 0 else 0.0
+        return used_part(space)

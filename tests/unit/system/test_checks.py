@@ -1,12 +1,14 @@
 """`rmq check`: the verdicts on a machine that is as it comes, and on one that was set up."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from rmq.broker.tasks.retention import disk_ratio
 from rmq.cli.main import cli
 from rmq.config import load_properties
 from rmq.system import checks
@@ -130,6 +132,17 @@ def test_space_for_the_store_counts_the_size_of_its_files(tmp_path: Path) -> Non
     assert findings[-1].name == "free space for the store" and findings[-1].good
     none = load_properties(overrides={"diskMaxUsedSpaceRatio": "1"})
     assert check(KernelFiles(tmp_path), tmp_path, none)[-1].good is False
+
+
+def test_space_that_is_kept_for_others_is_not_called_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of the blocks are of no use to a broker, which has taken a fifth of its own."""
+    blocks = os.statvfs_result((4096, 4096, 200 << 20, 180 << 20, 80 << 20, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: blocks)
+    found = check(KernelFiles(tmp_path), tmp_path, load_properties())[-1]
+    assert (found.good, found.now) == (True, "327,680 MiB, 20% used")
+    assert disk_ratio(tmp_path) == 0.2
 
 
 def test_the_command_on_this_machine(tmp_path: Path) -> None:
