@@ -1,6 +1,7 @@
 """Between reactor and control thread: nothing is lost that must not be, and the rest is refused."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -225,6 +226,8 @@ def test_a_stop_waits_for_a_client_that_is_taking_its_answer(tmp_path: Path) -> 
         shard.until(lambda counters: counters["pulls_found"] == 1)
         with ThreadPoolExecutor(1) as threads:
             ended = threads.submit(shard.stop)
+            # What comes too fast for 4 KiB is thrown away, and sent again after longer and longer.
+            slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, MIB)
             assert bodies(slow.reply()) == [body]
             ended.result(HANG_S)
 
