@@ -244,7 +244,9 @@ def _written_meanwhile(segment: Segment, at: int, followed: bool) -> Record | Bl
 
 def next_record(segment: Segment, at: int) -> int:
     """Position of the first valid record from `at` on, at most RESYNC_BYTES away, or -1."""
-    stop = min(len(segment.data), at + RESYNC_BYTES)
+    # A record is longer than its magic number, so the last byte is none of one. mmap.find() looks
+    # at the byte behind its range before Python 3.11.5 (Debian 12 has 3.11.2): there may be none.
+    stop = min(len(segment.data) - 1, at + RESYNC_BYTES)
     while True:
         at = segment.data.find(b"\xda\xa3\x20", at + 4, stop) - 4
         if at < 0:

@@ -11,7 +11,13 @@ import pytest
 from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
 from rmq.format import store_files
-from rmq.format.store_files import QUEUE_ENTRY_BYTES, Record, Segment, scan_segment
+from rmq.format.store_files import (
+    QUEUE_ENTRY_BYTES,
+    Record,
+    Segment,
+    next_record,
+    scan_segment,
+)
 from rmq.offline.checker import check_store
 from rmq.offline.dump import dump_file
 
@@ -197,6 +203,26 @@ def test_what_is_written_between_two_looks_is_no_damage(image, monkeypatch):
     segment.close()
     assert {type(each) for each in found} == {Record}
     assert end.offset == image.end
+
+
+def test_a_search_for_a_record_leaves_the_byte_behind_the_file_alone(whole):
+    """mmap.find() of Python before 3.11.5 looks at what is behind its range, and ended the process
+    of `rmq store check` on Debian 12."""
+    ends = []
+
+    class Searched(bytes):
+        def find(self, wanted, start, end):
+            ends.append(end)
+            return super().find(wanted, start, end)
+
+    last = whole.records[-1].offset
+    segment = Segment(whole.segment_path(last // SEGMENT))
+    data = segment.data[:]
+    segment.close()
+    segment.data = Searched(data)
+    at = last - segment.start
+    assert (next_record(segment, at), next_record(segment, at + 1)) == (at, -1)
+    assert max(ends) < len(data) == SEGMENT
 
 
 def test_files_of_no_or_of_few_bytes_are_named(whole):
