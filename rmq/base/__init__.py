@@ -13,6 +13,7 @@
     clock               wall and monotonic time, which tests can drive
     waits               waits of threads, by that clock
     deadline            waiting with a limit
+    transport_end       asyncio's transports, ended at once
     background_tasks    tasks of an event loop that nobody waits for
     networks            addresses and blocks of them
     rate_limited_log    at most one line a key and interval

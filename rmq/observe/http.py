@@ -43,6 +43,7 @@ import msgspec
 from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.base.transport_end import abort
 from rmq.serving.acceptor import Acceptor
 from rmq.serving.address_table import AddressLimits, AddressTable
 from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
@@ -205,7 +206,7 @@ class HttpServer:
         if client.task is not None:
             client.task.cancel()
         if client.transport is not None:
-            client.transport.abort()  # what is not read yet would be kept for as long as it likes
+            abort(client.transport)  # what is not read yet would be kept for as long as it likes
 
     def _end(self, client: Client) -> None:
         """Its task is done; one that was cancelled before its first step has closed nothing."""

@@ -16,6 +16,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol, cast
 
 from rmq.base import clock
+from rmq.base.transport_end import abort
 from rmq.errors import ProtocolError
 from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
@@ -76,7 +77,7 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         self._forget_partial()
         if self._transport is not None:
-            self._transport.abort()
+            abort(self._transport)
 
     # ---- called by asyncio
 
@@ -86,7 +87,7 @@ class Connection(asyncio.Protocol):
             self.come_from(transport.get_extra_info("peername"))
         self.proved = common_name(transport.get_extra_info("peercert"))
         if not self._owner.admit(self):
-            self._transport.abort()
+            abort(self._transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._forget_partial()

@@ -224,7 +224,7 @@ def test_the_reactor_sleeps_while_timers_wait_for_a_lost_sector(
     store = tmp_path / "store"
     shutil.rmtree(store / "rmqTimers")  # timed messages are read again
     drop_from_page_cache(store / "commitlog")
-    faults.lose(place + IN_RECORD, path="commitlog/")
+    faults.lose(place + IN_RECORD, path=f"commitlog/{0:020}")  # the next file is there, too
     worker = start(**options)
     wait_until(lambda: faults.hits(0) >= 2)
     hits, turns = faults.hits(0), worker.ask("stats")["turns"]

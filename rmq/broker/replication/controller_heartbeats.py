@@ -25,6 +25,7 @@ import msgspec
 
 from rmq.base import clock
 from rmq.base.deadline import within
+from rmq.base.transport_end import abort
 from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.epochs import NO_EPOCH
 from rmq.codes import FLAG_ONE_WAY, RequestCode
@@ -219,7 +220,7 @@ class _HeartbeatSender:
                     await within(self._wake.wait(), self._interval_s)
                 self._wake.clear()
         finally:
-            transport.abort()
+            abort(transport)
         raise ConnectionResetError(connection.problem)
 
     def _send(self, transport: asyncio.WriteTransport) -> None:
