@@ -16,6 +16,7 @@ Example: `_int("listenPort", 10911, 1, 65535)` makes `listenPort=70000` an error
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -546,23 +547,26 @@ def _table(acted: tuple[Setting, ...], accepted: str) -> dict[str, Setting]:
     return dict(sorted(rows.items()))
 
 
+@cache
 def broker_table() -> dict[str, Setting]:
     """Every setting of the broker by key, in alphabetical order."""
     return _table(BROKER, ACCEPTED)
 
 
+@cache
 def namesrv_table() -> dict[str, Setting]:
     """Every setting of the name server by key, in alphabetical order."""
     return _table(NAMESRV, _NAMESRV_ACCEPTED + _netty_accepted())
 
 
+@cache
 def controller_table() -> dict[str, Setting]:
     """Every setting of the controller by key, in alphabetical order."""
     return _table(CONTROLLER, _CONTROLLER_ACCEPTED + _netty_accepted())
 
 
 def table_of(server: str) -> dict[str, Setting]:
-    """The table of a "broker", "namesrv" or "controller"."""
+    """The table of a "broker", "namesrv" or "controller", for reading: all who ask share it."""
     tables = {"broker": broker_table, "namesrv": namesrv_table, "controller": controller_table}
     return tables[server]()
 

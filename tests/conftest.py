@@ -17,7 +17,7 @@ from support.failure_lines import FailureLines
 from support.left_threads import left_since, running
 from support.waiting import HANG_S
 
-from rmq import config, config_table, pytest_plugin
+from rmq import pytest_plugin
 from rmq.broker import core_options, siblings
 from rmq.client.blocking import connection
 from rmq.client.parameters.base import ClientParameters
@@ -54,10 +54,7 @@ CommandClient.ask.__defaults__ = (HANG_S,)
 siblings.ROUTE_WAIT_S = HANG_S
 pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
 rate_limits.watch()
-# The same for each of some thousand brokers, and nobody changes it.
-config_table.broker_table = config.broker_table = cache(config_table.broker_table)
-config_table.namesrv_table = cache(config_table.namesrv_table)
-config_table.controller_table = cache(config_table.controller_table)
+# The same for each of some thousand brokers.
 core_options.memory_bytes = cache(core_options.memory_bytes)
 
 
