@@ -10,6 +10,7 @@
     tls                 another one, by OpenSSL
     socket_bio          how OpenSSL reads and writes their sockets
     handshake_thread    where handshakes are computed
+    client_hello        whether a client asks to resume a session
     tls_stream          TLS that begins outside of the reactor
     self_signed         a certificate where none is named
     address_table       what an address has of connections and handshakes, and its limits

@@ -4,9 +4,10 @@
     reactor <-- done (the same structs back) ------------ thread
 
 A step is what one side does until the other has to say more. One of a full TLS handshake costs as
-much as some hundred requests, for which clients would wait that have nothing to do with it. The
-thread gives way to those who share its core. What it shares with the reactor nevertheless, and may
-hold when it is interrupted, are locks of OpenSSL's contexts and of malloc.
+much as some hundred requests, for which clients would wait that have nothing to do with it. One
+that costs less than the way here and back is short, and the reactor runs it itself. The thread
+gives way to those who share its core. What it shares with the reactor nevertheless, and may hold
+when it is interrupted, are locks of OpenSSL's contexts and of malloc.
 
 From its way out until it is taken back a step belongs to the thread, and with it what it holds: the
 socket is not closed meanwhile. If the connection closes by then, the step is given up; the reactor
@@ -22,7 +23,8 @@ from cext.memory.arena cimport Arena
 from cext.memory.spsc_ring cimport SpscRing
 
 cdef struct HandshakeStep:
-    void (*run)(HandshakeStep* step) noexcept nogil     # the thread's: sets `result`
+    # The thread's, or the reactor's where it is short: sets `result`; ELSEWHERE: it was not short.
+    void (*run)(HandshakeStep* step) noexcept nogil
     # Reactor: it is back, its connection is gone. Frees what it is part of, and closes the socket.
     void (*drop)(HandshakeStep* step) noexcept nogil
     uint64_t connection_id
@@ -31,6 +33,7 @@ cdef struct HandshakeStep:
     bint is_out                     # the thread has it
     int32_t is_given_up             # its connection has closed: it need not be run
     bint is_back                    # and `result` was not looked at yet
+    bint is_short                   # said by its transport before it is run
 
 cdef struct HandshakeThread:
     SpscRing wanted                 # reactor pushes

@@ -37,7 +37,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     ctypedef struct ASN1_TIME:
         pass
     enum:
-        SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN
+        SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_ZERO_RETURN, SSL_ERROR_WANT_X509_LOOKUP
         SSL_FILETYPE_PEM, TLS1_2_VERSION, TLS1_3_VERSION, SSL_KEY_UPDATE_NOT_REQUESTED
         SSL_VERIFY_NONE, SSL_VERIFY_PEER, SSL_VERIFY_FAIL_IF_NO_PEER_CERT
         SSL_MODE_AUTO_RETRY
@@ -67,7 +67,11 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_CTX_set_num_tickets(SSL_CTX* context, size_t count)
     long SSL_CTX_set_tlsext_ticket_keys(SSL_CTX* context, void* keys, long length)
     int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
+    # `choose` answers 1: go on; -1: stop here with SSL_ERROR_WANT_X509_LOOKUP
+    void SSL_CTX_set_cert_cb(SSL_CTX* context, int (*choose)(SSL*, void*) noexcept, void* data)
     SSL* SSL_new(SSL_CTX* context)
+    int SSL_set_app_data(SSL* ssl, void* data)
+    void* SSL_get_app_data(const SSL* ssl)
     void SSL_free(SSL* ssl)
     int SSL_set_fd(SSL* ssl, int fd)
     void SSL_set_accept_state(SSL* ssl)

@@ -71,6 +71,6 @@ cdef class Reactor(Input):
     # One whose handshake has come to nothing.
     cdef void close_failed(self, Connection* c) noexcept nogil
     # Its next step goes to the thread, or it is closed: its address has begun too many.
-    cdef void hand_step(self, Connection* c) noexcept nogil
+    cdef int run_step(self, Connection* c) noexcept nogil
     # Of those whose step was elsewhere and is back.
     cdef void take_steps(self) noexcept nogil

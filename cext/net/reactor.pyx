@@ -236,8 +236,9 @@ cdef class Reactor(Input):
         if c.transport_wants & HANDSHAKE_BEGUN and not wanted & HANDSHAKE_BEGUN:
             c.opened_ms = self.now_ms       # it has HANDSHAKE_MS from now
         if result == ELSEWHERE:
-            self.hand_step(c)
-            return 0
+            result = self.run_step(c)
+            if result == ELSEWHERE:
+                return 0
         if result == WANT_READ or result == WANT_WRITE:
             c.transport_wants = (WANTS_HANDSHAKE
                                  | c.transport_wants & (HANDSHAKE_BEGUN | WANTS_ADDRESS)
@@ -262,16 +263,25 @@ cdef class Reactor(Input):
         else:
             self.close_connection(c)
 
-    cdef void hand_step(self, Connection* c) noexcept nogil:
+    cdef int run_step(self, Connection* c) noexcept nogil:
+        """What its transport says of it then; ELSEWHERE: it is with the thread, or was refused."""
+        cdef HandshakeStep* step = <HandshakeStep*> c.transport_state
+        cdef int result
         cdef int limit = address_begin(&self.addresses, c, self.now_ms)
         if limit == HANDSHAKES_LIMIT and self.displace(c, True):
             limit = NO_LIMIT
-        if limit == NO_LIMIT and handshake_thread_give(self.handshakes,
-                                                       <HandshakeStep*> c.transport_state):
+        if limit == NO_LIMIT and step.is_short:
+            step.run(step)
+            step.is_back = True
+            result = c.transport.handshake(c)
+            if result != ELSEWHERE:
+                return result
+        if limit == NO_LIMIT and handshake_thread_give(self.handshakes, step):
             c.transport_wants |= HANDSHAKE_ELSEWHERE
         else:
             self.counters.refused_handshakes += 1
             self.refuse_address(c)
+        return ELSEWHERE
 
     cdef void take_steps(self) noexcept nogil:
         cdef HandshakeStep* step

@@ -11,8 +11,10 @@ it is closed.
 Who shows a certificate that is believed has proved to be the one that its common name says; where
 it has none, or several, nobody.
 
-The steps of a handshake are the handshake thread's, and so is a connection's SSL while one is out;
-but the last one, where only the client's Finished is left to be heard, is the reactor's.
+The steps of a handshake are the handshake thread's, and so is a connection's SSL while one is out.
+The short ones are the reactor's: both of a session of TLS 1.2 that goes on, and a last one where
+only the client's Finished is left to be heard. A session that turns out to be unknown needs a
+signature: such a step stops before it, and goes to the thread.
 
 A context is replaced for the connections that come from then on; those that are there keep theirs.
 OpenSSL reads and writes the socket itself. What is sent is gathered to records of up to 16 KiB,

@@ -5,6 +5,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport store_release_i32
 from cext.base.status cimport OK, POOL_EMPTY
+from cext.net.client_hello cimport hello_resumes
 from cext.net.connection cimport (
     ELSEWHERE,
     HANDSHAKE_BEGUN,
@@ -31,6 +32,7 @@ from cext.net.openssl cimport (
     SSL_CTX_free,
     SSL_CTX_load_verify_locations,
     SSL_CTX_new,
+    SSL_CTX_set_cert_cb,
     SSL_CTX_set_ciphersuites,
     SSL_CTX_set_default_passwd_cb,
     SSL_CTX_set_default_passwd_cb_userdata,
@@ -46,6 +48,7 @@ from cext.net.openssl cimport (
     SSL_CTX_use_certificate_chain_file,
     SSL_ERROR_WANT_READ,
     SSL_ERROR_WANT_WRITE,
+    SSL_ERROR_WANT_X509_LOOKUP,
     SSL_ERROR_ZERO_RETURN,
     SSL_FILETYPE_PEM,
     SSL_METHOD,
@@ -63,6 +66,7 @@ from cext.net.openssl cimport (
     SSL_VERIFY_PEER,
     SSL_do_handshake,
     SSL_free,
+    SSL_get_app_data,
     SSL_get_error,
     SSL_get_finished,
     SSL_get_peer_certificate,
@@ -74,6 +78,7 @@ from cext.net.openssl cimport (
     SSL_read,
     SSL_session_reused,
     SSL_set_accept_state,
+    SSL_set_app_data,
     SSL_set_bio,
     SSL_shutdown,
     SSL_version,
@@ -104,6 +109,7 @@ cdef extern from "<sys/socket.h>" nogil:
 
 cdef enum:
     HELLO = 0x16                    # the first byte of a TLS handshake
+    HELLO_BYTES = 2048              # most of a hello that is looked at; a ticket has 200 and more
 # Of TLS 1.3, the cheapest first: 128 bits are as good, and cost a fifth less for each byte.
 cdef const char* SUITES = (b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                            b"TLS_CHACHA20_POLY1305_SHA256")
@@ -164,6 +170,12 @@ cdef int show(SSL_CTX* context, str side, str certificate, str key, password) ex
     return 0
 
 
+cdef int choose_certificate(SSL* ssl, void* _) noexcept nogil:
+    """OpenSSL asks where no session goes on: a signature is what comes next."""
+    cdef TlsState* s = <TlsState*> SSL_get_app_data(ssl)    # NULL: of a TlsStream
+    return -1 if s != NULL and s.step.is_short else 1
+
+
 cdef class TlsContext:
     """What a server shows its clients, and whom it believes.
 
@@ -177,6 +189,7 @@ cdef class TlsContext:
         self.context = new_context(TLS_server_method())
         SSL_CTX_set_ciphersuites(self.context, SUITES)
         SSL_CTX_set_options(self.context, SSL_OP_CIPHER_SERVER_PREFERENCE)
+        SSL_CTX_set_cert_cb(self.context, choose_certificate, NULL)
         SSL_CTX_set_num_tickets(self.context, 1)    # a client has one connection to a broker
         SSL_CTX_set_session_id_context(self.context, <const uint8_t*> b"rmq", 3)
         show(self.context, "tls.server", certificate, key, password)
@@ -229,6 +242,8 @@ cdef int result_of(TlsState* s, int result) noexcept nogil:
         return WANT_READ
     if error == SSL_ERROR_WANT_WRITE:
         return WANT_WRITE
+    if error == SSL_ERROR_WANT_X509_LOOKUP:
+        return ELSEWHERE
     if error == SSL_ERROR_ZERO_RETURN:
         return 0
     s.is_broken = True
@@ -246,13 +261,13 @@ cdef bint tls_open(void* owner, Connection* c) noexcept nogil:
 cdef int look_at_first(Connection* c) noexcept nogil:
     """0: it is known what the client speaks."""
     cdef TlsState* s = state_of(c)
-    cdef uint8_t first
-    cdef ssize_t got = recv(c.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT)
+    cdef uint8_t first[HELLO_BYTES]
+    cdef ssize_t got = recv(c.fd, first, HELLO_BYTES, MSG_PEEK | MSG_DONTWAIT)
     if got < 0 and (errno == EAGAIN or errno == EINTR):
         return WANT_READ
     if got <= 0:
         return TRANSPORT_FAILED
-    if first != HELLO or s.server.context == NULL:
+    if first[0] != HELLO or s.server.context == NULL:
         if not s.server.is_permissive:
             s.server.failed += 1
             return TRANSPORT_FAILED
@@ -266,6 +281,7 @@ cdef int look_at_first(Connection* c) noexcept nogil:
     s.step.drop = drop_step
     s.step.connection_id = c.id
     s.step.fd = c.fd
+    s.step.is_short = hello_resumes(first, <size_t> got)
     return 0
 
 
@@ -281,6 +297,7 @@ cdef bint make_ssl(TlsState* s) noexcept nogil:
         return False
     SSL_set_bio(s.ssl, bio, bio)
     SSL_set_accept_state(s.ssl)
+    SSL_set_app_data(s.ssl, s)
     return True
 
 
@@ -318,10 +335,9 @@ cdef int tls_handshake(Connection* c) noexcept nogil:
             return result
         c.transport_wants |= HANDSHAKE_BEGUN
     if not s.step.is_back:
-        if not is_nearly_over(s):
-            return ELSEWHERE
-        run_step(&s.step)
-    s.step.is_back = False
+        s.step.is_short |= is_nearly_over(s)
+        return ELSEWHERE
+    s.step.is_back = s.step.is_short = False
     if s.step.result == 0:
         s.server.handshakes += 1
         s.server.resumed += SSL_session_reused(s.ssl) != 0

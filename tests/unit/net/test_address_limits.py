@@ -193,6 +193,31 @@ def test_handshakes_in_a_second(clock: DrivenClock, tmp_path: Path, authority: A
         assert shard.core.stats()["handshakes_refused_address"] == 2
 
 
+def test_a_resumed_handshake_counts_like_any_other(tmp_path: Path, authority: Authority) -> None:
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    session: ssl.SSLSession | None = None
+
+    def resumes() -> bool:
+        nonlocal session
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection((HERE, shard.core.port), TIMEOUT_S) as plain,
+            context.wrap_socket(plain, server_hostname="localhost", session=session) as hidden,
+        ):
+            session = hidden.session
+            return True
+        return False
+
+    with serving(tmp_path, authority, handshake_rate_per_address=2) as shard:
+        assert resumes() and resumes()
+        while resumes():  # in another second, perhaps
+            pass
+        counts = shard.core.stats()
+        assert counts["handshakes_refused_address"] == 1
+        assert counts["tls_resumed"] == counts["tls_handshakes"] - 1
+
+
 def test_more_addresses_than_are_kept(tmp_path: Path, authority: Authority) -> None:
     """Their entries stay for the second's sake, and are others' when there are no more of them."""
     limits = {"handshake_rate_per_address": 1, "connections_max": 16}

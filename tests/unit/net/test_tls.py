@@ -6,7 +6,7 @@ import ctypes
 import gc
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -287,6 +287,52 @@ def test_what_handshakes_cost_is_not_the_turns(shard: Shard, authority: Authorit
         Hidden(shard, authority).socket.close()
     shard.until(lambda stats: stats["tls_handshakes"] >= 30)
     assert cpu_ns("rmq-handshakes") - thread > cpu_ns("rmq-reactor") - reactor
+
+
+def reconnecting(shard: Shard, authority: Authority, version: ssl.TLSVersion) -> Callable[[], None]:
+    """Connects a client of this version once; each call connects it again, with its session."""
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.maximum_version = version
+    session: list[ssl.SSLSession | None] = [None]
+
+    def connect() -> None:
+        with (
+            socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as plain,
+            context.wrap_socket(plain, server_hostname="localhost", session=session[0]) as hidden,
+        ):
+            hidden.sendall(send("t", b"x", 1))
+            assert hidden.recv(1)  # a ticket of TLS 1.3 comes before it
+            session[0] = hidden.session
+
+    connect()
+    return connect
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_resuming_needs_the_thread_only_where_keys_are_exchanged(
+    shard: Shard, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    connect = reconnecting(shard, authority, version)
+    before = cpu_ns("rmq-handshakes")
+    for _ in range(3):
+        connect()
+    assert shard.core.stats()["tls_resumed"] == 3
+    assert (cpu_ns("rmq-handshakes") > before) == (version is ssl.TLSVersion.TLSv1_3)
+
+
+def test_an_unknown_session_is_replaced_in_the_thread(shard: Shard, authority: Authority) -> None:
+    """The reactor reads the hello and stops before the signature."""
+    connect = reconnecting(shard, authority, ssl.TLSVersion.TLSv1_2)
+    pair = authority.pair("another")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    shard.core.set_tls(context, True)
+    before = cpu_ns("rmq-handshakes")
+    connect()
+    counts = shard.core.stats()
+    assert (counts["tls_handshakes"], counts["tls_resumed"], counts["tls_failed"]) == (2, 0, 0)
+    assert cpu_ns("rmq-handshakes") > before
+    connect()
+    assert shard.core.stats()["tls_resumed"] == 1
 
 
 def test_a_farewell_behind_a_request_is_heard(shard: Shard, authority: Authority) -> None:
