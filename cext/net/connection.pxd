@@ -94,8 +94,8 @@ cdef enum TransportResult:          # less than 0: nothing was received or sent
     WANT_READ = -1                  # again when the socket is readable
     WANT_WRITE = -2                 # again when it is writable
     TRANSPORT_FAILED = -3           # the connection is to be closed
-    # The handshake goes on with the HandshakeStep that transport_state begins with: in its thread,
-    # unless it is short (handshake_thread.pxd).
+    # The handshake continues with a HandshakeStep, which is the first member of transport_state.
+    # The handshake thread runs it, unless it is short (handshake_thread.pxd).
     ELSEWHERE = -4
 
 cdef enum TransportWant:            # bits of Connection.transport_wants

@@ -1,20 +1,21 @@
-"""Handshake thread: where the handshakes of a reactor's connections are computed, beside its turns.
+"""Handshake thread: computes the TLS handshakes of a reactor's connections, beside its turns.
 
     reactor --- wanted (SPSC ring of HandshakeStep*) ---> thread
     reactor <-- done (the same structs back) ------------ thread
 
-A step is what one side does until the other has to say more. One of a full TLS handshake costs as
-much as some hundred requests, for which clients would wait that have nothing to do with it. One
-that costs less than the way here and back is short, and the reactor runs it itself. The thread
-gives way to those who share its core. What it shares with the reactor nevertheless, and may hold
-when it is interrupted, are locks of OpenSSL's contexts and of malloc.
+A step is what the server does until it needs more from the client. A step of a full handshake costs
+as much as some hundred requests; in the reactor, every other client would wait for it. A step that
+costs less than handing it over is short: the reactor runs it itself. The thread runs at a lower
+priority than the reactor. The two still share the locks inside OpenSSL's contexts and malloc, which
+the thread may hold while it is interrupted.
 
-From its way out until it is taken back a step belongs to the thread, and with it what it holds: the
-socket is not closed meanwhile. If the connection closes by then, the step is given up; the reactor
-takes it back, drops it and closes the socket, which counts as a connection until then.
+A step belongs to the thread from the moment it is given until the reactor takes it back, together
+with everything it holds, so its socket is not closed meanwhile. If the connection closes in
+between, the step is given up: the reactor takes it back, drops it and closes the socket. Until then
+the socket counts as a connection.
 
-Example: 500 clients begin at once. The reactor looks at their first bytes, goes on serving others,
-and hears of each when its answer has been sent.
+Example: 500 clients connect at once. The reactor looks at their first bytes, goes on serving other
+clients, and takes back each step when the thread has sent its answer.
 """
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
@@ -23,45 +24,49 @@ from cext.memory.arena cimport Arena
 from cext.memory.spsc_ring cimport SpscRing
 
 cdef struct HandshakeStep:
-    # The thread's, or the reactor's where it is short: sets `result`; ELSEWHERE: it was not short.
+    # Called by the thread, or by the reactor if the step is short. Sets `result`; ELSEWHERE means
+    # that the step is not short after all and must go to the thread.
     void (*run)(HandshakeStep* step) noexcept nogil
-    # Reactor: it is back, its connection is gone. Frees what it is part of, and closes the socket.
+    # Called by the reactor when the step comes back after its connection has closed. Frees the
+    # state around the step and closes the socket.
     void (*drop)(HandshakeStep* step) noexcept nogil
     uint64_t connection_id
     int fd
     int result                      # 0: the handshake is over; or a TransportResult
     bint is_out                     # the thread has it
-    int32_t is_given_up             # its connection has closed: it need not be run
-    bint is_back                    # and `result` was not looked at yet
-    bint is_short                   # said by its transport before it is run
+    int32_t is_given_up             # its connection has closed: the step need not be run
+    bint is_back                    # it was run, and its `result` has not been read yet
+    bint is_short                   # set by the transport before the step is run
 
 cdef struct HandshakeThread:
     SpscRing wanted                 # reactor pushes
     SpscRing done                   # the thread pushes
     uint32_t steps_max              # 0: never opened
-    uint32_t steps_out              # the reactor's: in the rings, or in the thread's hands
-    int wake_fd                     # owned; the thread sleeps there
-    int done_fd                     # owned; rung for a step that is done while the reactor sleeps
-    int32_t sleeping
+    uint32_t steps_out              # the reactor's count of steps that the thread has
+    int wake_fd                     # owned; the thread sleeps on it
+    int done_fd                     # owned; signalled when a step is done while the reactor sleeps
+    int32_t sleeping                # the thread sleeps
     int32_t is_awaited              # the reactor sleeps
     int32_t stopping
     NativeThread thread
 
-# What handshake_thread_open takes from the arena.
+# The bytes that handshake_thread_open takes from the arena.
 cdef uint64_t handshake_thread_arena_bytes(uint32_t connections_max) noexcept nogil
-# OK | POOL_EMPTY | IO_ERROR. Of one that is all zeros; close whatever came of it.
+# OK | POOL_EMPTY | IO_ERROR. `t` must be all zeros; close it in any case.
 cdef int handshake_thread_open(HandshakeThread* t, Arena* arena,
                                uint32_t connections_max) noexcept nogil
 cdef void handshake_thread_close(HandshakeThread* t) noexcept nogil
-# OK | IO_ERROR, *error says why.
+# OK | IO_ERROR, with the errno in *error.
 cdef int handshake_thread_start(HandshakeThread* t, int* error) noexcept nogil
-# When no turn runs any more: what was out is to be taken back, and has failed where it was not
-# begun. Harmless when the thread does not run. Call without the GIL.
+# Call without the GIL, after the last turn. Steps that were out can be taken back afterwards; those
+# that had not been run have failed. Harmless if the thread does not run.
 cdef void handshake_thread_stop(HandshakeThread* t) noexcept nogil
-# Reactor. False: too many are out.
+# Called by the reactor. False: too many steps are out.
 cdef bint handshake_thread_give(HandshakeThread* t, HandshakeStep* step) noexcept nogil
-cdef HandshakeStep* handshake_thread_take(HandshakeThread* t) noexcept nogil  # NULL: none is done
-# Reactor, before it sleeps: whether it may. If so, done_fd is rung for the next step.
+# Called by the reactor. NULL: no step is done.
+cdef HandshakeStep* handshake_thread_take(HandshakeThread* t) noexcept nogil
+# Called by the reactor before it sleeps. True: it may sleep, and done_fd will be signalled when the
+# next step is done.
 cdef bint handshake_thread_await(HandshakeThread* t) noexcept nogil
-# Reactor, when it is awake.
+# Called by the reactor when it is awake.
 cdef void handshake_thread_forget(HandshakeThread* t) noexcept nogil

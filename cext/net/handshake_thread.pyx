@@ -1,8 +1,9 @@
 """Handshake thread. See handshake_thread.pxd.
 
-Sleeping without losing a wake-up: who is to sleep says so (`sleeping`, `is_awaited`), looks into
-its ring once more and then waits for its eventfd; the other pushes, then looks whether it sleeps. A
-fence stands between the two on either side, so at least one of them sees the other.
+No wake-up is lost: the side that is about to sleep sets its flag (`sleeping`, `is_awaited`), looks
+into its ring once more, and only then waits for its eventfd. The other side pushes first and looks
+at the flag afterwards. Both sides have a fence between the two operations, so at least one of them
+sees what the other has done.
 """
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -21,13 +22,13 @@ cdef extern from "<unistd.h>" nogil:
 
 cdef enum:
     STEPS_MAX = 65536
-    NICE = 5                        # a third of what a thread of the usual priority gets beside it
+    NICE = 5                        # a third of the time that a thread of usual priority gets
 
 cdef const char* ROOM = b"the handshake thread: room for each step that is out"
 
 
 cdef uint32_t steps_of(uint32_t connections_max) noexcept nogil:
-    """As many as connections, at most STEPS_MAX; a power of two."""
+    """One for each connection, rounded up to a power of two, at most STEPS_MAX."""
     cdef uint32_t steps = 64
     while steps < connections_max and steps < STEPS_MAX:
         steps *= 2
@@ -62,7 +63,7 @@ cdef void handshake_thread_close(HandshakeThread* t) noexcept nogil:
 cdef void run(void* argument) noexcept nogil:
     cdef HandshakeThread* t = <HandshakeThread*> argument
     cdef HandshakeStep* step
-    nice(NICE)                      # of this thread alone, on Linux
+    nice(NICE)                      # on Linux this is the priority of the calling thread alone
     spsc_own_pop(&t.wanted, True)
     spsc_own_push(&t.done, True)
     while not load_seq_i32(&t.stopping):

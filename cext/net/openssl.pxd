@@ -1,4 +1,4 @@
-"""OpenSSL: what is used of it here (declarations only)."""
+"""OpenSSL: declarations of the functions used in this folder."""
 from libc.stdint cimport uint8_t
 
 cdef extern from "<openssl/bio.h>" nogil:
@@ -67,7 +67,7 @@ cdef extern from "<openssl/ssl.h>" nogil:
     int SSL_CTX_set_num_tickets(SSL_CTX* context, size_t count)
     long SSL_CTX_set_tlsext_ticket_keys(SSL_CTX* context, void* keys, long length)
     int SSL_CTX_set_session_id_context(SSL_CTX* context, const uint8_t* id, unsigned int length)
-    # `choose` answers 1: go on; -1: stop here with SSL_ERROR_WANT_X509_LOOKUP
+    # `choose` returns 1 to go on, -1 to stop the handshake with SSL_ERROR_WANT_X509_LOOKUP
     void SSL_CTX_set_cert_cb(SSL_CTX* context, int (*choose)(SSL*, void*) noexcept, void* data)
     SSL* SSL_new(SSL_CTX* context)
     int SSL_set_app_data(SSL* ssl, void* data)

@@ -6,15 +6,15 @@
         ... the layer above writes the log, answers pulls, queues replies ...
         reactor.flush()           one send per connection with output; closes what is to be closed
 
-Busy polling. With `busy_poll_us` a poll that may sleep first looks for so long without sleeping:
-who waits for an answer before he asks again does not wait for the loop to be woken, too.
+Busy polling. With `busy_poll_us` a poll that may sleep first looks for that long without sleeping,
+so that a client that waits for each answer does not also wait for the loop to wake up.
 
-A full turn. Where a protocol says that no more of what came fits into this turn (TURN_FULL), it
-stops handing out: the rest of the received bytes and of what poll found is the next turn's, which
-begins there and does not poll. Nothing is copied, and nothing overtakes.
+A full turn. A protocol can say that no more of the received bytes fits into this turn (TURN_FULL).
+The reactor then stops handing bytes over. The next turn does not poll: it continues with the rest
+of those bytes and with the sockets that the last poll found. Nothing is copied or reordered.
 
-What connections are, and how their bytes come and go, is in the pages of its base classes
-(connection_table.pxd). What is said on a connection is its listener's Protocol (connection.pxd).
+Connections, and how bytes are received and sent, are described in the base classes
+(connection_table.pxd). The meaning of the bytes is the listener's Protocol (connection.pxd).
 
 Example of one turn with 64 clients that each sent one message: 1 epoll_wait, 64 recv, then (in the
 flow layer) 1 pwritev, then 64 sends.
@@ -29,7 +29,7 @@ cdef enum:
     LISTENERS_MAX = 16
     OTHERS_MAX = 4                  # wake descriptors of other threads
 
-# What Reactor.open takes from the arena with the same arguments.
+# The bytes that Reactor.open takes from the arena for the same arguments.
 cdef uint64_t reactor_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
                                   uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
 
@@ -43,8 +43,8 @@ cdef class Reactor(Input):
     cdef int event_count
     cdef int next_event             # where a full turn stopped
     cdef int32_t busy_poll_us       # how long a poll looks before it sleeps; 0: it sleeps at once
-    cdef uint64_t busy_polls        # that found nothing at once, and something before they slept
-    cdef Connection* pending_now    # the pending ones of this turn that were not read yet
+    cdef uint64_t busy_polls        # polls that found something while they looked, before sleeping
+    cdef Connection* pending_now    # pending connections of this turn that have not been read yet
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
@@ -55,9 +55,9 @@ cdef class Reactor(Input):
     cdef int add_listener(self, int fd, const Protocol* protocol,
                           const Transport* transport) noexcept nogil
     cdef void poll(self, int32_t timeout_ms) noexcept nogil         # waits; reads the clock
-    # As long, or 0: something waits that no socket tells of.
+    # How long the poll may sleep: timeout_ms, or 0 if there is work that no socket tells of.
     cdef int32_t sleeps_ms(self, int32_t timeout_ms) noexcept nogil
-    # How many sockets are ready, or -1: a signal came. Counts what was found without a sleep.
+    # How many sockets are ready, or -1 if a signal came. Counts busy polls.
     cdef int wait_ready(self, int32_t timeout_ms) noexcept nogil
     cdef void receive_ready(self) noexcept nogil                    # handles what poll found
     cdef void resume_accepting(self) noexcept nogil                 # about once a second
@@ -65,12 +65,13 @@ cdef class Reactor(Input):
     cdef void receive_pending(self) noexcept nogil
     cdef void forget_closed(self) noexcept nogil
     cdef void connection_ready(self, Connection* c, uint32_t events) noexcept nogil
-    # What the socket's events mean above its transport.
+    # Translates the socket's events to what they mean for the protocol above the transport.
     cdef uint32_t transport_ready(self, Connection* c, uint32_t events) noexcept nogil
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil
-    # One whose handshake has come to nothing.
+    # Closes a connection whose handshake has failed.
     cdef void close_failed(self, Connection* c) noexcept nogil
-    # Its next step goes to the thread, or it is closed: its address has begun too many.
+    # Runs the next step of a handshake if it is short, else gives it to the thread. Closes the
+    # connection if its address has begun too many handshakes.
     cdef int run_step(self, Connection* c) noexcept nogil
-    # Of those whose step was elsewhere and is back.
+    # Continues the handshakes whose steps the thread has finished.
     cdef void take_steps(self) noexcept nogil

@@ -48,7 +48,8 @@ from cext.net.socket_api cimport (
 
 cdef enum:
     EVENTS_PER_POLL = 256
-    # Received in one turn; the rest is told again by the next poll, but of sockets in a handshake.
+    # Received in one turn. The next poll reports the remaining sockets again, except those in a
+    # handshake, which are always served.
     TURN_BYTES = 8388608
 
 
@@ -139,7 +140,7 @@ cdef class Reactor(Input):
         self.now_ms = self.now_us // 1000
 
     cdef int32_t sleeps_ms(self, int32_t timeout_ms) noexcept nogil:
-        """0: there is something to do that no descriptor tells of."""
+        """0 if there is work that no descriptor tells of."""
         if timeout_ms == 0 or self.pending_first != NULL:
             return 0
         if self.handshakes != NULL and not handshake_thread_await(self.handshakes):
@@ -161,8 +162,8 @@ cdef class Reactor(Input):
         return epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, sleep_ms(timeout_ms))
 
     cdef void forget_closed(self) noexcept nogil:
-        """The slots of what closed in the turn before may be others' when its events are looked at.
-        """
+        """Drops the remaining events of connections closed in the turn before: their slots may have
+        been given to new connections."""
         cdef epoll_event* events = <epoll_event*> self.events
         cdef Connection* c
         cdef int i
@@ -264,7 +265,7 @@ cdef class Reactor(Input):
             self.close_connection(c)
 
     cdef int run_step(self, Connection* c) noexcept nogil:
-        """What its transport says of it then; ELSEWHERE: it is with the thread, or was refused."""
+        """A TransportResult. ELSEWHERE: the thread has the step, or the connection was refused."""
         cdef HandshakeStep* step = <HandshakeStep*> c.transport_state
         cdef int result
         cdef int limit = address_begin(&self.addresses, c, self.now_ms)

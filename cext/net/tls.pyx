@@ -109,8 +109,8 @@ cdef extern from "<sys/socket.h>" nogil:
 
 cdef enum:
     HELLO = 0x16                    # the first byte of a TLS handshake
-    HELLO_BYTES = 2048              # most of a hello that is looked at; a ticket has 200 and more
-# Of TLS 1.3, the cheapest first: 128 bits are as good, and cost a fifth less for each byte.
+    HELLO_BYTES = 2048              # of a hello that are looked at; a ticket has 200 and more
+# For TLS 1.3, cheapest first: 128 bits are strong enough and cost a fifth less per byte.
 cdef const char* SUITES = (b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
                            b"TLS_CHACHA20_POLY1305_SHA256")
 
@@ -147,11 +147,12 @@ cdef SSL_CTX* new_context(const SSL_METHOD* method) except NULL:
         raise MemoryError("no memory for TLS")
     SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION)
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF)
-    # The machine's openssl.cnf may have set it for everybody; what it breaks: docs/design/tls.md.
+    # An openssl.cnf may turn kernel TLS on for all programs. docs/design/tls.md says what it
+    # breaks.
     SSL_CTX_clear_options(context, SSL_OP_ENABLE_KTLS)
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS
                      | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
-    # A read ends with its record: one that brings no data must not take the turn of others.
+    # A read ends with its record, so that records without data do not take up the turn.
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY)
     return context
 
@@ -171,18 +172,18 @@ cdef int show(SSL_CTX* context, str side, str certificate, str key, password) ex
 
 
 cdef int choose_certificate(SSL* ssl, void* _) noexcept nogil:
-    """OpenSSL asks where no session goes on: a signature is what comes next."""
+    """Called by OpenSSL if no session is resumed: a signature comes next, which is not short."""
     cdef TlsState* s = <TlsState*> SSL_get_app_data(ssl)    # NULL: of a TlsStream
     return -1 if s != NULL and s.step.is_short else 1
 
 
 cdef class TlsContext:
-    """What a server shows its clients, and whom it believes.
+    """A server's certificate, and whose certificates it trusts.
 
     certificate, key: PEM files; password: of the key, or None; trusted: a PEM file of authorities
     for clients' certificates, or None; asks: "none", "optional" or "require" a client's
-    certificate. ConfigError, which names the file, for what cannot be used, and for a key that is
-    not the certificate's.
+    certificate. ConfigError names a file that cannot be used, or a key that does not belong to the
+    certificate.
     """
 
     def __cinit__(self, str certificate not None, str key not None, password, trusted, str asks):
@@ -205,8 +206,8 @@ cdef class TlsContext:
         SSL_CTX_free(self.context)
 
     def set_ticket_keys(self, bytes keys not None):
-        """What sessions' tickets are made and read by, TICKET_KEY_BYTES of them, in the place of
-        random ones. Before the context is anybody's: the handshake thread reads them."""
+        """Sets the keys that encrypt session tickets, TICKET_KEY_BYTES in all, instead of OpenSSL's
+        random ones. Call it before the context is in use: the handshake thread reads the keys."""
         if (len(keys) != TICKET_KEY_BYTES
                 or SSL_CTX_set_tlsext_ticket_keys(self.context, <char*> keys, len(keys)) != 1):
             raise ValueError(f"{len(keys)} bytes of ticket keys, not {TICKET_KEY_BYTES}")
@@ -220,15 +221,15 @@ cdef class TlsContext:
 cdef struct TlsState:
     HandshakeStep step              # the first field (ELSEWHERE)
     TlsServer* server
-    SSL_CTX* context                # owned; of the step that makes `ssl`
+    SSL_CTX* context                # owned; NULL once the first step has made `ssl`
     SSL* ssl                        # owned; NULL: no step was run yet
-    SocketBio socket                # of `ssl`, but of one that was made elsewhere
-    uint8_t* name                   # of the certificate that it has shown; owned; NULL: none
+    SocketBio socket                # of `ssl`; unused if that was made elsewhere
+    uint8_t* name                   # owned; common name of the client's certificate; NULL: none
     uint32_t name_length
-    bint is_named                   # `name` has been looked for
-    bint is_broken                  # nothing more can be said to the other side
-    bint has_ended                  # and nothing more is heard: the next receive says so
-    uint32_t records                # sent with the keys of now
+    bint is_named                   # `name` has been looked up
+    bint is_broken                  # nothing more can be sent
+    bint has_ended                  # nothing more can be received: the next receive reports it
+    uint32_t records                # sent with the current keys
 
 
 cdef inline TlsState* state_of(Connection* c) noexcept nogil:
@@ -236,7 +237,7 @@ cdef inline TlsState* state_of(Connection* c) noexcept nogil:
 
 
 cdef int result_of(TlsState* s, int result) noexcept nogil:
-    """A TransportResult; 0: the other side has ended."""
+    """A TransportResult, or 0: the other side has closed TLS."""
     cdef int error = SSL_get_error(s.ssl, result)
     if error == SSL_ERROR_WANT_READ:
         return WANT_READ
@@ -259,7 +260,7 @@ cdef bint tls_open(void* owner, Connection* c) noexcept nogil:
 
 
 cdef int look_at_first(Connection* c) noexcept nogil:
-    """0: it is known what the client speaks."""
+    """Returns 0 when the first byte has told how the client speaks, or a TransportResult."""
     cdef TlsState* s = state_of(c)
     cdef uint8_t first[HELLO_BYTES]
     cdef ssize_t got = recv(c.fd, first, HELLO_BYTES, MSG_PEEK | MSG_DONTWAIT)
@@ -273,7 +274,7 @@ cdef int look_at_first(Connection* c) noexcept nogil:
             return TRANSPORT_FAILED
         free(s)
         c.transport_state = NULL
-        c.transport = NULL          # plain from here on
+        c.transport = NULL          # plain from now on
         return 0
     SSL_CTX_up_ref(s.server.context)
     s.context = s.server.context
@@ -302,7 +303,7 @@ cdef bint make_ssl(TlsState* s) noexcept nogil:
 
 
 cdef void run_step(HandshakeStep* step) noexcept nogil:
-    """In the thread that has all of this state while it does so."""
+    """Runs in the thread that owns the state at that moment."""
     cdef TlsState* s = <TlsState*> step
     cdef int result
     ERR_clear_error()
@@ -314,13 +315,14 @@ cdef void run_step(HandshakeStep* step) noexcept nogil:
     result = SSL_do_handshake(s.ssl)
     socket_bio_rest(&s.socket)
     step.result = 0 if result == 1 else result_of(s, result)
-    if result != 1 and step.result == 0:        # it has said farewell instead
+    if result != 1 and step.result == 0:        # the client has closed TLS instead
         step.result = TRANSPORT_FAILED
 
 
 cdef bint is_nearly_over(const TlsState* s) noexcept nogil:
-    """We have said our Finished first, as in TLS 1.3 and where a session goes on: to hear the
-    client's costs less than the way to the thread, unless a certificate comes before it."""
+    """Whether only the client's Finished is missing. That is so once the server has sent its own,
+    as in TLS 1.3 and when a session is resumed: reading it costs less than handing the step over,
+    unless the client sends a certificate before it."""
     cdef uint8_t finished
     return (s.ssl != NULL and SSL_get_finished(s.ssl, &finished, sizeof(finished)) > 0
             and SSL_get_verify_mode(s.ssl) == SSL_VERIFY_NONE)
@@ -329,7 +331,7 @@ cdef bint is_nearly_over(const TlsState* s) noexcept nogil:
 cdef int tls_handshake(Connection* c) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef int result
-    if s.step.connection_id == 0:           # its first byte has not come
+    if s.step.connection_id == 0:           # its first byte has not been seen
         result = look_at_first(c)
         if result < 0 or c.transport == NULL:
             return result
@@ -347,7 +349,7 @@ cdef int tls_handshake(Connection* c) noexcept nogil:
 
 
 cdef ssize_t receive_records(TlsState* s, uint8_t* at, size_t room) noexcept nogil:
-    """Until there is no room, nothing more has come, or one brought no data."""
+    """Reads until there is no room, nothing more has come, or a record brought no data."""
     cdef size_t taken = 0
     cdef int result
     while taken < room:
@@ -375,7 +377,8 @@ cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
 
 
 cdef int gather(TlsServer* server, const iovec* pieces, int count, size_t skipped) noexcept nogil:
-    """The bytes behind `skipped`, up to a record of them, in server.gathered; how many."""
+    """Copies what follows the first `skipped` bytes to server.gathered, at most a record; returns
+    how many bytes."""
     cdef size_t at = 0, begin, length
     cdef int i
     for i in range(count):
@@ -393,7 +396,8 @@ cdef int gather(TlsServer* server, const iovec* pieces, int count, size_t skippe
 
 
 cdef void change_keys(TlsState* s) noexcept nogil:
-    """With the next record. TLS 1.2 cannot, and its nonces do not need it."""
+    """New keys from the next record on. TLS 1.2 cannot change them, and its nonces do not need
+    it."""
     s.records = 0
     if SSL_version(s.ssl) == TLS1_3_VERSION:
         s.server.key_updates += SSL_key_update(s.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1
@@ -419,7 +423,7 @@ cdef ssize_t send_records(TlsState* s, const iovec* pieces, int count) noexcept 
 
 
 cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept nogil:
-    """Where a change of keys has come in half, OpenSSL reads the rest of it before it writes."""
+    """If half of a key change has been received, OpenSSL reads the rest of it before it writes."""
     cdef TlsState* s = state_of(c)
     cdef ssize_t result
     ERR_clear_error()
@@ -430,7 +434,8 @@ cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept no
 
 
 cdef int common_name(X509* certificate, uint8_t** out) noexcept nogil:
-    """Its length, and OpenSSL's block with it; 0: it has none that is a user's, or several."""
+    """Returns the length of the common name and OpenSSL's block with it in *out. 0: the certificate
+    has none that could be a user's name, or has several."""
     cdef X509_NAME* subject = X509_get_subject_name(certificate)
     cdef int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1)
     cdef int length, i
@@ -457,7 +462,7 @@ cdef void find_name(TlsState* s) noexcept nogil:
     if SSL_get_verify_result(s.ssl) == X509_V_OK:
         certificate = SSL_get_peer_certificate(s.ssl)
     if certificate != NULL:
-        # Of a session that goes on it was looked at when the first one began.
+        # When a session is resumed OpenSSL does not look at the certificate's dates again.
         if X509_cmp_current_time(X509_get0_notAfter(certificate)) > 0:
             length = common_name(certificate, &found)
         X509_free(certificate)
@@ -479,8 +484,9 @@ cdef const uint8_t* tls_proved(Connection* c, uint32_t* length) noexcept nogil:
 
 
 cdef size_t tls_pending(Connection* c) noexcept nogil:
-    """What is decrypted, and what is not. Of a record that has not come as a whole nothing is held
-    that OpenSSL has not asked for: the receive that finds it so waits for the socket."""
+    """Counts bytes that are decrypted and bytes that are not yet. Nothing of an incomplete record
+    is held here that OpenSSL has not asked for, so a receive that finds one waits for the
+    socket."""
     cdef TlsState* s = state_of(c)
     if s.step.is_out or s.ssl == NULL:
         return 0
@@ -510,7 +516,7 @@ cdef void tls_close(Connection* c) noexcept nogil:
     cdef TlsState* s = state_of(c)
     c.transport_state = NULL
     if s.step.is_out:
-        store_release_i32(&s.step.is_given_up, 1)       # and dropped when it is back
+        store_release_i32(&s.step.is_given_up, 1)       # it is dropped when it comes back
     else:
         free_state(s)
 
@@ -548,7 +554,7 @@ cdef void tls_server_set(TlsServer* server, SSL_CTX* context, bint is_permissive
     server.is_permissive = is_permissive
 
 
-# ---- connections whose handshake is over
+# ---- connections that have finished their handshake elsewhere
 
 cdef bint offered_open(void* owner, Connection* c) noexcept nogil:
     cdef OfferedTls* offered = <OfferedTls*> owner
