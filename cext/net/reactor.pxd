@@ -45,6 +45,7 @@ cdef class Reactor(Input):
     cdef int32_t busy_poll_us       # how long a poll looks before it sleeps; 0: it sleeps at once
     cdef uint64_t busy_polls        # polls that found something while they looked, before sleeping
     cdef Connection* pending_now    # pending connections of this turn that have not been read yet
+    cdef int short_steps            # of handshakes that this turn has run
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
@@ -70,8 +71,8 @@ cdef class Reactor(Input):
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil
     # Closes a connection whose handshake has failed.
     cdef void close_failed(self, Connection* c) noexcept nogil
-    # Runs the next step of a handshake if it is short, else gives it to the thread. Closes the
-    # connection if its address has begun too many handshakes.
+    # Runs the next step of a handshake if it is short, unless the turn has run many of them already;
+    # else gives it to the thread. Closes the connection if its address has begun too many handshakes.
     cdef int run_step(self, Connection* c) noexcept nogil
     # Continues the handshakes whose steps the thread has finished.
     cdef void take_steps(self) noexcept nogil

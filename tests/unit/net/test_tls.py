@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from cext.net.tls import TlsContext
 from rmq.format.frame_reader import FrameReader
 
 STATS = 50
+SHORT_STEPS = 16  # in cext/net/reactor.pyx
 HANDSHAKE_S = 10  # HANDSHAKE_MS in cext/net/connection.pxd
 
 
@@ -333,6 +336,42 @@ def test_an_unknown_session_is_replaced_in_the_thread(shard: Shard, authority: A
     assert cpu_ns("rmq-handshakes") > before
     connect()
     assert shard.core.stats()["tls_resumed"] == 1
+
+
+def test_a_turn_runs_a_few_short_steps_and_the_thread_the_others(
+    shard: Shard, tmp_path_factory: pytest.TempPathFactory, authority: Authority
+) -> None:
+    """Of the second core the thread does not run: what it is given is not answered."""
+    pair = authority.pair("server")
+    context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
+    client = ssl.create_default_context(cafile=str(authority.certificate))
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    shard.core.set_tls(context, True)
+    with (
+        socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as plain,
+        client.wrap_socket(plain, server_hostname="localhost") as hidden,
+    ):
+        session = hidden.session
+    other = Shard(tmp_path_factory.mktemp("driven"), tls=(context, True))
+    other.core.open()
+    turns = DrivenCore(other.core)
+    with contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", other.core.port)
+        sockets = [stack.enter_context(socket.create_connection(address)) for _ in range(20)]
+        while other.core.stats()["connections"] < len(sockets):
+            turns.turn()
+        for each in sockets:
+            outward = ssl.MemoryBIO()
+            tls = client.wrap_bio(
+                ssl.MemoryBIO(), outward, server_hostname="localhost", session=session
+            )
+            with pytest.raises(ssl.SSLWantReadError):
+                tls.do_handshake()
+            each.sendall(outward.read())
+        turns.turn()
+        assert len(select.select(sockets, [], [], 0)[0]) == SHORT_STEPS
+        turns.turn()
+        assert len(select.select(sockets, [], [], 0)[0]) == SHORT_STEPS, "the thread has the others"
 
 
 def test_a_farewell_behind_a_request_is_heard(shard: Shard, authority: Authority) -> None:
