@@ -47,6 +47,15 @@ SMALL = {
 }
 
 
+async def fill_ring(client: BrokerClient) -> None:
+    """Stores 12 MiB: what was stored before is no longer in the log's tail ring.
+
+    Each record fits into the room that backpressure keeps free of the active file, so none is
+    refused while the disk makes the next one (cext/flow/append/backpressure.pxd)."""
+    for _ in range(24):
+        assert (await client.send("fill", bytes(1 << 19))).code == SUCCESS
+
+
 def open_core(directory: Path, **settings: object) -> tuple[Settings, ShardCore]:
     """A core that is open and not started yet, and its settings."""
     texts = {**SMALL, "storePathRootDir": str(directory)}
