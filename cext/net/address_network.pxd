@@ -1,10 +1,11 @@
 """Address network: a block of addresses, and whether an address is in it.
 
-    u8 bits that count, then the 16 bytes of the address, most significant first; of IPv4 as
-    ::ffff:a.b.c.d, whose blocks have 96 bits more
+    u8 bits that count, then the 16 bytes of the address, most significant first. IPv4 addresses
+    are written as ::ffff:a.b.c.d, so their blocks have 96 bits more
 
-Of many that are sorted, those of IPv4 first, with none within another, the last one that begins at
-an address or before it is the only one that can have it (rmq/base/networks.py: NetworkSet).
+Many networks are sorted, those of IPv4 first, and none lies within another. Then only the last
+network that begins at an address or before it can contain the address (rmq/base/networks.py:
+NetworkSet).
 
 Example: 10.0.0.0/8 is 104 and 00.. ff ff 0a 00 00 00.
 """
@@ -17,18 +18,18 @@ cdef extern from *:
     """
     static const unsigned char address_mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
     """
-    const uint8_t* MAPPED "address_mapped"      # what an IPv4 address follows, as an IPv6 one
+    const uint8_t* MAPPED "address_mapped"      # ::ffff:, in front of an IPv4 address
 
 cdef enum:
     ADDRESS_BYTES = 16
     MAPPED_BYTES = 12
 
-cdef struct Network:                # as it is packed
+cdef struct Network:                # the packed form
     uint8_t bits                    # 128 at most
     uint8_t address[ADDRESS_BYTES]
 
 
-# The client's; of IPv4 as ::ffff:a.b.c.d.
+# Copies the client's address, an IPv4 address as ::ffff:a.b.c.d.
 cdef inline void source_of(const Connection* c, uint8_t* out) noexcept nogil:
     if c.address_bytes == ADDRESS_BYTES + 4:
         memcpy(out, c.address, ADDRESS_BYTES)
@@ -42,7 +43,7 @@ cdef inline bint in_network(const Network* network, const uint8_t* address) noex
     cdef uint32_t whole = network.bits // 8
     cdef uint32_t rest = network.bits % 8
     if network.bits < 8 * MAPPED_BYTES and memcmp(address, MAPPED, MAPPED_BYTES) == 0:
-        return False                    # IPv4 is no part of ::/0
+        return False                    # IPv4 is not part of ::/0
     if memcmp(network.address, address, whole) != 0:
         return False
     return rest == 0 or (network.address[whole] ^ address[whole]) >> (8 - rest) == 0
@@ -54,7 +55,7 @@ cdef inline bint is_v4(const Network* network) noexcept nogil:
 
 
 cdef inline uint32_t networks_of_v4(const Network* networks, uint32_t count) noexcept nogil:
-    """How many there are, of sorted ones."""
+    """How many of these sorted networks are of IPv4."""
     cdef uint32_t found = 0
     while found < count and is_v4(&networks[found]):
         found += 1

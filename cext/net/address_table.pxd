@@ -1,22 +1,24 @@
 """Address table: how many connections each address has, and how many handshakes it has begun.
 
-    enter     a client was accepted: one connection more of its address
-    begin     its handshake has begun: one more at once, and one more in this second
-    end       it is over, or its connection is
+    enter     a client was accepted: its address has one connection more
+    begin     its handshake begins: one handshake more at once, and one more in this second
+    end       the handshake is over, or its connection is closed
     leave     the connection is closed
 
-Limits keep one address from what others need: enter and begin say LimitReached. Then one of that
-address makes room that asked for nothing, or whose handshake does not get on, or the newcomer is
-closed. An IPv6 address counts as its first 64 bits, since whoever has one has all of that; one that
-stands for an IPv4 address counts as that.
+Limits keep one address from using up what others need: enter and begin return LimitReached. Then
+another connection of that address is closed, one that asked for nothing or whose handshake waits
+for its client. If there is none, or if the limit is that of handshakes in a second, the new
+connection is closed. An IPv6 address counts as the network of its first 64 bits, because whoever
+has the address has that network; an IPv4 address in IPv6 form counts as the IPv4 address.
 
-An entry belongs to an address with connections. Where the handshakes of a second are limited, it is
-kept when the last of them closes in that second, until entries run short.
+An address has an entry as long as it has connections. If the handshakes of a second are limited,
+the entry also stays when the last connection closes in a second in which the address has begun a
+handshake, until entries run short.
 
-Example, 3 connections for an address, which are busy: its fourth client is closed while those of
-others come in.
+Example with 3 connections per address, all busy: the fourth client of an address is closed, while
+clients of other addresses are accepted.
 
-The reactor's. All memory is taken at the start.
+All of this belongs to the reactor thread. All memory is taken at the start.
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -30,14 +32,14 @@ cdef enum LimitReached:
     RATE_LIMIT = 3
 
 cdef struct AddressTable:
-    AddressEntry* entries           # of the arena; no more than connections_max, and SPARE
-    uint32_t* heads                 # of the arena; number of an entry and 1, by hash
+    AddressEntry* entries           # in the arena; at most connections_max plus SPARE
+    uint32_t* heads                 # in the arena; number of an entry plus 1, by hash; 0: none
     uint32_t size                   # entries that were ever used
     uint32_t entries_max
-    uint32_t mask                   # heads are a power of two
-    uint32_t free                   # number of an entry and 1
-    uint64_t seed
-    # limits of one address, before the reactor opens; 0: none
+    uint32_t mask                   # number of heads (a power of two) minus 1
+    uint32_t free                   # number of the first free entry plus 1; 0: none
+    uint64_t seed                   # random, so that clients cannot choose equal hashes
+    # limits of one address, set before the reactor opens; 0: no limit
     uint32_t connections
     uint32_t handshakes             # at once
     uint32_t rate                   # handshakes begun in a second
@@ -45,8 +47,9 @@ cdef struct AddressTable:
 cdef uint64_t address_table_arena_bytes(uint32_t connections_max) noexcept nogil
 # OK | POOL_EMPTY
 cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_max) noexcept nogil
-# NO_LIMIT, or the limit that is exceeded: it is counted in either case, until it ends or leaves.
+# Each returns NO_LIMIT or the limit that is exceeded. The connection or handshake is counted in
+# either case, until address_leave or address_end.
 cdef int address_enter(AddressTable* t, Connection* c) noexcept nogil
 cdef int address_begin(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil
-cdef void address_end(Connection* c) noexcept nogil     # of one that has begun none, too
+cdef void address_end(Connection* c) noexcept nogil     # harmless if c has no handshake
 cdef void address_leave(AddressTable* t, Connection* c, int64_t now_ms) noexcept nogil

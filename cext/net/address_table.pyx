@@ -11,8 +11,8 @@ cdef extern from "<sys/random.h>" nogil:
     ssize_t getrandom(void* out, size_t length, unsigned int flags)
 
 cdef enum:
-    SPARE = 1024                    # addresses that have no connection any more
-    NONE = 0                        # as number of an entry and 1
+    SPARE = 1024                    # entries for addresses without a connection
+    NONE = 0                        # instead of the number of an entry plus 1
     SECOND_MS = 1000
     NETWORK_BYTES = 8               # of an IPv6 address
 
@@ -45,8 +45,8 @@ cdef int address_table_open(AddressTable* t, Arena* arena, uint32_t connections_
 # ---- entries
 
 cdef uint64_t key_of(const Connection* c) noexcept nogil:
-    """An IPv4 address behind 32 bits that are set, or the network of another one: none begins so.
-    """
+    """32 bits that are set and the IPv4 address, or the network of an IPv6 address. No network
+    begins with these 32 bits."""
     cdef uint8_t source[ADDRESS_BYTES]
     cdef uint64_t key = <uint64_t> -1
     source_of(c, source)
@@ -138,7 +138,7 @@ cdef int address_begin(AddressTable* t, Connection* c, int64_t now_ms) noexcept 
         entry.second = now_ms // SECOND_MS
         entry.begun = 0
     entry.begun += 1
-    if t.rate > 0 and entry.begun > t.rate:     # first: nobody's end helps
+    if t.rate > 0 and entry.begun > t.rate:     # first: closing another connection does not help
         return RATE_LIMIT
     return HANDSHAKES_LIMIT if t.handshakes > 0 and entry.handshakes > t.handshakes else NO_LIMIT
 

@@ -1,4 +1,4 @@
-"""Connection table. See connection_table.pxd, and connection.pxd for the state of one."""
+"""Connection table. See connection_table.pxd, and connection.pxd for a connection's state."""
 cimport cython
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -59,14 +59,14 @@ cdef extern from *:
     int __builtin_ctz(unsigned int) noexcept nogil
 
 cdef enum:
-    JUMBO_KEEP_BYTES = 1048576      # memory a free jumbo buffer may go on holding
-    SILENT_MS = 1000                # in which a new client asks for something
-    SILENT_LOOKS = 1024
+    JUMBO_KEEP_BYTES = 1048576      # memory that a free jumbo buffer may keep
+    SILENT_MS = 1000                # how long a new client is not displaced
+    SILENT_LOOKS = 1024             # slots that displace() looks at
     SLOT_BITS = 20
     SLOT_MASK = (1 << 20) - 1
 
 
-cdef struct TableSums:              # what one look at all slots counts
+cdef struct TableSums:              # counted anew, by looking at all slots
     uint32_t open
     uint32_t unread[UNREAD_REASONS]
 
@@ -104,7 +104,7 @@ cdef void check_sums(ConnectionTable table, const TableSums* sums) noexcept nogi
 
 
 cdef inline uint64_t jumbo_size(uint64_t frame_max_bytes) noexcept nogil:
-    return frame_max_bytes + 65536      # a frame's end is seldom the end of what a receive brings
+    return frame_max_bytes + 65536      # a receive seldom ends where a frame ends
 
 
 cdef uint64_t connection_table_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
@@ -121,7 +121,7 @@ cdef uint64_t connection_table_arena_bytes(uint64_t frame_max_bytes, uint32_t co
             + buffer_pool_arena_bytes(jumbo_size(frame_max_bytes), jumbo_count))
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all members
 cdef class ConnectionTable:
     def __cinit__(self):
         self.epoll_fd = -1
@@ -177,7 +177,7 @@ cdef class ConnectionTable:
         self.jumbo_bytes = jumbo_size(frame_max_bytes)
         if address_table_open(&self.addresses, arena, connections_max) != OK:
             return IO_ERROR
-        # The jumbo buffers come last: they are what need not stay in memory (arena_lock).
+        # The jumbo buffers come last: only they need not stay in memory (arena_lock).
         if (self.connections == NULL or self.free_slots == NULL or self.halves.list == NULL
                 or buffer_pool_open(&self.small_pool, arena, SMALL_BYTES, connections_max, 0) != OK
                 or buffer_pool_open(&self.reply_pool, arena, REPLY_BYTES, reply_count, 0) != OK
@@ -229,7 +229,7 @@ cdef class ConnectionTable:
             if not transport.open(transport.owner, c):
                 c.transport = NULL
                 c.id = 0
-            elif c.transport == NULL:       # it needs none
+            elif c.transport == NULL:       # plain: it needs none
                 c.transport_wants = 0
         event.events = transport_events(c)
         event.data.ptr = c
@@ -281,10 +281,10 @@ cdef class ConnectionTable:
             c.next_dirty = self.dirty_first
             self.dirty_first = c
 
-    # ---------------------------------------------------------------- who is not read
+    # ---------------------------------------------------------------- connections that are not read
 
     cdef void watch(self, Connection* c) noexcept nogil:
-        """Has epoll wait for what the connection is to do next."""
+        """Has epoll wait for what the connection must do next."""
         cdef epoll_event event
         event.events = transport_events(c)
         event.data.ptr = c
@@ -306,7 +306,7 @@ cdef class ConnectionTable:
         self.unread_counts[number_of(reason)] -= 1
         c.unread &= ~reason
         if c.unread == 0 and reason != UNREAD_UNSENT:
-            c.active_ms = self.now_ms           # it was not its own silence
+            c.active_ms = self.now_ms           # until now the server was the cause of its silence
             c.jumbo_ms = self.now_ms
         if c.unread == 0 or reason == UNREAD_UNSENT:
             self.watch(c)
@@ -348,7 +348,7 @@ cdef class ConnectionTable:
         address_leave(&self.addresses, c, self.now_ms)
         if c.transport != NULL:
             c.transport.close(c)
-        if c.transport_wants & HANDSHAKE_ELSEWHERE:     # it is closed when its step is back
+        if c.transport_wants & HANDSHAKE_ELSEWHERE:     # the socket is closed when the step is back
             epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, c.fd, NULL)
             self.orphans += 1
         else:
@@ -361,7 +361,7 @@ cdef class ConnectionTable:
             self.unread_counts[i] -= c.unread >> i & 1
         c.unread = 0
         self.counters.closed += 1
-        # It may be on lists (dirty, pending): free_closed() leaves its slot until it is not.
+        # It may be in lists (dirty, pending): free_closed() keeps the slot until it is in none.
         c.next_closed = self.closed_first
         self.closed_first = c
 
@@ -416,7 +416,7 @@ cdef class ConnectionTable:
                 c.next_closed = self.closed_first
                 self.closed_first = c
             else:
-                self.drop_output(c)         # of requests that were done with after it closed
+                self.drop_output(c)         # answers that were queued after it closed
                 check(self.free_count < self.highest_slot,
                       b"the network: a slot is freed once", c.slot, self.free_count)
                 self.free_slots[self.free_count] = c.slot
@@ -430,7 +430,7 @@ cdef class ConnectionTable:
             self.displace_slot = (self.displace_slot + 1) % self.highest_slot
             c = &self.connections[self.displace_slot]
             if c.id == 0 or self.now_ms - c.opened_ms < SILENT_MS or (
-                    c.transport_wants & HANDSHAKE_ELSEWHERE):       # it is us who it waits for
+                    c.transport_wants & HANDSHAKE_ELSEWHERE):       # it waits for the server
                 continue
             if newest != NULL and (c == newest or c.of_address != newest.of_address):
                 continue

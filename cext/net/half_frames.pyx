@@ -60,7 +60,7 @@ cdef int halves_excess(const HalfFrames* halves, const Connection* c, uint32_t m
     cdef const Connection* other
     if (halves.size + more <= halves.of_strangers
             and halves.held_bytes + bytes <= halves.bytes_of_address):
-        return NOBODY                       # these are the least
+        return NOBODY                       # these two limits are the smallest
     for i in range(halves.size):
         other = halves.list[i]
         strangers += other.frames_in == 0
@@ -87,7 +87,7 @@ cdef Connection* halves_slowest(const HalfFrames* halves, const Connection* c, i
         if other.jumbo_ms > since or other == c:
             continue
         if other.unread != 0 and not other.unread & UNREAD_UNSENT:
-            continue                        # it is us who does not read it
+            continue                        # the server does not read it, so it cannot progress
         if (whose == STRANGERS and other.frames_in > 0
                 or whose == ADDRESS and not is_of_address(other, c)):
             continue

@@ -17,7 +17,7 @@ from cext.net.transport cimport transport_receive
 
 cdef enum:
     JUMBO_READ_BYTES = 1048576      # most bytes received into a jumbo buffer at once
-    JUMBO_WARM = 4                  # free jumbo buffers that keep their memory for long
+    JUMBO_WARM = 4                  # free jumbo buffers that trim() leaves their memory
 
 
 cdef uint64_t input_arena_bytes(uint64_t frame_max_bytes, uint32_t connections_max,
@@ -35,7 +35,7 @@ cdef class Input(Output):
         return self.open_table(frame_max_bytes, connections_max, jumbo_count, reply_count)
 
     cdef void receive(self, Connection* c) noexcept nogil:
-        """One recv; hands over whole frames in place and keeps what is left of the last one."""
+        """Receives once, hands over whole frames in place and keeps the rest of the last one."""
         cdef uint8_t* base
         cdef uint64_t room, available
         cdef ssize_t got
@@ -61,7 +61,7 @@ cdef class Input(Output):
                 self.watch(c)
             elif got != WANT_READ:
                 self.close_connection(c)
-            elif c.transport != NULL:       # what it received has brought nothing for us
+            elif c.transport != NULL:       # its records have brought no data
                 self.look_for_pending(c)
             return
         if c.transport != NULL:
@@ -79,22 +79,22 @@ cdef class Input(Output):
         self.hand_over(c, base, available)
 
     cdef void hand_over(self, Connection* c, uint8_t* base, uint64_t available) noexcept nogil:
-        """Has the protocol take what it can of these bytes, and keeps the rest."""
+        """Has the protocol take whole frames of these bytes, and keeps the rest."""
         cdef uint8_t* jumbo = c.jumbo
         cdef uint64_t needed = 0
         cdef int64_t used
-        c.receive_bytes = SCRATCH_BYTES     # less, if it asks for what is not done here
-        # Whoever closes the connection meanwhile must not give away the frame that is looked at.
+        c.receive_bytes = SCRATCH_BYTES     # the protocol may set less (SLOW_RECEIVE_BYTES)
+        # If the connection is closed meanwhile, the buffer of this frame must not go back yet.
         c.jumbo = NULL
         used = c.protocol.on_bytes(c.protocol.owner, c, base, available, &needed)
-        if c.id == 0:                       # closed by what it asked for
+        if c.id == 0:                       # closed by one of its requests
             if jumbo != NULL:
                 c.jumbo = jumbo
                 self.give_half(c)
             return
         c.jumbo = jumbo
         if used < 0 or <uint64_t> used > available:
-            # What was asked before the bad frame is still answered; nothing more is read.
+            # Requests before the bad frame are still answered; nothing more is read.
             c.closing = True
             self.mark_dirty(c)
         elif needed == TURN_FULL and <uint64_t> used < available:
@@ -109,7 +109,7 @@ cdef class Input(Output):
     cdef void go_on(self) noexcept nogil:
         cdef Connection* c = self.place.connection
         self.place.connection = NULL
-        if c.id == self.place.id and not c.closing:     # else its buffers are gone, and the bytes
+        if c.id == self.place.id and not c.closing:     # else the bytes are gone with its buffers
             self.hand_over(c, self.place.rest, self.place.rest_bytes)
 
     cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
@@ -169,7 +169,7 @@ cdef class Input(Output):
         return True
 
     cdef bint grow(self, Connection* c, uint64_t room) noexcept nogil:
-        """Whether so much more of c's large frame may come; else it is refused."""
+        """Whether c's large frame may grow by `room` bytes; if not, it is refused."""
         if self.make_room(c, 0, room):
             return True
         if self.refuse(c, c.jumbo, c.partial_bytes, c.frame_bytes) != OK:
@@ -186,7 +186,7 @@ cdef class Input(Output):
         return whose == NOBODY
 
     cdef bint close_stalled(self, Connection* c, int whose) noexcept nogil:
-        """Closes who has to make room for c; False when there is nobody."""
+        """Closes the connection that must make room for c. False: there is none."""
         cdef Connection* slowest = halves_slowest(&self.halves, c, whose, self.now_ms)
         if slowest == NULL:
             return False

@@ -24,8 +24,8 @@ from cext.net.transport cimport transport_send
 
 cdef enum:
     DEAF_MS = 2000                  # how long answers may wait while buffers run out
-    KEPT_PER_WRITE = 16             # jumbo buffers of one connection emptied at once
-    KEPT_BYTES = 262144             # what is left of an answer in each
+    KEPT_PER_WRITE = 16             # jumbo buffers of one connection that are emptied at once
+    KEPT_BYTES = 262144             # most unsent bytes in a jumbo buffer that is emptied
 
 
 cdef class Output(ConnectionTable):
@@ -86,7 +86,7 @@ cdef class Output(ConnectionTable):
 
     cdef bint add_owned(self, Connection* c, uint8_t* at, uint64_t length, void* block,
                         int32_t kind) noexcept nogil:
-        """Queues bytes of a block that goes back (jumbo pool, heap) when they have been sent."""
+        """Queues bytes of a block that is freed (to its pool or the heap) when they are sent."""
         cdef OutPiece* piece = self.add_piece(c)
         if piece == NULL:
             return False
@@ -124,7 +124,7 @@ cdef class Output(ConnectionTable):
         self.free_closed()
 
     cdef void flush_connection(self, Connection* c) noexcept nogil:
-        """Sends what is queued; what the socket does not take waits for EPOLLOUT."""
+        """Sends the queued bytes; those that the socket does not take wait for EPOLLOUT."""
         cdef iovec iov[PIECES_PER_WRITE]
         cdef OutPiece* piece
         cdef ssize_t sent
@@ -179,7 +179,7 @@ cdef class Output(ConnectionTable):
                     return
                 self.stop_reading(c, UNREAD_UNSENT)
                 if c.transport != NULL:
-                    self.watch(c)           # what its send waits for may be another thing now
+                    self.watch(c)           # its send may now wait for another event
                 return
         if c.open_buffer != NULL and c.open_buffer.references == 1:
             buffer_pool_release(&self.reply_pool, c.open_buffer)
@@ -197,7 +197,7 @@ cdef class Output(ConnectionTable):
             self.flush_connection(c)
 
     cdef uint32_t spared(self) noexcept nogil:
-        """Of the buffers, for the answers of those who read: one each, but half of all at most."""
+        """Reply buffers that are left for connections that read: one each, at most half of all."""
         cdef uint32_t count = self.reply_pool.count
         return max(count // 16, min(self.connection_count, count // 2))
 
@@ -205,13 +205,13 @@ cdef class Output(ConnectionTable):
         return self.reply_pool.in_use > self.reply_pool.count - self.reply_pool.count // 4
 
     cdef void close_deaf(self) noexcept nogil:
-        """Buffers run out: clients that have not taken a byte for DEAF_MS give theirs back."""
+        """While buffers run out, closes clients that have not taken a byte for DEAF_MS."""
         while (self.is_short() and self.stalled.first != NULL
                and self.now_ms - self.stalled.first.active_ms >= DEAF_MS):
             self.close_longest(NULL)
 
     cdef bint close_deaf_owner(self) noexcept nogil:
-        """The same for large blocks, of whoever has one."""
+        """The same for the first such client that has a large block."""
         cdef LargeBlock* block = self.large.first
         cdef Connection* c
         while block != NULL:
@@ -232,7 +232,7 @@ cdef class Output(ConnectionTable):
             block = large_pool_take(&self.large, bytes, c.id)
         return block
 
-    cdef bint close_longest(self, Connection* c) noexcept nogil:    # False: that is c, or nobody
+    cdef bint close_longest(self, Connection* c) noexcept nogil:
         if self.stalled.first == NULL or self.stalled.first == c:
             return False
         self.counters.closed_deaf += 1
@@ -240,7 +240,8 @@ cdef class Output(ConnectionTable):
         return True
 
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil:
-        """Copies what did not leave in this turn from the store, or from scarce jumbo buffers."""
+        """Copies unsent bytes out of the store's memory, and out of jumbo buffers if these are
+        scarce. False: there are no reply buffers for them."""
         cdef void* emptied[KEPT_PER_WRITE]
         cdef OutPiece* piece = c.first
         cdef int count = 0

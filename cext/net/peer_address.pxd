@@ -11,7 +11,7 @@ from cext.net.connection cimport Connection
 from cext.net.socket_api cimport AF_INET6, ntohs, sockaddr_in, sockaddr_in6, sockaddr_storage
 
 
-# `peer`: as accept4 filled it.
+# `peer` is what accept4 has filled in.
 cdef inline void set_address(Connection* c, const sockaddr_storage* peer) noexcept nogil:
     cdef const sockaddr_in* v4 = <const sockaddr_in*> peer
     cdef const sockaddr_in6* v6 = <const sockaddr_in6*> peer

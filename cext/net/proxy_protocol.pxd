@@ -1,18 +1,19 @@
-"""PROXY protocol: who the client is that comes by a balancer.
+"""PROXY protocol: a transport that reads the client's address from the balancer in front of it.
 
-A balancer that speaks it (HAProxy, nginx, Envoy, those of clouds) says in front of a client's first
-bytes where it comes from:
+A balancer that speaks the protocol (HAProxy, nginx, Envoy, those of clouds) sends the address of a
+client before the client's first bytes:
 
     version 1    PROXY TCP4 192.0.2.7 10.0.0.5 40000 10911\r\n
     version 2    \r\n\r\n\0\r\nQUIT\n | u8 0x21 | u8 family | u16 length | addresses, ports, more
 
-Those that are listed are believed, and nobody else. From them a connection with LOCAL or UNKNOWN is
-the balancer's own, which looks whether anybody is there. What comes behind these words is TLS or
-plain, as of all clients. Words that are cut, wrong or missing close the connection, as at nginx's
-and HAProxy's own listeners: else whoever comes by a balancer that has forgotten them would be the
-balancer. Where they may be missing (may_say_nothing) a connection without is the balancer's own.
+Only listed balancers are believed. Of these, a connection with LOCAL or UNKNOWN is the balancer's
+own, for example a health check. The bytes after this header are TLS or plain, as from any client. A
+header that is incomplete, wrong or missing closes the connection, as nginx's and HAProxy's own
+listeners do: otherwise every client of a balancer that does not send the header would be taken for
+the balancer. If it may be missing (may_say_nothing), a connection without one is the balancer's
+own.
 
-Example: 10.0.0.5 is listed and says the line above: the client is 192.0.2.7:40000, for accounts,
+Example: 10.0.0.5 is listed and sends the line above: the client is 192.0.2.7:40000 for accounts,
 limits, records and the log.
 """
 from libc.stdint cimport uint8_t, uint32_t
@@ -22,12 +23,12 @@ from cext.net.connection cimport Transport
 
 cdef struct ProxyServer:
     Transport transport             # its owner is the server itself
-    const Transport* behind         # of connections from then on; NULL: plain. Borrowed
-    Network* balancers              # owned
+    const Transport* behind         # of connections after the header; borrowed; NULL: plain
+    Network* balancers              # owned; only they are believed
     uint32_t balancer_count
-    bint may_say_nothing
+    bint may_say_nothing            # a balancer's connection may come without a header
 
-# OK | POOL_EMPTY. packed: Networks, one behind the other. Close whatever came of it.
+# OK | POOL_EMPTY. packed: the balancers' Networks, one after the other. Close it in any case.
 cdef int proxy_server_open(ProxyServer* server, const Transport* behind, const uint8_t* packed,
                            uint32_t length) noexcept nogil
 cdef void proxy_server_close(ProxyServer* server) noexcept nogil

@@ -28,16 +28,16 @@ cdef extern from "<arpa/inet.h>" nogil:
     int inet_pton(int family, const char* text, void* out)
 
 cdef enum:
-    LINE_BYTES = 107                # most of a line of version 1, its end included
-    HEAD_BYTES = 16                 # of version 2
-    V4_BYTES = 12                   # of its addresses and ports
+    LINE_BYTES = 107                # longest line of version 1, its end included
+    HEAD_BYTES = 16                 # of version 2, before the addresses
+    V4_BYTES = 12                   # of two addresses and two ports in version 2
     V6_BYTES = 36
     VERSION_2 = 0x20
     LOCAL = 0x20
     PROXY = 0x21
     TCP_OVER_V4 = 0x11
     TCP_OVER_V6 = 0x21
-    SKIP_BYTES = 256                # thrown away at once
+    SKIP_BYTES = 256                # discarded by one recv
 
 cdef const char* SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 cdef enum:
@@ -45,9 +45,9 @@ cdef enum:
 
 cdef struct ProxyState:
     ProxyServer* server
-    uint8_t words[LINE_BYTES + 1]   # as far as they are kept
-    uint32_t got
-    uint32_t to_skip                # of version 2, behind what is kept
+    uint8_t words[LINE_BYTES + 1]   # the line, or the head and addresses of version 2
+    uint32_t got                    # bytes in `words`
+    uint32_t to_skip                # bytes of version 2 after the addresses, to be discarded
 
 
 cdef inline ProxyState* state_of(Connection* c) noexcept nogil:
@@ -55,7 +55,7 @@ cdef inline ProxyState* state_of(Connection* c) noexcept nogil:
 
 
 cdef int go_behind(Connection* c) noexcept nogil:
-    """What is said from here on is the client's own."""
+    """The header is over: hands the connection over to the next transport. A TransportResult."""
     cdef ProxyState* s = state_of(c)
     cdef const ProxyServer* server = s.server
     free(s)
@@ -87,7 +87,7 @@ cdef bint proxy_open(void* owner, Connection* c) noexcept nogil:
 
 
 cdef int receive(Connection* c, void* at, size_t room, int flags) noexcept nogil:
-    """How many bytes, or a TransportResult."""
+    """Returns how many bytes were received, or a TransportResult."""
     cdef ssize_t got = recv(c.fd, at, room, flags | MSG_DONTWAIT)
     if got < 0 and (errno == EAGAIN or errno == EINTR):
         return WANT_READ
@@ -103,7 +103,7 @@ cdef inline int word_end(const uint8_t* words, int at) noexcept nogil:
 
 
 cdef int port_of(const uint8_t* word, int length) noexcept nogil:
-    """-1: it is none."""
+    """The port that a word says, or -1 if it is not one."""
     cdef int i, found = 0
     if length < 1 or length > 5:
         return -1
@@ -115,7 +115,7 @@ cdef int port_of(const uint8_t* word, int length) noexcept nogil:
 
 
 cdef bint is_local(const uint8_t* address, uint32_t size) noexcept nogil:
-    """127.0.0.0/8, 0.0.0.0, ::1, ::, and the first two as IPv6."""
+    """Whether it is in 127.0.0.0/8, or 0.0.0.0, ::1, ::, or one of the first two as IPv6."""
     cdef uint32_t i
     if size == ADDRESS_BYTES:
         if memcmp(address, MAPPED, MAPPED_BYTES) == 0:
@@ -129,7 +129,8 @@ cdef bint is_local(const uint8_t* address, uint32_t size) noexcept nogil:
 
 cdef void take_address(Connection* c, const uint8_t* address, uint32_t size,
                        int port) noexcept nogil:
-    """A client on the balancer's own machine is not on this one: it counts as the balancer."""
+    """Sets the client's address. A local one means the balancer's machine, not this one: then the
+    client keeps the balancer's address."""
     if is_local(address, size):
         return
     c.address_bytes = size + 4
@@ -140,7 +141,8 @@ cdef void take_address(Connection* c, const uint8_t* address, uint32_t size,
 
 
 cdef bint take_line(Connection* c) noexcept nogil:
-    """PROXY TCP4 source destination port port, and the end of the line."""
+    """Takes the address from a line "PROXY TCP4 source destination port port". False: it is wrong.
+    """
     cdef ProxyState* s = state_of(c)
     cdef uint8_t* words = s.words
     cdef uint8_t address[ADDRESS_BYTES]
@@ -176,7 +178,8 @@ cdef bint take_line(Connection* c) noexcept nogil:
 
 
 cdef int read_line(Connection* c) noexcept nogil:
-    """1: it is here as a whole. Not a byte of what is behind it is taken from the socket."""
+    """Returns 1 when the whole line has been received, or a TransportResult. Takes no byte after
+    the line from the socket."""
     cdef ProxyState* s = state_of(c)
     cdef uint8_t* begin
     cdef uint8_t* end
@@ -207,7 +210,7 @@ cdef bint take_head(ProxyState* s) noexcept nogil:
 
 
 cdef inline uint32_t bytes_kept(const ProxyState* s) noexcept nogil:
-    """Of addresses and ports; 0 where they say nothing that is meant here."""
+    """Bytes of the addresses and ports; 0 if they do not name the client."""
     if s.words[12] == LOCAL:
         return 0
     if s.words[13] == TCP_OVER_V4:
@@ -248,7 +251,7 @@ cdef int skip(Connection* c) noexcept nogil:
 
 
 cdef int read_addresses(Connection* c) noexcept nogil:
-    """1: all of version 2 is here."""
+    """Returns 1 when the whole header of version 2 has been received, or a TransportResult."""
     cdef ProxyState* s = state_of(c)
     cdef uint32_t length, kept
     cdef bint is_new = s.got < HEAD_BYTES
@@ -278,7 +281,7 @@ cdef int proxy_handshake(Connection* c) noexcept nogil:
         if result < 0:
             return result
         if first != c'P' and first != c'\r' and s.server.may_say_nothing:
-            return go_behind(c)             # of the balancer itself
+            return go_behind(c)             # the balancer's own connection
         c.transport_wants |= HANDSHAKE_BEGUN
     if first == c'P':
         result = read_line(c)
@@ -294,7 +297,7 @@ cdef int proxy_handshake(Connection* c) noexcept nogil:
 
 
 cdef ssize_t proxy_receive(Connection* c, void* at, size_t room) noexcept nogil:
-    return TRANSPORT_FAILED                 # a connection has another transport by then
+    return TRANSPORT_FAILED                 # never called: by now it has the next transport
 
 
 cdef size_t proxy_pending(Connection* c) noexcept nogil:
@@ -323,7 +326,7 @@ cdef int proxy_server_open(ProxyServer* server, const Transport* behind, const u
     server.transport.open = proxy_open
     server.transport.handshake = proxy_handshake
     server.transport.receive = proxy_receive
-    server.transport.send = NULL            # what is sent waits for the handshake
+    server.transport.send = NULL            # nothing is sent before the handshake is over
     server.transport.pending = proxy_pending
     server.transport.close = proxy_close
     server.transport.proved = proxy_proved

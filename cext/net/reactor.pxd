@@ -71,8 +71,9 @@ cdef class Reactor(Input):
     cdef uint32_t shake_hands(self, Connection* c) noexcept nogil
     # Closes a connection whose handshake has failed.
     cdef void close_failed(self, Connection* c) noexcept nogil
-    # Runs the next step of a handshake if it is short, unless the turn has run many of them already;
-    # else gives it to the thread. Closes the connection if its address has begun too many handshakes.
+    # Runs the next step of a handshake if it is short, unless the turn has run many of them
+    # already; else gives it to the thread. Closes the connection if its address has begun too many
+    # handshakes.
     cdef int run_step(self, Connection* c) noexcept nogil
     # Continues the handshakes whose steps the thread has finished.
     cdef void take_steps(self) noexcept nogil

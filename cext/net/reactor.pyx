@@ -74,7 +74,7 @@ cdef inline void receive_event(Reactor net, void* at, uint32_t events,
         net.connection_ready(<Connection*> at, events)
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all members
 cdef class Reactor(Input):
     def __cinit__(self):
         self.wake_fd = -1
@@ -206,7 +206,7 @@ cdef class Reactor(Input):
         if c.transport != NULL:
             events = self.transport_ready(c, events)
         if events & EPOLLOUT:
-            self.mark_dirty(c)              # flush() goes on sending
+            self.mark_dirty(c)              # flush() continues to send
         if c.closing:
             if events & (EPOLLHUP | EPOLLERR):
                 self.close_connection(c)    # nobody is left to take the rest
@@ -257,7 +257,7 @@ cdef class Reactor(Input):
         self.watch(c)
         if c.transport != NULL:             # it may have found that none is needed
             self.look_for_pending(c)
-        return EPOLLIN | EPOLLOUT           # bytes may be here already, and output wait for it
+        return EPOLLIN | EPOLLOUT           # bytes may be here already, and output may be waiting
 
     cdef void close_failed(self, Connection* c) noexcept nogil:
         if c.transport_wants & WANTS_ADDRESS and c.transport_wants & HANDSHAKE_BEGUN:

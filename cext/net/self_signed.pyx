@@ -1,9 +1,9 @@
 """Self-signed: a certificate that a server makes for itself, to speak TLS before it has a real one.
 
-    pem = self_signed_pem()         key and certificate, elliptic P-256, for ten years
+    pem = self_signed_pem()         key and certificate, elliptic P-256, valid for ten years
 
-What is sent is hidden from who listens, and nobody can know who answers: clients that check
-certificates refuse it. Nothing is kept: each call makes another one.
+It hides traffic from eavesdroppers but does not prove who the server is: clients that check
+certificates refuse it. Nothing is stored: each call makes another key and certificate.
 """
 from libc.stdint cimport uint8_t, uint64_t
 
@@ -68,14 +68,14 @@ cdef extern from "<openssl/rand.h>" nogil:
     int RAND_bytes(uint8_t* out, int count)
 
 cdef enum:
-    VERSION_3 = 2                           # they are counted from 0
+    VERSION_3 = 2                           # versions are counted from 0
     DAY_S = 86_400
     VALID_S = 3650 * DAY_S
-    BEGUN_S = -DAY_S                        # clocks of clients go slow
+    BEGUN_S = -DAY_S                        # since clients' clocks may be slow
 
 
 cdef bint fill(X509* certificate, EVP_PKEY* key) noexcept nogil:
-    """Whether it is one now, and signed."""
+    """Fills in the certificate and signs it with the key. False: OpenSSL has failed."""
     cdef X509_NAME* name = X509_get_subject_name(certificate)
     cdef X509_EXTENSION* names
     cdef X509V3_CTX context
@@ -103,7 +103,7 @@ cdef bint fill(X509* certificate, EVP_PKEY* key) noexcept nogil:
 
 
 def self_signed_pem():
-    """bytes: a key, and its certificate. RuntimeError where OpenSSL makes none."""
+    """Returns a new key and its certificate, in PEM. RuntimeError if OpenSSL fails."""
     cdef EVP_PKEY* key = EVP_PKEY_Q_keygen(NULL, NULL, b"EC", <const char*> b"P-256")
     cdef X509* certificate = X509_new()
     cdef BIO* out = BIO_new(BIO_s_secmem())     # wiped when it is freed

@@ -1,20 +1,20 @@
 """Socket BIO: how OpenSSL reads and writes the socket of a connection.
 
-OpenSSL's own reads each record by two system calls, its five bytes of head and the rest, and looks
-once more when there is nothing left. This one takes from the socket what its buffer has room for,
-whatever it is asked for, and where less came the socket is known to be empty: the next look, which
-OpenSSL takes in the same call, is answered without one. So a turn that brings a record costs one
-call, not three.
+OpenSSL's own socket BIO reads each record with two system calls, one for the five bytes of its head
+and one for the rest, and then a third call finds the socket empty. This BIO always receives as much
+as its buffer has room for. If less came, the socket is known to be empty, and OpenSSL's next read
+within the same call is answered without a system call. A turn that brings a record thus costs one
+system call, not three.
 
-It does so in the place of OpenSSL's read-ahead, with which a read of OpenSSL does not end with its
-record: who sends nothing but changes of keys would keep the reactor for as long as it likes.
+OpenSSL's read-ahead is no alternative: with it, SSL_read does not stop at the end of a record, and
+a client that sends nothing but key changes could keep the reactor busy as long as it likes.
 
-The kernel's own encryption (kTLS) is for OpenSSL's BIO of sockets alone: this one takes no keys.
+The kernel's encryption (kTLS) works only with OpenSSL's own socket BIO: this one takes no keys.
 
-Whoever waits for the socket must be told of bytes that are there by then, and not of their coming
-alone: epoll, level-triggered, or armed anew.
+Since bytes may be left in the socket, the loop must wait for the state "readable", not for the
+arrival of bytes: epoll level-triggered, or armed again.
 
-Example: 200 bytes came as two records. One recv has both; the third SSL_read says WANT_READ.
+Example: 200 bytes came as two records. One recv takes both; the third SSL_read returns WANT_READ.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -22,18 +22,18 @@ from cext.net.openssl cimport BIO
 
 cdef struct SocketBio:
     int fd                          # borrowed
-    uint8_t* held                   # owned; what was received and not asked for yet; NULL: nothing
-    uint32_t begin, end             # in `held`
-    bint is_empty                   # less came than there was room, and nobody has heard of it yet
+    uint8_t* held                   # owned; received, not read by OpenSSL yet; NULL: no buffer
+    uint32_t begin, end             # of these bytes in `held`
+    bint is_empty                   # the last recv left room; OpenSSL has not been told yet
     bint has_ended                  # the other side sends no more
 
-# The BIO of `state`, which lives as long; NULL: no memory.
+# The BIO of `state`, which must live as long as the BIO. NULL: no memory.
 cdef BIO* socket_bio_new(SocketBio* state) noexcept nogil
-# Before a call of OpenSSL: its reads ask the socket.
+# Call before a call of OpenSSL, so that its first read asks the socket.
 cdef void socket_bio_look(SocketBio* state) noexcept nogil
-# Behind it: a buffer without bytes is given back.
+# Call after a call of OpenSSL: frees the buffer if it holds no bytes.
 cdef void socket_bio_rest(SocketBio* state) noexcept nogil
-# Bytes that OpenSSL has not asked for.
+# Received bytes that OpenSSL has not read.
 cdef uint32_t socket_bio_holds(const SocketBio* state) noexcept nogil
-# Harmless of one that was never used.
+# Harmless if the state was never used.
 cdef void socket_bio_free(SocketBio* state) noexcept nogil

@@ -24,11 +24,11 @@ from cext.net.openssl cimport (
 from cext.net.socket_api cimport EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, errno, recv, send
 
 cdef enum:
-    HELD_BYTES = 17408              # a record of 16 KiB, what is around it, and the next one's head
+    HELD_BYTES = 17408              # a record of 16 KiB, its overhead, and the next record's head
 
 
 cdef int fill(SocketBio* state) noexcept nogil:
-    """As recv answers."""
+    """Fills the buffer from the socket; returns what recv returned."""
     cdef ssize_t got
     if state.held == NULL:
         state.held = <uint8_t*> malloc(HELD_BYTES)
@@ -67,7 +67,7 @@ cdef int bio_write(BIO* bio, const char* at, int length) noexcept nogil:
     cdef SocketBio* state = <SocketBio*> BIO_get_data(bio)
     cdef ssize_t sent
     BIO_clear_retry_flags(bio)
-    state.is_empty = False              # what it answers may be here at once
+    state.is_empty = False              # an answer may arrive at once
     sent = send(state.fd, at, <size_t> length, MSG_DONTWAIT | MSG_NOSIGNAL)
     if sent < 0 and (errno == EAGAIN or errno == EINTR):
         BIO_set_retry_write(bio)
@@ -90,7 +90,7 @@ cdef BIO_METHOD* new_method() except NULL:
     return method
 
 
-cdef BIO_METHOD* METHOD = new_method()      # as long as the process
+cdef BIO_METHOD* METHOD = new_method()      # never freed
 
 
 cdef BIO* socket_bio_new(SocketBio* state) noexcept nogil:

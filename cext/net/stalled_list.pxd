@@ -1,10 +1,10 @@
-"""Stalled list: connections whose sockets take no output, the one silent for longest first.
+"""Stalled list: connections whose sockets take no output, the longest stalled first.
 
-The first one has taken nothing for longest: where buffers for answers run out it is the one to
-close. Example: 60 clients read nothing, a quick one fills its socket and empties it all the time:
-that one is always the last.
+The first connection has taken nothing for longest: it is the one to close when buffers for answers
+run out. Example: 60 clients read nothing, and a quick client fills and empties its socket all the
+time: the quick one is always last.
 
-The reactor's.
+It belongs to the reactor thread.
 """
 from cext.memory.list_ends cimport list_ends_check
 from cext.net.connection cimport Connection
@@ -29,7 +29,7 @@ cdef inline void stalled_leave(StalledList* list, Connection* c) noexcept nogil:
     list_ends_check(list.first, list.last)
 
 
-# Puts it last, wherever it was.
+# Puts c last, whether or not it was in the list.
 cdef inline void stalled_join(StalledList* list, Connection* c) noexcept nogil:
     stalled_leave(list, c)
     c.stalled = 1

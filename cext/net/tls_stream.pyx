@@ -36,11 +36,12 @@ cdef enum:
 
 
 cdef class TlsClientContext:
-    """What this process shows servers, and which it believes.
+    """This process's certificate as a client, and the servers' certificates that it trusts.
 
-    trusted: a PEM file of authorities, or None for the machine's; verifies: whether the server's
-    certificate has to be of one of them; certificate, key, password: its own, or None. Names are
-    not looked at: servers are known by address. ConfigError, which names the file.
+    trusted: a PEM file of authorities, or None for the machine's; verifies: whether one of them
+    must have signed the server's certificate; certificate, key, password: its own, or None. Names
+    in certificates are not checked, because servers are known by address. ConfigError names a file
+    that cannot be used.
     """
 
     def __cinit__(self, trusted, bint verifies, certificate, key, password):
@@ -62,9 +63,11 @@ cdef class TlsClientContext:
 
 
 cdef class TlsStream:
-    """On a socket that does not block. What cannot be done yet gives None, and again when the
-    socket is readable, or writable where `wants_write` says so. OSError: the connection is of no
-    use any more, and why."""
+    """TLS on a non-blocking socket.
+
+    A call that must wait returns None. Repeat it when the socket is readable, or writable if
+    `wants_write`. OSError says why the connection has failed.
+    """
 
     def __cinit__(self, int fd, context, bint serves):
         cdef SSL_CTX* made
@@ -104,12 +107,12 @@ cdef class TlsStream:
         return self.ssl
 
     def handshake(self):
-        """True when it is over."""
+        """Returns True when the handshake is over."""
         cdef int result = SSL_do_handshake(self.opened())
         return True if result == 1 else self.waits(result)
 
     def receive(self, int room):
-        """Bytes, and none at the end."""
+        """Returns the bytes received; b"" when the other side has closed."""
         cdef uint8_t got[READ_BYTES]
         cdef int result = SSL_read(self.opened(), got, min(room, <int> READ_BYTES))
         if result > 0:
@@ -119,7 +122,7 @@ cdef class TlsStream:
         return self.waits(result)
 
     def send(self, bytes given not None):
-        """How many were taken, from the first on; of `given` there is one byte at least."""
+        """Returns how many bytes were sent, from the first on. `given` must not be empty."""
         cdef int result = SSL_write(self.opened(), <const char*> given, <int> len(given))
         return result if result > 0 else self.waits(result)
 

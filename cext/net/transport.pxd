@@ -1,20 +1,20 @@
-"""Transport: how a connection's bytes pass its socket, as they are or changed on the way (TLS).
+"""Transport: how a connection's bytes pass its socket, unchanged or changed on the way (TLS).
 
-A listener without a Transport has plain connections: recv and send, inlined here. One with a
-Transport (connection.pxd) gives each client a state of its own:
+The connections of a listener without a Transport are plain: recv and send, inlined here. A listener
+with a Transport (connection.pxd) gives each client a state of its own:
 
     accept -> open -> handshake until it is done -> receive and send -> close
                       (its expensive steps elsewhere: handshake_thread.pxd)
 
-What the socket is waited for is no longer what the connection wants: a handshake, or a send that
-must first hear something, waits until it is readable; a receive that must first say something
-until it is writable (TransportWant). During a handshake epoll tells of a socket once
-(EPOLLONESHOT), and watch() arms it again behind a step. And received bytes may lie inside the
-transport, with nothing left in the socket: such connections are in a list, and the next poll does
-not sleep.
+With a transport, epoll must at times wait for the opposite of what the connection wants: a send
+that must first read something waits until the socket is readable, and a receive that must first
+write something waits until it is writable (TransportWant). A handshake waits for either. During a
+handshake epoll reports a socket once (EPOLLONESHOT), and watch() arms it again after each step.
+Received bytes may also lie inside the transport while the socket is empty: such connections are in
+a list, and the next poll does not sleep.
 
-Example: TLS receives a record of 16 KiB, the first receive has room for 10: the other 6 are pending
-and are received in the next turn.
+Example: TLS receives a record of 16 KiB, and the first receive has room for 10 KiB: the other 6 KiB
+are pending and are received in the next turn.
 """
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
@@ -47,7 +47,7 @@ from cext.net.socket_api cimport (
 )
 
 
-# Who the other side has proved to be; NULL, and a length of 0: nobody.
+# The name that the other side has proved; NULL, and a length of 0: none.
 cdef inline const uint8_t* transport_proved(Connection* c, uint32_t* length) noexcept nogil:
     length[0] = 0
     if c.transport == NULL:
@@ -55,7 +55,7 @@ cdef inline const uint8_t* transport_proved(Connection* c, uint32_t* length) noe
     return c.transport.proved(c, length)
 
 
-# Bytes received, 0: the other side has ended, or a TransportResult.
+# Bytes received; 0: the other side has closed; or a TransportResult.
 cdef inline ssize_t transport_receive(Connection* c, void* at, size_t room) noexcept nogil:
     cdef ssize_t got
     if c.transport != NULL:
@@ -66,7 +66,7 @@ cdef inline ssize_t transport_receive(Connection* c, void* at, size_t room) noex
     return got
 
 
-# Bytes taken or a TransportResult.
+# Bytes sent, or a TransportResult.
 cdef inline ssize_t transport_send(Connection* c, iovec* pieces, int count) noexcept nogil:
     cdef msghdr message
     cdef ssize_t sent
@@ -88,7 +88,7 @@ cdef inline ssize_t transport_send(Connection* c, iovec* pieces, int count) noex
             return WANT_WRITE if errno == EAGAIN else TRANSPORT_FAILED
 
 
-# What epoll is to wait for.
+# The events that epoll must wait for.
 cdef inline uint32_t transport_events(const Connection* c) noexcept nogil:
     cdef uint32_t events = EPOLLOUT if c.unread & UNREAD_UNSENT else (0 if c.unread else EPOLLIN)
     if c.transport_wants == 0:
