@@ -1,4 +1,4 @@
-"""Whose requests are sent, in tests of accounts; a broker that has some, and what it is told.
+"""Accounts: a broker with accounts, and requests that are sent in the name of one.
 
 with broker_process(tmp_path, ARMED) as broker, account(ADMIN):
     make_alice(broker)              # Pub and Sub on orders*, and on groups billing*
@@ -32,7 +32,8 @@ NO_PERMISSION = 16
 
 @contextmanager
 def account(who: Credentials | None) -> Iterator[None]:
-    """Those of the command line and of blocking connections, for the block; None: nobody's."""
+    """Signs the requests of the command line and of blocking connections during the block with this
+    account. None: they are not signed."""
     given = {"RMQ_ACCESS_KEY": who.access_key, "RMQ_SECRET_KEY": who.secret_key} if who else {}
     with patch.dict(os.environ, given):
         if who is None:

@@ -1,4 +1,4 @@
-"""An rpc_hook that counts what a client acknowledges: requests by code, and their messages."""
+"""Ack counter: an rpc_hook that counts a client's acks, requests by code and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker has promised, kept by its clients, and the check that it kept the promise.
+"""Ack history: what a broker has promised its clients, and the check that it kept its promises.
 
     journal = AckHistory()
     async with Load(port, journal, round=1): await until(lambda: len(journal.acked) > 100)
@@ -6,9 +6,9 @@
     ... restart ...
     await journal.check(port)
 
-Producers write down every acknowledged message, watchers every message they were given; both are
-promises: an acknowledged message is never lost, and an offset once seen never means another
-message. Bodies carry (round, producer, sequence), so order and doubles show.
+Producers note every acknowledged message, and watchers every message that they were given. Both are
+promises: an acknowledged message is never lost, and an offset that was seen never means another
+message. Bodies carry (round, producer, sequence), so that a wrong order and duplicates show.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class AckHistory:
     checked: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
 
     def copy(self) -> "AckHistory":
-        """What it holds now; the promises themselves never change."""
+        """A copy of its present state. It shares the promises, which never change."""
         return AckHistory(dict(self.acked), dict(self.seen), dict(self.where), list(self.refused),
                           defaultdict(int, self.checked))  # fmt: skip
 
@@ -88,13 +88,14 @@ class AckHistory:
         self.see(place, Promise(digest(message.body), message.physical_offset))
 
     def forget_before_this(self) -> None:
-        """The next check() begins where the queues end now; without it, at their beginning."""
+        """The next check() begins behind the messages seen so far, not where the queues begin."""
         for place in self.seen:
             queue = place.topic, place.queue_id
             self.checked[queue] = max(self.checked[queue], place.offset + 1)
 
     async def check(self, port: int, whole: bool = False) -> int:
-        """Reads all that is not checked yet (or everything); the number of messages read."""
+        """Reads and checks what has not been checked yet, or everything if `whole`. Returns the
+        number of messages that it has read."""
         if whole:
             self.checked.clear()
         promised: dict[tuple[str, int], set[int]] = defaultdict(set)
@@ -120,7 +121,7 @@ class AckHistory:
 async def read_queue(
     client: BrokerClient, topic: str, queue_id: int, begin: int
 ) -> list[StoredMessage]:
-    """All messages from `begin` on, whose offsets must follow one another without a gap."""
+    """Reads all messages from `begin` on. Their offsets must have no gaps."""
     end = int((await client.call(MAX_OFFSET, topic=topic, queueId=queue_id)).fields["offset"])
     first = int((await client.call(MIN_OFFSET, topic=topic, queueId=queue_id)).fields["offset"])
     assert first == 0, f"{topic}/{queue_id} begins at {first}: nothing was to be deleted"
@@ -139,7 +140,8 @@ async def read_queue(
 
 
 def check_order(messages: list[StoredMessage]) -> None:
-    """One producer's messages in the order it sent them, the log's order the queue's."""
+    """Each producer's messages must be in the order in which it sent them, and the order in the log
+    must be that of the queue."""
     for before, after in pairwise(messages):
         assert before.physical_offset < after.physical_offset
         assert before.store_timestamp_ms <= after.store_timestamp_ms
@@ -151,7 +153,7 @@ def check_order(messages: list[StoredMessage]) -> None:
 
 
 class Load:
-    """Producers and watchers on a broker, for the time of the block or until the broker is gone."""
+    """Producers and watchers that use a broker until the block ends or the broker is gone."""
 
     TOPICS = (("load-a", 4), ("load-b", 2), ("load-c", 1))
     WINDOW = 24
@@ -159,7 +161,7 @@ class Load:
     def __init__(
         self, port: int, journal: AckHistory, round: int, producers: int = 5, pace_s: float = 0
     ) -> None:
-        """pace_s: of a producer between two sends, for tests that need no more than some load."""
+        """pace_s: pause of a producer between two sends, for tests that need only some load."""
         self.port, self.journal, self.round, self.pace_s = port, journal, round, pace_s
         self.random = random.Random(round)
         self.clients = [
@@ -176,7 +178,7 @@ class Load:
             await client.__aenter__()
         *producers, watcher = self.clients
         for number, (topic, _) in enumerate(self.TOPICS):
-            # Sends that are on their way while their topic is made may change places.
+            # Sends that are under way while their topic is made may be stored in another order.
             first = self.body(len(producers), number)
             self.journal.ack(topic, [first], await watcher.send(topic, first))
         self.tasks = [
@@ -190,7 +192,7 @@ class Load:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """After the broker was killed or the load should end: what was answered is written down."""
+        """Ends the load, also after the broker was killed. All answers that have come are noted."""
         self.over = True  # a cancellation may get lost in wait_for (before Python 3.12)
         for task in self.tasks:
             task.cancel()
@@ -243,7 +245,7 @@ class Load:
             self.failures.append(error)
 
     async def watch(self, client: BrokerClient, topic: str, queue_id: int) -> None:
-        """A consumer at the tail: what it was given once must stay what it is."""
+        """A consumer at the end of a queue. A message that it was given must never change."""
         at = self.journal.checked[topic, queue_id]
         while not self.over:
             reply = await client.pull(
@@ -256,4 +258,4 @@ class Load:
                     self.journal.see_message(message)
                     at = message.queue_offset + 1
             else:
-                await asyncio.sleep(0.02)  # not created yet, or nothing new
+                await asyncio.sleep(0.02)  # the queue does not exist yet, or has nothing new

@@ -1,4 +1,4 @@
-"""Backups: `rmq store backup|restore` as a user calls them, on stores made byte by byte.
+"""Backups: `rmq store backup|restore` as users call them, on stores that are made byte by byte.
 
 back_up(image, copy)["copied_bytes"]
 text = refused("restore", "--from", copy, "--store", new)
@@ -17,7 +17,7 @@ from rmq.cli.main import cli
 
 @pytest.fixture
 def image(tmp_path: Path) -> StoreImage:
-    """600 records in 6 segments, and some configuration."""
+    """A store of 600 records in 6 segments, with some configuration."""
     made = StoreImage(tmp_path / "store").add_many(600)
     made.write_log().write_queues().checkpoint_at(600, queue_count=6)
     JsonFile(made.root / "config" / "topics.json").save({"topicConfigTable": {"topic-0": {}}})
@@ -34,7 +34,7 @@ def run(*words: object) -> Result:
 
 
 def back_up(image: StoreImage, copy: Path, *words: object) -> dict:
-    """What the command says of the only store."""
+    """Runs the backup; returns what the command reports about the only store."""
     result = run("backup", "--store", image.root, "--to", copy, "--json", *words)
     assert result.exit_code == 0, (result.output, result.exception)
     return json.loads(result.output)["stores"][0]

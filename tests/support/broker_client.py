@@ -1,10 +1,10 @@
-"""A plain client of a broker over a real socket: requests, replies, and the broker's own requests.
+"""Broker client: requests, replies and the broker's own requests over a real socket, on asyncio.
 
     async with BrokerClient(port) as client:
         reply = await client.call(30, topic="t", queueId=0)
         notice = await client.asked(40)          # a request of the broker to this client
 
-It knows nothing of RocketMQ but frames, so that tests see what is on the wire.
+It knows only RocketMQ's frames and adds nothing, so that tests see what is on the wire.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from rmq.observe.sample import decode as decode_sample
 
 
 class BrokerClient:
-    """One connection. Fields of requests are keywords."""
+    """One connection. A request's fields are keyword arguments."""
 
     def __init__(self, port: int, client_id: str = "test@1", serialize_type: int = 0) -> None:
         self.port = port
         self.client_id = client_id
         self.serialize_type = serialize_type
-        self.requests: list[Command] = []  # of the broker, not taken yet
+        self.requests: list[Command] = []  # sent by the broker, not taken by asked() yet
         self._opaques = itertools.count(1)
         self._replies: dict[int, asyncio.Future[Command]] = {}
         self._news = asyncio.Event()
@@ -49,11 +49,11 @@ class BrokerClient:
 
     @property
     def is_ended(self) -> bool:
-        """The broker has closed the connection and all it sent has been read."""
+        """Whether the broker has closed the connection and all that it sent has been read."""
         return self._task.done()
 
     def post(self, code: int, body: bytes = b"", one_way: bool = False, **fields: Any) -> int:
-        """Sends a request; returns its opaque. ConnectionError when the broker has closed."""
+        """Sends a request; returns its opaque. ConnectionError if the broker has closed."""
         if self._task.done():
             raise ConnectionResetError("the broker has closed the connection")
         opaque = next(self._opaques)
@@ -67,7 +67,7 @@ class BrokerClient:
 
     @contextlib.contextmanager
     def in_one_write(self) -> Iterator[None]:
-        """What is posted inside goes to the socket in one piece, at the end."""
+        """Sends all requests that are posted in the block in one piece, at its end."""
         self._gathered = []
         try:
             yield
@@ -82,7 +82,7 @@ class BrokerClient:
             self._writer.write(frame)
 
     def on_reply(self, opaque: int, take: Callable[[Command], None]) -> None:
-        """Has `take` called with the reply; never, when the connection ends before it comes."""
+        """Calls `take` with the reply when it comes; never if the connection ends before."""
         self._replies[opaque].add_done_callback(
             lambda future: None if future.cancelled() else take(future.result())
         )
@@ -91,7 +91,8 @@ class BrokerClient:
         return self._replies[opaque].done()
 
     async def reply(self, opaque: int) -> Command:
-        """ConnectionError when none can come any more, TimeoutError when none comes in time."""
+        """Waits for the reply. ConnectionError if the connection ends before, TimeoutError if the
+        reply does not come in time."""
         reply = self._replies[opaque]
         if not reply.done():
             await first_of({reply, self._task})
@@ -102,7 +103,8 @@ class BrokerClient:
         return reply.result()
 
     async def reply_or_end(self, opaque: int, timeout_s: float) -> Command:
-        """The reply; ConnectionError as soon as none can come any more, or not in time."""
+        """Waits for the reply. ConnectionError if the connection ends before, or if the reply does
+        not come in time."""
         reply = self._replies[opaque]
         await asyncio.wait(
             {reply, self._task}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
@@ -115,7 +117,7 @@ class BrokerClient:
         return await self.reply(self.post(code, body, **fields))
 
     async def asked(self, code: int) -> Command:
-        """The next request of the broker with this code."""
+        """Waits for the broker's next request with this code, and takes it."""
         end = time.monotonic() + HANG_S
         while time.monotonic() < end:
             for request in self.requests:
@@ -123,7 +125,7 @@ class BrokerClient:
                     self.requests.remove(request)
                     return request
             self._news.clear()
-            if driven_clock.is_driven():  # what a broker asks later it asks now
+            if driven_clock.is_driven():  # lets the time come at which the broker asks
                 driven_clock.pass_some_time()
                 await machine_sleep(POLL_S)
                 continue
@@ -134,7 +136,7 @@ class BrokerClient:
     def answer(self, request: Command, code: int = 0, body: bytes = b"") -> None:
         self._writer.write(encode(request.reply(code, body=body)))
 
-    # ---- requests every test needs
+    # ---- requests that many tests need
 
     def post_send(self, topic: str, body: bytes = b"x", queue: int = 0, **fields: Any) -> int:
         short = {
@@ -175,7 +177,7 @@ class BrokerClient:
         return list(decode_messages(reply.body)) if reply.code == 0 else []
 
     async def until_held(self, count: int = 1) -> None:
-        """So many pulls and pops wait at the broker, whoever's they are."""
+        """Waits until `count` pulls and pops are held at the broker, of all clients together."""
 
         async def are_held() -> bool:
             reply = await self.call(28, rmqDetail="true", brief="true")
@@ -185,7 +187,8 @@ class BrokerClient:
         await until(are_held, still=True)
 
     async def _read(self) -> None:
-        """Takes all frames that have come at once: a wake-up for each would be most of a test."""
+        """Takes all frames that have come at once. A wake-up for each would take most of a test's
+        time."""
         data = bytearray()
         while some := await self._reader.read(1 << 16):
             data += some

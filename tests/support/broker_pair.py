@@ -1,4 +1,4 @@
-"""A broker with its name server that is killed and started again at the same addresses, for tests.
+"""Broker pair: a broker with its name server, killed and started again at the same addresses.
 
 pair = Pair(tmp_path)
 pair.kill()
@@ -13,7 +13,7 @@ from rmq.demo.ports import free_port
 
 SMALL = (
     "--set", f"mappedFileSizeCommitLog={32 << 20}",
-    "--set", "osPageCacheBusyTimeOutMills=60000",  # until a busy disk has made the next file
+    "--set", "osPageCacheBusyTimeOutMills=60000",  # a busy disk may be slow to make the next file
 )  # fmt: skip
 
 
@@ -28,11 +28,11 @@ class Pair:
         self.namesrv = self.broker.namesrv
 
     def kill(self) -> None:
-        """Also twice."""
+        """Kills the broker. Harmless if it is dead already."""
         self.broker.process.kill()
         self.broker.process.wait()
 
     def start(self, *options: str) -> None:
-        """options: beside those it always has."""
+        """options: in addition to those that it always has."""
         given = [*SMALL, *self.places, *self.options, *options]
         self.broker = start_broker(self.directory, given)

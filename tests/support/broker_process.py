@@ -1,4 +1,4 @@
-"""A broker with its name server as a process of its own, on free ports, for tests.
+"""Broker process: a broker with its name server in a process of its own, on free ports.
 
 with broker_process(tmp_path) as broker:
     broker.namesrv, broker.address, broker.pid, broker.ready_seconds
@@ -23,8 +23,8 @@ from support.waiting import HANG_S, wait_until
 READY = re.compile(
     r"is ready in [\d.]+ s: name server (?P<namesrv>\S+), broker \S+ at (?P<address>\S+),"
 )
-# No send is refused because the write before it took its time: 200 ms are soon over on a machine
-# that others use. tests/fault/test_flow_control.py is about the refusal.
+# A broker refuses sends after 200 ms when a write before them is slow, which happens easily on a
+# busy machine. tests/fault/test_flow_control.py tests the refusal; other tests do not want it.
 PATIENT = ("--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000",
            "--set", "syncFlushTimeout=60000")  # fmt: skip
 
@@ -52,28 +52,29 @@ class BrokerProcess:
         return self.log_path.read_text()
 
     def logged(self, pattern: str) -> re.Match[str]:
-        """Where the log says so, once it does: a line follows what it tells of."""
+        """Waits until the log matches the pattern, since a line may appear later than the event
+        that it reports. Returns the match."""
         wait_until(lambda: re.search(pattern, self.log()))
         found = re.search(pattern, self.log())
         assert found is not None
         return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Sends the signal and waits; the exit code."""
-        began = calm_seconds(disk=True)  # whose syncs others make slow
+        """Sends the signal, waits, and returns the exit code."""
+        began = calm_seconds(disk=True)  # without waits for a disk that others use, too
         self.process.send_signal(number)
         code = self.process.wait(HANG_S)
         self.stop_seconds = calm_seconds(disk=True) - began
         return code
 
     def close(self) -> None:
-        """Once it has ended."""
+        """Call it when the process has ended."""
         if self.process.stdout is not None:
             self.process.stdout.close()
 
 
 def words(store: Path, *options: str) -> list[str]:
-    """Of rmq's command line."""
+    """The words of the command line behind `rmq`."""
     return ["standalone", "--store", str(store), "--namesrv-port", "0", "--port", "0", *options]
 
 
@@ -82,7 +83,7 @@ def command(store: Path, *options: str) -> list[str]:
 
 
 def with_files(soft: int, hard: int) -> list[str]:
-    """What goes before a command that is to have these limits of open files."""
+    """The words in front of a command that must run with these limits of open files."""
     return ["/bin/sh", "-c", f'ulimit -S -n {soft} && ulimit -H -n {hard} && exec "$0" "$@"']
 
 
@@ -90,8 +91,8 @@ def start_broker(
     directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None,
     before: Sequence[str] = (), is_fork: bool = True,
 ) -> BrokerProcess:  # fmt: skip
-    """Starts `rmq standalone` on directory/store, PATIENT, and waits for its ready line; the rest
-    is start_rmq's."""
+    """Starts `rmq standalone` on directory/store with the settings of PATIENT, and waits for its
+    ready line. For the other parameters see start_rmq."""
     directory.mkdir(exist_ok=True)
     store = directory / "store"
     log_path = directory / "broker.txt"
@@ -121,7 +122,8 @@ def broker_process(
     directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None,
     before: Sequence[str] = (), is_fork: bool = True,
 ) -> Iterator[BrokerProcess]:  # fmt: skip
-    """A broker for the time of the block; stopped by SIGTERM, killed when that does not help."""
+    """A broker that runs during the block. It is stopped by SIGTERM, and killed if that does not
+    end it."""
     broker = start_broker(directory, options, environment, before, is_fork)
     try:
         yield broker

@@ -1,5 +1,5 @@
-"""Bytecode: how many instructions Python takes for something, where a time would say how busy the
-machine is. What C does within one of them counts nothing.
+"""Bytecode: how many instructions Python executes for a call. A time would say how busy the machine
+is. What C code does within an instruction is not counted.
 
     steps(lambda: acl.decision(topic("t"), PUB, None))
 """

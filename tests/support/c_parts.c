@@ -1,8 +1,9 @@
-/* The headers of cext/c against the plainest code that does the same, with bytes by chance.
+/* Compares the headers of cext/c with the simplest code that does the same, on random bytes.
  *
- * Compiled and run by tests/source/test_c_parts.py, for this machine and, where a compiler and an
- * emulator for it are there, for aarch64, whose vector instructions are other ones. Prints what it
- * has compared; the first difference ends it with 1. What threads do to each other is not tested.
+ * tests/source/test_c_parts.py compiles and runs it, for this machine and also for aarch64, which
+ * has other vector instructions, if a compiler and an emulator for that are installed. It prints
+ * what it has compared, and exits with 1 at the first difference. Effects between threads are not
+ * tested.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,7 +33,7 @@ static void check(int good, const char *what, uint32_t length)
     }
 }
 
-/* Bytes of which one in `marks` is one of those that the scanners look for. */
+/* Random bytes; one in `marks` is a byte that the scanners look for. */
 static void fill(uint8_t *bytes, uint32_t length, uint32_t marks)
 {
     static const uint8_t special[] = {'"', '\\', 1, 2, 0x1F, 0x20, 0, 0xFF};
@@ -171,7 +172,7 @@ int main(int count, char **arguments)
     uint8_t bytes[512];
     const uint32_t rounds = count > 2 ? (uint32_t)atoi(arguments[2]) : 1000;
     for (uint32_t round = 0; round < rounds; round++) {
-        /* At an odd place of an array, so that no length or address is a round number. */
+        /* At an odd offset in an array, so that no length or address is a round number. */
         uint32_t skip = chance(17), length = chance(round % 4 ? 80 : 512 - 17);
         fill(bytes, sizeof(bytes), 1 + chance(60));
         crc_of(bytes + skip, length);

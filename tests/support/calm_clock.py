@@ -1,13 +1,13 @@
-"""A clock that stands still while a process waits for a processor, whoever's that is.
+"""Calm clock: a clock that stands still while any process of the machine waits for a processor.
 
     began = calm_seconds()
     ...
     assert calm_seconds() - began < 2
 
-What something takes on a machine that has nothing else to do: other work makes it later, and is no
-fault of what is measured. Time that is slept, or waited for a disk or a peer, counts; with
-disk=True, that for a disk, which others have too, does not. Where the kernel keeps no such account
-(/proc/pressure) it is an ordinary clock.
+It shows how long something would take on a machine that has nothing else to do, since other work
+causes delays that are no fault of the code under test. Sleeps and waits for a disk or a peer count;
+with disk=True waits for a disk do not, because other processes use the disk as well. If the kernel
+does not measure such waits (/proc/pressure), this is an ordinary clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAITED_US = re.compile(r"^some .*total=(\d+)$", re.MULTILINE)
 
 
 def calm_seconds(*, disk: bool = False) -> float:
-    """Since whenever; only differences mean something."""
+    """Seconds since an arbitrary moment; only differences have a meaning."""
     waited_s = _waited_s(CPU) + (_waited_s(DISK) if disk else 0.0)
     return time.monotonic() - waited_s
 

@@ -1,4 +1,4 @@
-"""Case: one of many in a loop, named when it raises, as by pytest where each is a test.
+"""Case: one of many cases in a loop, which is named when it fails, as pytest names a test.
 
 for code in CODES:
     with case(code):
@@ -13,7 +13,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def case(name: object) -> Iterator[None]:
-    """The error is the cause of the failure: not all kinds say what is put into their args."""
+    """Raises a failure with this name, caused by the error. (A name in the error's own args would
+    not be shown for every kind of error.)"""
     try:
         yield
     except Exception as error:

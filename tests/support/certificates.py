@@ -1,12 +1,13 @@
-"""Certificates for tests: an authority, and what it signs.
+"""Certificates: an authority for tests, and the certificates that it signs.
 
     authority = Authority(tmp_path)
     server = authority.pair("server")       server.certificate, server.key: paths of PEM files
     authority.certificate                   what clients trust
-    lay(server, used)                       the files of a server that runs are others now
+    lay(server, used)                       replaces the files `used` of a running server
 
-Elliptic keys, valid for a day, for localhost and 127.0.0.1. Made in this process: the openssl
-command costs 45 ms of a processor each time it starts, and two starts make a pair.
+The keys are elliptic; the certificates are valid for a day, for localhost and 127.0.0.1. They are
+made in this process, because each start of the openssl command costs 45 ms of CPU time, and a pair
+would need two.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Pair:
     key: Path
 
     def settings(self, mode: str, **more: object) -> list[str]:
-        """Options of a command that serves with it."""
+        """Options of a command that serves with this pair."""
         given = {"mode": mode, "certPath": self.certificate, "keyPath": self.key, **more}
         words: list[str] = []
         for name, value in given.items():
@@ -44,7 +45,7 @@ class Pair:
 
 
 def lay(pair: Pair, used: Pair) -> None:
-    """Key first, each in the place of the old one at once."""
+    """Replaces the files of `used` by those of `pair`: first the key, each by a rename."""
     beside = used.key.with_name("next")
     for source, target in ((pair.key, used.key), (pair.certificate, used.certificate)):
         shutil.copy(source, beside)
@@ -64,14 +65,14 @@ class Authority:
         self._key_file.write_bytes(_private(self._key))
 
     def pair(self, name: str, password: str = "", subject: str = "") -> Pair:
-        """subject: CN=name, unless it says otherwise, /CN=one/CN=two."""
+        """Makes a key and signs a certificate. subject: /CN=one/CN=two, or by default /CN=name."""
         key, file = ec.generate_private_key(CURVE), self._folder / f"{name}.key"
         file.touch(0o600)
         file.write_bytes(_private(key, password))
         return self._signed(key, file, name, subject)
 
     def renewed(self, pair: Pair, name: str) -> Pair:
-        """Another certificate, in this name, of the same key."""
+        """Signs another certificate, of this name, for the key of `pair`."""
         key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)
         return self._signed(key, pair.key, name)
@@ -103,7 +104,8 @@ class Authority:
         path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
     def sign(self, request: Path, certificate: Path) -> None:
-        """As a company's authority does: by another program than the one that made the request."""
+        """Signs a request with the openssl command, as a company's authority would: with another
+        program than the one that made the request."""
         names = self._folder / "names.ext"
         names.write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
         words = [

@@ -3,13 +3,13 @@
     with chromium() as browser:
         browser.get(url)
         browser.find_element(By.ID, "live")
-        said(browser)               what its console holds: errors, breaches of the policy
-        text(browser)               what a person reads
+        said(browser)               the lines of its console: errors, breaches of the policy
+        text(browser)               the text that a person sees
 
     with chromium(has_requests=True) as browser:
-        requests(browser)           the addresses it has asked, with their schemes
+        requests(browser)           the URLs that it has requested
 
-Debian's browser and driver (chromium, chromium-driver); nothing is downloaded.
+It uses Debian's browser and driver (chromium, chromium-driver); nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ OPTIONS = (
     "--disable-background-networking", "--disable-component-update", "--disable-default-apps",
     "--disable-sync", "--disable-extensions", "--hide-scrollbars", "--window-size=1360,900",
     "--lang=en", "--force-prefers-reduced-motion",
-    # A window without tabs and address line; a page in the place of another in the same frame; no
-    # pages kept for the way back, and no process ready for another site.
+    # A window without tabs and address line. A new page uses the frame of the page before, no pages
+    # are kept for going back, and no process is kept ready for another site.
     "--app=about:blank",
     "--disable-features=RenderDocument,BackForwardCache,SpareRendererForSitePerProcess",
 )  # fmt: skip
-# As a person reads it: what is not shown is not in it. The driver's own way costs 50 ms a page.
+# The text without hidden elements. The driver's own call for this costs 50 ms a page.
 TEXT = "return document.querySelector(arguments[0])?.innerText ?? ''"
 
 
 @contextmanager
 def chromium(*options: str, has_requests: bool = False) -> Iterator[Any]:
-    """Skips where there is none. has_requests: requests() is asked for, and each of them is told
-    by the browser to its driver, which costs a tenth of a page."""
+    """A browser for the block; skips the test if there is none. has_requests: for requests(); the
+    browser then reports each request to its driver, which costs a tenth of the time of a page."""
     selenium = pytest.importorskip("selenium", reason="the package selenium is not installed")
     del selenium
     from selenium import webdriver
@@ -64,17 +64,17 @@ def chromium(*options: str, has_requests: bool = False) -> Iterator[Any]:
 
 
 def said(browser: Any) -> list[str]:
-    """Lines of its console since the last question."""
+    """The lines of the browser's console since the last call."""
     return [each["message"] for each in browser.get_log("browser")]
 
 
 def text(browser: Any, selector: str = "main") -> str:
-    """What a person reads there now; nothing between two pages."""
+    """The text that a person sees there now; empty between two pages."""
     return str(browser.execute_script(TEXT, selector))
 
 
 def requests(browser: Any) -> list[SplitResult]:
-    """What it has asked for since the last question, of anybody."""
+    """The URLs that the browser has requested since the last call, from any server."""
     events = [json.loads(each["message"])["message"] for each in browser.get_log("performance")]
     return [urlsplit(event["params"]["request"]["url"])
             for event in events if event["method"] == "Network.requestWillBeSent"]  # fmt: skip

@@ -1,10 +1,11 @@
-"""The command line in this process: `rmq` as a user calls it, without an interpreter of its own.
+"""Command line: `rmq` as a user calls it, but in this process, without another interpreter.
 
     done = rmq("topic", "list", "-n", broker.namesrv)
     done.returncode, done.stdout, done.stderr
 
-For commands that ask somebody and end. What serves, takes signals or is killed needs a process, and
-so does what runs beside other threads of a test: the streams are those of the whole process.
+It is for commands that ask a server and end. Commands that serve, take signals or are killed need a
+process of their own. So do commands that run beside other threads of the test, because the streams
+are those of the whole process.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ PLAIN = load_properties(None, {})
 
 
 class _Stream(io.TextIOWrapper):
-    """As a pipe: no terminal, and it has a buffer for bytes."""
+    """Like a pipe: not a terminal, with a buffer for bytes."""
 
     def __init__(self, text: str = "") -> None:
         super().__init__(io.BytesIO(text.encode()), encoding="utf-8", write_through=True)
@@ -36,7 +37,7 @@ class _Stream(io.TextIOWrapper):
 
 
 def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
-    """text: what the command reads where it asks."""
+    """Runs the command. text: its standard input."""
     out, err, code = _Stream(), _Stream(), 0
     with (
         log_as_before(),
@@ -48,7 +49,7 @@ def rmq(*words: str, text: str = "") -> CompletedProcess[str]:
             main(list(words))
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-        finally:  # what a process has for itself
+        finally:  # resets what a command sets for its whole process
             identity.take(lambda: None, PLAIN)
             credentials.use(None)
             encryption.forget()

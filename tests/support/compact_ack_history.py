@@ -1,13 +1,14 @@
-"""What one shard has promised over a long time, in eight bytes a message.
+"""Compact ack history: what one shard has promised over a long time, in eight bytes per message.
 
     ledger = CompactAckHistory()
     ledger.ack("t", 0, 17, body, after=12)     # offset 17, sent when 12 was acknowledged already
     ledger.see("t", 0, 17, body)               # a consumer was given it
     await ledger.check(port)                   # all of it is there, in order, and nothing else
 
-Promises: a message that was acknowledged, or given to a consumer, stays where it is for good; one
-that was sent after another one's acknowledgement comes after it. Bodies begin with (session,
-producer, sequence): within a session, which is one connection, a queue has a rising sequence.
+The promises: a message that was acknowledged, or given to a consumer, keeps its offset for good. A
+message that was sent after another one was acknowledged has a higher offset. Bodies begin with
+(session, producer, sequence); a session is one connection, and within it the sequence rises in each
+queue.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ Queue = tuple[str, int]
 
 
 def digest(body: bytes) -> int:
-    """Never 0, which stands for an offset nobody was told of."""
+    """A hash of the body, never 0: 0 stands for an offset that no client knows of."""
     return int.from_bytes(hashlib.blake2b(body, digest_size=8).digest(), "big") | 1
 
 
 @dataclass
 class CompactAckHistory:
-    """Of one shard."""
+    """The promises of one shard."""
 
     promised: dict[Queue, array[int]] = field(default_factory=lambda: defaultdict(_empty))
     checked: dict[Queue, int] = field(default_factory=lambda: defaultdict(int))
@@ -54,7 +55,8 @@ class CompactAckHistory:
         column[offset] = found
 
     async def check(self, port: int, whole: bool = False) -> int:
-        """Reads what is not checked yet, or everything; how many messages."""
+        """Reads and checks what has not been checked yet, or everything if `whole`. Returns the
+        number of messages."""
         if whole:
             self.checked.clear()
             self.latest.clear()
@@ -65,7 +67,7 @@ class CompactAckHistory:
         return total
 
     async def _check_queue(self, client: BrokerClient, queue: Queue) -> int:
-        promised_end = len(self.promised[queue])  # before the end is asked for
+        promised_end = len(self.promised[queue])  # taken before the queue's end is read
         begin = at = self.checked[queue]
         physical = -1
         async for message in read(client, queue, begin):
@@ -88,7 +90,7 @@ def _empty() -> array[int]:
 
 
 async def read(client: BrokerClient, queue: Queue, begin: int) -> AsyncIterator[StoredMessage]:
-    """The messages from `begin` to the present end."""
+    """The messages from `begin` to the present end of the queue."""
     topic, queue_id = queue
     end = int((await client.call(MAX_OFFSET, topic=topic, queueId=queue_id)).fields["offset"])
     first = int((await client.call(MIN_OFFSET, topic=topic, queueId=queue_id)).fields["offset"])

@@ -1,9 +1,9 @@
-"""A web console in this process, on a port of its own, and a browser without a screen.
+"""Console: a web console in this process, on a port of its own, and a browser without a screen.
 
     with served_console(ConsoleSettings(broker.namesrv)) as console:
         page = console.get("/topics", part="orders")        an httpx answer
         done = console.change("/topic/create", topic="t", queues="4")
-        console.text(page)                                  what a person reads of it
+        text_of(page.text)                                  the text that a person sees
 
 Forms are sent as a browser sends them: with the cookie, the token of the page and an Origin.
 """
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from support.waiting import HANG_S, wait_until
 
-# Selenium brings trio along, and httpx reads it where it is: a tenth of a second in each worker.
+# Selenium installs trio, which httpx imports if it is there: a tenth of a second in each worker.
 _is_first = "trio" not in sys.modules
 if _is_first:
     sys.modules["trio"] = None  # type: ignore[assignment]
@@ -37,18 +37,18 @@ from rmq.console.settings import ConsoleSettings  # noqa: E402
 
 TOKEN = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 PENDING = re.compile(r'name="pending" value="([\w-]+)"')
-NOBODY = "127.0.0.1:1"  # name servers where there is none
+NOBODY = "127.0.0.1:1"  # an address at which no name server is
 
 
 def text_of(page: str) -> str:
-    """What a person reads of the content: no tags, no white space more than one."""
+    """The text of the page's content, without tags, with single spaces."""
     main = page.partition("<main")[2].partition("</main>")[0].partition(">")[2]
     main = re.sub(r'<p id="away".*?</p>', "", main, flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", main)).split())
 
 
 class Browser:
-    """One browser: it keeps its cookies, and follows no redirect by itself."""
+    """A browser that keeps its cookies and does not follow redirects by itself."""
 
     def __init__(self, base: str, **options: Any) -> None:
         self.base = base
@@ -62,7 +62,7 @@ class Browser:
         return self.client.post(path, data=fields, headers=headers)
 
     def token(self, path: str, **parameters: str) -> str:
-        """Of a form on this page."""
+        """The token of a form on this page."""
         return self.token_of(self.get(path, **parameters))
 
     def token_of(self, answer: Any) -> str:
@@ -71,7 +71,7 @@ class Browser:
         return found[1]
 
     def ask(self, path: str, **fields: Any) -> Any:
-        """The form is filled in and sent: what would happen, or what is wrong with it."""
+        """Fills in a form and sends it. The answer says what would change, or what is wrong."""
         token = self.token("/login")
         return self.post(path, {**fields, "csrf": token})
 
@@ -81,7 +81,7 @@ class Browser:
         return self.post(path, {"pending": pending[1], "csrf": self.token_of(asked)})
 
     def change(self, path: str, **fields: Any) -> str:
-        """All of it; what the page that is shown then says."""
+        """Sends a form and confirms it; returns the text of the page that is shown then."""
         asked = self.ask(path, **fields)
         assert asked.status_code == 200, text_of(asked.text)
         done = self.say_yes(path, asked)
@@ -98,7 +98,7 @@ class Browser:
 
 @contextmanager
 def served_console(settings: ConsoleSettings) -> Iterator[Browser]:
-    """A browser at a console of these settings, which listens on a free port."""
+    """Runs a console with these settings on a free port; yields a browser for it."""
     listening = listen(settings)
     server = uvicorn.Server(server_config(settings))
     thread = threading.Thread(target=server.run, args=([listening],), name="console")

@@ -1,10 +1,10 @@
-"""`rmq console` as a process, and a browser without a screen at it.
+"""Console process: `rmq console` in a process of its own, and a browser without a screen.
 
     with console_process(tmp_path, broker.namesrv) as console:
         console.browser.get("/")
         console.process.pid, console.log()
 
-environment: whose the command is, as RMQ_ACCESS_KEY says, for instance.
+environment: variables of the command, for example RMQ_ACCESS_KEY for its account.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def console_process(
     folder: Path, namesrv: str, *options: str, environment: Mapping[str, str] | None = None,
     is_fork: bool = True, **browser: Any,
 ) -> Iterator[ConsoleProcess]:  # fmt: skip
-    """On a free port unless an option says otherwise. browser: options of its httpx.Client; what a
-    fork shares is counted as its memory, too."""
+    """Starts a console on a free port, unless an option names another. browser: options of its
+    httpx.Client. The memory that a fork shares counts as its own, too."""
     folder.mkdir(exist_ok=True)
     log_path = folder / "console.txt"
     listen = () if "--listen" in options else ("--listen", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""For tests of push consumers: topics, sends, and a listener that keeps what it got."""
+"""Consuming: topics, sends and a listener for tests of push consumers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmq.base import clock
 from rmq.format.fastjson import MessageQueue
 from rmq.names import SCHEDULE_TOPIC
 
-# Of a machine that others use: 3 s are soon over, where a driven clock passes above all.
+# The default of 3 s is soon over on a busy machine, even more so on a driven clock.
 API_TIMEOUT_MS = 300_000
 PARAMETERS: dict[str, Any] = {
     "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
@@ -41,7 +41,7 @@ def numbers(topic: str, begin: int, end: int) -> list[Message]:
 
 
 class Kept:
-    """A listener: keeps every message of every call, and asks `decide` what to return."""
+    """A listener that keeps every message of every call, and asks `decide` what to return."""
 
     def __init__(self, decide: Callable[[list[MessageExt], Any], Any] | None = None) -> None:
         self._decide = decide
@@ -67,7 +67,7 @@ class Kept:
         return [int(each.body) for each in self.messages]
 
     def wait(self, count: int, timeout_s: float = HANG_S, *, still: bool = False) -> list[int]:
-        """The bodies when so many messages have come."""
+        """Waits until `count` messages have come; returns all bodies."""
         wait_until(lambda: len(self.messages) >= count, timeout_s, still=still)
         return self.bodies
 
@@ -81,16 +81,17 @@ def once_each(bodies: Sequence[int], begin: int, end: int) -> bool:
 
 
 def moment_ms() -> int:
-    """A time after all that is stored by now, and not after what is sent from then on over a new
-    connection, or second over an old one: the broker's turn may have begun before."""
+    """A time that is later than all messages stored so far, and not later than the messages sent
+    from now on over a new connection. (The first message on an old connection may be earlier, as
+    the broker's turn may have begun before.)"""
     before = clock.now_ms()
     wait_until(lambda: clock.now_ms() > before)
     return clock.now_ms()
 
 
 def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
-    """Returns when they have read their queues to the end and dealt with all of it: what has not
-    come then does not come. (What waits at the broker for its time: sent_back.)"""
+    """Waits until the consumers have read their queues to the end and consumed all of it. What has
+    not come by then does not come, except messages that the broker still delays (sent_back)."""
     with Admin(namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
 
         def is_at_rest() -> bool:
@@ -104,7 +105,7 @@ def wait_for_rest(address: str, *consumers: PushConsumer) -> None:
 
 
 def refusals(consumer: PushConsumer) -> list[MessageQueue]:
-    """Grows by each queue that the consumer asks a lock for from now on, and does not get."""
+    """A list of the queues that the consumer fails to lock. It grows from now on."""
     found: list[MessageQueue] = []
     locks = consumer._client.rebalance._locks
     lock = locks.lock
@@ -119,12 +120,12 @@ def refusals(consumer: PushConsumer) -> list[MessageQueue]:
 
 
 def sent_back(address: str, level: int = 1) -> int:
-    """How many messages the broker was ever given to send again after the delay of this level."""
+    """How many messages the broker has ever stored for the delay of this level."""
     with Admin(namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
         return admin.max_offset(MessageQueue(SCHEDULE_TOPIC, "broker-a", level - 1))
 
 
 def committed(address: str, group: str, queues: Sequence[MessageQueue]) -> list[int | None]:
-    """Where the group goes on, by the broker's word."""
+    """The committed offsets of the group, as the broker has them."""
     with Admin(namesrv_addr=address, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
         return [admin.committed_offset(group, each) for each in queues]

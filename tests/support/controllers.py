@@ -1,4 +1,4 @@
-"""Controllers in the test's own event loop, and a client that speaks as brokers do to one.
+"""Controllers: a controller in the test's event loop, and a client that speaks to it as a broker.
 
 @in_loop
 async def test_x(tmp_path: Path) -> None:
@@ -31,7 +31,8 @@ T = TypeVar("T")
 async def seen(
     look: Callable[[], Awaitable[T]] | Callable[[], T], is_it: Callable[[T], object] = bool
 ) -> T:
-    """What `look` gives once it is as wanted. A driven clock does not go on meanwhile."""
+    """Looks until the result is as wanted, and returns it. A driven clock does not move
+    meanwhile."""
     until = time.monotonic() + HANG_S
     while True:
         found = look()
@@ -44,7 +45,7 @@ async def seen(
 
 @asynccontextmanager
 async def controller(folder: Path, **given: object) -> AsyncIterator[ControllerServer]:
-    """On a free port; its state in the folder, or in the etcd that rmqEtcd names."""
+    """A controller on a free port, with its state in the folder, or in the etcd of `rmqEtcd`."""
     texts = {
         "listenPort": "0",
         "controllerStorePath": str(folder / "controller"),
@@ -68,7 +69,8 @@ class Replica(Client):
         self.address = f"127.0.0.1:{10000 + broker_id}"
 
     async def join(self) -> Command:
-        """With its id from now on; the reply says who is master, if one lives."""
+        """Gets its id, registers and starts heartbeats. The reply names the master, if there is
+        one."""
         code = f"{self.address};1700000000000"
         applied = await self.call(
             1013, appliedBrokerId=self.broker_id, registerCheckCode=code, **NAME
@@ -102,7 +104,7 @@ class Replica(Client):
         return await self.call(1004, brokerName="broker-a", **fields)
 
     async def renew(self, epoch: int, *, covered: bool = False) -> int:
-        """The lease in milliseconds, 0 for none."""
+        """Asks for a lease; returns its milliseconds, or 0 for none."""
         reply = await self.look(
             rmqBrokerId=self.broker_id, rmqMasterEpoch=epoch, rmqCovered=covered
         )
@@ -110,6 +112,6 @@ class Replica(Client):
 
 
 def in_sync(reply: Command) -> tuple[list[int], int]:
-    """(ids, epoch) of a reply's body."""
+    """The sync state set in a reply's body: (ids, epoch)."""
     body: dict[str, Any] = json.loads(reply.body)
     return body["syncStateSet"], body["syncStateSetEpoch"]

@@ -1,10 +1,10 @@
-"""Ctrl-C at a chosen moment: before a line that threading.py runs, as of an Event or a Condition.
+"""Ctrl-C: a SIGINT at a chosen moment, before a line of threading.py (of an Event, for example).
 
-with ctrl_c_raises():                               # what pytest has it do is another thing
+with ctrl_c_raises():                               # instead of what pytest does with it
     with suppress(KeyboardInterrupt), at_line_of_threading(3) as struck:
         event.set()
-    struck.came                                     # whether it had so many lines
-can_be_taken(lock)                                  # by another thread
+    struck.came                                     # whether the block ran so many lines
+can_be_taken(lock)                                  # whether another thread can take it
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Struck:
 
 @contextmanager
 def ctrl_c_raises(number: signal.Signals = signal.SIGINT) -> Iterator[None]:
-    """number: of a signal that is to be handled as Ctrl-C is."""
+    """Has Ctrl-C raise KeyboardInterrupt. number: another signal that must do so."""
     before = signal.signal(number, signal.default_int_handler)
     try:
         yield
@@ -36,7 +36,8 @@ def ctrl_c_raises(number: signal.Signals = signal.SIGINT) -> Iterator[None]:
 
 @contextmanager
 def at_line_of_threading(wanted: int) -> Iterator[Struck]:
-    """Before this one of those that the block runs, in this thread; from 1 on."""
+    """Sends SIGINT before the line of this number, from 1 on, of those lines of threading.py that
+    the block runs in this thread."""
     count, struck = 0, Struck()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -59,7 +60,7 @@ def at_line_of_threading(wanted: int) -> Iterator[Struck]:
 
 
 def can_be_taken(lock: Any) -> bool:
-    """At once, by a thread that has not got it already."""
+    """Whether another thread can take the lock without waiting."""
     taken = []
 
     def take() -> None:

@@ -1,11 +1,11 @@
-"""What the tasks of docs/tasks.md are about: the tables of the page, and a group that fails.
+"""Day tasks: the tables of docs/tasks.md, and a failing group, which its tasks are about.
 
     TERMINAL, BROWSER                   rows of the two tables, each a list of cells
     with ailing_group(given, 2, dead_letters) as sent:
         sent.message_id                 traced, and consumed by the group `billing`
-        ...                             2 dead letters of it, order-8 and order-9; it is well now
+        ...                             it has 2 dead letters, order-8 and order-9, and is well now
 
-The group consumes `orders`, which is there, and stays online.
+The group consumes the topic `orders`, which must exist, and stays online during the block.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ ACCOUNTS = (
     "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
 )  # fmt: skip
 NAME, PASSWORD = "admin", "top secret"
-FIRST_BAD = 8  # keys of the messages that the group gives up begin with order-8
+FIRST_BAD = 8  # the first message that the group gives up has the key order-8
 
 
 def table(heading: str) -> list[list[str]]:
-    """Cells of the rows below a heading, without the first."""
+    """The cells of each row below a heading, without the first cell."""
     text = (DOCS / "tasks.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text.splitlines()
             if re.match(r"\| \d+ \|", line)]  # fmt: skip
@@ -43,7 +43,7 @@ TERMINAL, BROWSER = table("In a terminal"), table("In a browser")
 
 
 def browser_steps(cell: str) -> list[str] | None:
-    """What is clicked, chosen or filled in; None: it does not do this."""
+    """What a person clicks, chooses or fills in; None: the console cannot do the task."""
     if cell.startswith("–"):
         return None
     number, _, names = re.sub(r" \[\^\w+\]$", "", cell).partition(": ")
@@ -56,8 +56,10 @@ def browser_steps(cell: str) -> list[str] | None:
 def ailing_group(
     given: Mapping[str, Any], bad: int, dead_letters: Callable[[], int]
 ) -> Iterator[SendResult]:
-    """given: parameters of the clients; bad: messages that die; dead_letters: how many there are.
-    The message sent first, once all of them are dead."""
+    """Yields the first message, which is consumed, once all bad messages are dead letters.
+
+    given: parameters of the clients; bad: the number of bad messages; dead_letters: counts those
+    that there are."""
     keys = {f"order-{number}" for number in range(FIRST_BAD, FIRST_BAD + bad)}
     is_repaired = threading.Event()
 

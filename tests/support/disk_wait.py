@@ -1,9 +1,9 @@
-"""A process whose thread `name` waits in the kernel as for a disk (state D), without a disk.
+"""Disk wait: a process whose thread `name` waits as if for a disk (state D), without a disk.
 
     with disk_wait(tmp_path, "rmq-reactor") as pid: ...
 
-It starts a child as vfork(2) does, and stands until that has opened a FIFO, which nobody writes to.
-No signal but SIGKILL ends such a wait, and the state is that of a thread in a disk call.
+The process starts a child as vfork(2) does, and waits until the child has opened a FIFO to which
+nobody writes. Only SIGKILL ends such a wait, and the state is that of a thread in a disk call.
 """
 
 import os
@@ -36,4 +36,4 @@ def disk_wait(directory: Path, name: str) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
-        os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # its child opens it, and ends
+        os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # so that the child can open it and end

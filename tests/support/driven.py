@@ -1,4 +1,4 @@
-"""A reactor without a thread, driven turn by turn, and sockets to it.
+"""Driven: a reactor without a thread, whose turns the test runs, and sockets to it.
 
 with Driven() as driven:
     port, echo = driven.listen()
@@ -28,7 +28,7 @@ def listening() -> socket.socket:
 
 
 class Driven:
-    """Options are those of DrivenReactor."""
+    """`options` are those of DrivenReactor."""
 
     def __init__(self, **options: Any) -> None:
         self.reactor = DrivenReactor(**options)
@@ -42,7 +42,7 @@ class Driven:
             each.close()
 
     def listen(self, toy: bool = False) -> tuple[int, Any]:
-        """(port, its echo)"""
+        """Listens on a free port; returns the port and the echo service behind it."""
         listener = listening()
         self.sockets.append(listener)
         return listener.getsockname()[1], self.reactor.add_listener(listener.fileno(), toy)
@@ -61,14 +61,14 @@ class Driven:
         return client
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Turns until it holds; each waits a little for the kernel."""
+        """Runs turns until the condition holds; each waits a little for the kernel."""
         end = time.monotonic() + TIMEOUT_S
         while not condition():
             assert time.monotonic() < end, "waited in vain"
             self.reactor.turn(10)
 
     def receive(self, client: socket.socket, count: int) -> bytes:
-        """So many bytes, with as many turns as they need."""
+        """Runs turns until `count` bytes have come, and returns them."""
         got = b""
 
         def more() -> bool:
@@ -83,7 +83,7 @@ class Driven:
         return got
 
     def is_closed(self, client: socket.socket) -> bool:
-        """Turns until the reactor closes the connection, which sends nothing before."""
+        """Runs turns until the reactor has closed the connection; it must send nothing before."""
         self.until(lambda: readable(client.fileno(), 0))
         try:
             return client.recv(1) == b""

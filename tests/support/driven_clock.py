@@ -1,4 +1,4 @@
-"""A clock that a test drives: what takes an hour comes at once, and nothing is waited for.
+"""A clock that a test drives: an hour passes at once, without waiting.
 
     def test_x(clock: DrivenClock, tmp_path: Path) -> None:     # of this process
         with Shard(tmp_path) as shard:                          # made after the clock
@@ -6,18 +6,21 @@
             clock.set_wall(-60)                                 # somebody sets the wall clock back
             clock.now_ms()                                      # what the shard takes for now
 
-    with clock.passing():                                       # who waits in a call of the client
+    with clock.passing():                                       # time passes while a call waits
         assert consumer.poll(60_000) == []
 
     with process_clock(tmp_path) as clock:                      # of broker processes
         with broker_process(tmp_path, environment=clock.environment): ...
 
-All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
-`in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever. It goes
-on by itself, too, but in a test marked still_clock: there a busy machine may take some seconds for
-what is done at once. A test that has not moved it for so long waits for something, and time passes:
-once QUIET_LOOKS have seen none at work (support/work.py). None passes while a thread waits for a
-disk, whose time nobody drives, or wants a processor; but who turns in a loop stops it not for ever.
+All clocks of cext/base/clock.pxd and rmq/base/clock.py follow it, and so does the event loop of a
+test that runs `in_loop`. A thread that sleeps sees a move of the clock within some milliseconds, so
+a test still waits for states (support/waiting.py).
+
+The clock also goes on by itself, except in a test marked still_clock: there it stands, so that the
+seconds that a busy machine needs do not count. A test that has not moved such a clock for some
+seconds must be waiting for something. Time then passes after all, once QUIET_LOOKS looks have found
+no thread at work (support/work.py). It does not pass while a thread waits for a disk, whose time
+nobody drives, or for a processor; but a thread that runs all the time only slows it down.
 """
 
 from __future__ import annotations
@@ -37,15 +40,15 @@ from support.work import Work
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
-STEP_S = 0.1  # what passes between two looks of one who waits
-POLL_S = 0.005
-WORK_LOOKS = 20  # of a clock that stands still, between two looks at who works
-QUIET_LOOKS = 40  # at work: 4 s, and more where the machine lets anybody wait
-BUSY_LOOKS = 10  # count as a quiet one
-PASSED_STEPS = 4  # of a clock that goes on, between two looks at who works
-_lock = threading.Lock()  # of the next two
+STEP_S = 0.1  # driven time that passes between two looks of a waiting test
+POLL_S = 0.005  # machine time between two looks
+WORK_LOOKS = 20  # looks of a clock that stands still, for one look at the threads
+QUIET_LOOKS = 40  # quiet looks at the threads before time passes: 4 s, or more on a busy machine
+BUSY_LOOKS = 10  # so many looks that found work count as a quiet one
+PASSED_STEPS = 4  # steps of a clock that goes on, for one look at the threads
+_lock = threading.Lock()  # guards the next two
 _clock: DrivenClock | None = None  # of this process
-_turn = object()  # another one whenever it gets a clock, or loses it
+_turn = object()  # replaced whenever this process gets a clock or loses it
 
 
 class DrivenClock:
@@ -55,13 +58,13 @@ class DrivenClock:
         self.memory = bytearray(SHIFT_BYTES) if memory is None else memory
         self._lock = threading.RLock()
         self._looks = 0
-        self._quiet = 0  # busy looks since it was moved; a quiet one is BUSY_LOOKS of them
+        self._quiet = 0  # looks at the threads since the last move; a quiet one counts BUSY_LOOKS
         self.environment = environment or {}
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Time passes when the test says so, and else while it waits. No core runs when this begins
-        or ends."""
+        """Time passes only when the test says so, or while the test waits for something. No core
+        may run when the block begins or ends."""
         passed_us, set_ms = self._shift()[:2]
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
@@ -70,8 +73,8 @@ class DrivenClock:
             yield
 
     def _pass_if_left_alone(self) -> None:
-        """One look. When time passes, each step wants one more quiet look: what the one before has
-        brought about is done first."""
+        """Looks once. After the first step, each further step needs one more quiet look, so that
+        the work which a step has caused is done before the next."""
         enough = QUIET_LOOKS * BUSY_LOOKS
         self._looks += 1
         if self._quiet < enough - BUSY_LOOKS and self._looks % WORK_LOOKS != 0:
@@ -91,7 +94,7 @@ class DrivenClock:
         return self._shift()[2] != 0
 
     def advance(self, seconds: float) -> None:
-        """So much time passes, at once."""
+        """Lets that much time pass, at once."""
         assert seconds >= 0
         with self._lock:
             self._quiet = 0
@@ -103,21 +106,21 @@ class DrivenClock:
             self._write(passed_us + round(seconds * 1e6), set_ms)
 
     def set_wall(self, seconds: float) -> None:
-        """Somebody sets the wall clock by so much; how long things take does not change."""
+        """Moves the wall clock, as if somebody had set it. Durations do not change."""
         with self._lock:
             passed_us, set_ms, *_ = self._shift()
             self._write(passed_us, set_ms + round(seconds * 1000))
 
     @contextmanager
     def passing(self) -> Iterator[None]:
-        """Time goes on meanwhile, STEP_S every POLL_S, whatever the test's own thread waits for.
-        Where others are at work it waits for them, for BUSY_LOOKS: what a starved broker is to do
-        in seconds would else be due before it gets a processor."""
+        """Lets time pass during the block, STEP_S every POLL_S, whatever the test's own thread
+        waits for. If other threads are at work, it waits for them for up to BUSY_LOOKS looks:
+        otherwise a broker's deadlines of some seconds would pass before it gets a processor."""
         with self._each_look(self._steps()):
             yield
 
     def _steps(self) -> Callable[[], None]:
-        """One look each."""
+        """Returns a function that makes one look per call."""
         steps = busy = 0
 
         def pass_unless_busy() -> None:
@@ -161,7 +164,7 @@ class DrivenClock:
         return struct.unpack_from("=5q", self.memory)
 
     def _write(self, passed_us: int, set_ms: int) -> None:
-        """Each number in one piece: readers may be at it."""
+        """Writes each number in one piece, since other processes may be reading."""
         view = memoryview(self.memory).cast("q")
         view[0], view[1] = passed_us, set_ms
         view.release()
@@ -169,15 +172,15 @@ class DrivenClock:
 
 @contextmanager
 def driven_clock(clock: DrivenClock | None = None) -> Iterator[DrivenClock]:
-    """The clocks of this process, for the block; no core runs when it begins or ends. `clock`: it
-    may be that of other processes, too."""
+    """Drives the clocks of this process during the block. No core may run when the block begins or
+    ends. `clock` may be one that drives other processes, too."""
     clock = clock or DrivenClock()
     _drive(clock)
     try:
         yield clock
     finally:
         _drive(None)
-        rate_limits.forget()  # its times are others
+        rate_limits.forget()  # they remember times of this clock
 
 
 def _drive(clock: DrivenClock | None) -> None:
@@ -188,13 +191,13 @@ def _drive(clock: DrivenClock | None) -> None:
 
 
 def turn() -> object:
-    """The same for as long as this process has the clock that it has now. (A clock that is driven
-    again, for the next test, is the same one.)"""
+    """Returns an object that stays the same until this process gets another clock or loses its own.
+    (A clock is not enough to compare: the next test may drive the same one again.)"""
     return _turn
 
 
 def is_driven() -> bool:
-    """This process has a clock that a test drives."""
+    """Whether a test drives the clocks of this process."""
     return _clock is not None
 
 
@@ -204,8 +207,8 @@ def is_still() -> bool:
 
 
 def pass_some_time(seconds: float = STEP_S, of: object | None = None) -> bool:
-    """For those who wait: where this process has a driven clock, it goes on. False: it is not that
-    of the turn `of` any more, and nothing was done."""
+    """For loops that wait: moves the driven clock of this process, if it has one. False: turn() is
+    no longer `of`, and nothing was done."""
     with _lock:
         if of is not None and of is not _turn:
             return False
@@ -216,7 +219,7 @@ def pass_some_time(seconds: float = STEP_S, of: object | None = None) -> bool:
 
 @contextmanager
 def process_clock(directory: Path) -> Iterator[DrivenClock]:
-    """A clock of processes that are started with its environment."""
+    """A clock that drives the processes that are started with its environment."""
     path = directory / "clock"
     path.write_bytes(bytes(SHIFT_BYTES))
     with path.open("r+b") as file, mmap(file.fileno(), SHIFT_BYTES) as memory:

@@ -1,12 +1,12 @@
-"""A shard that makes its turns when a test says so: no thread of its core runs.
+"""Driven shard: a shard whose turns the test runs, one by one; no thread of its core runs.
 
     with DrivenShard(tmp_path, 8) as shard:     # turns of 8 records
         client = shard.connect()
         client.put(send("t"), send("t", opaque=2))
         first, second = shard.replies(client, 2)
-        shard.driven.waits()                    # for how long it would sleep now
+        shard.driven.waits()                    # how long it would sleep now
 
-It speaks no TLS: a connection's first turn would be one that looks at its first byte.
+It has no TLS, which would need one more turn to look at the first byte of a connection.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TURNS_MAX = 1000
 
 
 class DrivenShard(Shard):
-    """`records` of a turn; 0: as many as ever. Topic t, and group g subscribed to it."""
+    """Has topic t, and group g subscribed to it. `records`: limit of a turn; 0: the core's own."""
 
     def __init__(self, directory: Path, records: int = 0, **options: Any) -> None:
         super().__init__(directory, tls=None, **options)
@@ -38,7 +38,7 @@ class DrivenShard(Shard):
             DrivenCore.set_turn_records(self.core, self.records)
         self.topic("t")
         self.group("g", "t")
-        self.stopped = True  # it was never started
+        self.stopped = True  # the core was never started
         return self
 
     def connect(self, receive_buffer: int = 0) -> Client:
@@ -57,7 +57,7 @@ class DrivenShard(Shard):
         raise AssertionError(f"not after {TURNS_MAX} turns: {self.core.stats()}")
 
     def replies(self, client: Client, count: int) -> list[Command]:
-        """The next answers, in their order, with as many turns as they need."""
+        """Runs turns until `count` answers have come, and returns them in their order."""
         found: list[Command] = []
         turns = 0
         while True:

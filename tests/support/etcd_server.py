@@ -1,4 +1,4 @@
-"""An etcd of the distribution, for tests: one member on loopback, its files in a folder.
+"""Etcd server: the distribution's etcd, one member on loopback, with its files in a folder.
 
 with etcd_server(tmp_path) as etcd: ... etcd.endpoint, etcd.pause(), etcd.go_on()
 """
@@ -33,7 +33,7 @@ class EtcdServer:
         self.process.send_signal(signal.SIGCONT)
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Waits until it answers."""
         wait_until(self._answers, still=True)
 
     def _answers(self) -> bool:
@@ -47,7 +47,7 @@ class EtcdServer:
 
 @contextlib.contextmanager
 def etcd_server(folder: Path) -> Iterator[EtcdServer]:
-    """Skips where there is no etcd."""
+    """An etcd for the block; skips the test if none is installed."""
     program = shutil.which("etcd")
     if program is None:
         pytest.skip("no etcd: apt-get install etcd-server")
@@ -57,7 +57,7 @@ def etcd_server(folder: Path) -> Iterator[EtcdServer]:
         *("--listen-client-urls", client, "--advertise-client-urls", client),
         *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
         *("--initial-cluster", f"n1={peer}", "--log-level", "error"),
-        "--unsafe-no-fsync",  # of a busy disk; none of these tests is about etcd's own safety
+        "--unsafe-no-fsync",  # a disk may be busy, and no test is about etcd's own safety
     ]
     with (folder / "etcd.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)

@@ -1,4 +1,4 @@
-"""A line for each failure when it happens: a run that somebody ends comes to no summary."""
+"""Failure lines: a line for each failure at once, since a run that is broken off has no summary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LINE_CHARS = 300
 
 
 class FailureLines:
-    """For the process that reports."""
+    """A plugin for the process that reports."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -20,7 +20,7 @@ class FailureLines:
             crash = getattr(report.longrepr, "reprcrash", None)
             said = crash.message if crash is not None else str(report.longrepr)
             reporter.write_line("")
-            when = "crashed" if report.when == "???" else report.when  # by xdist, for a lost worker
+            when = "crashed" if report.when == "???" else report.when  # xdist's, of a lost worker
             reporter.write_line(f"failed: {report.nodeid} ({when}): {first_line(said)}")
 
 

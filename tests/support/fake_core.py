@@ -1,14 +1,15 @@
-"""An in-memory stand-in for the compiled ShardCore, and a broker's control side on top of it.
+"""Fake core: an in-memory stand-in for the compiled ShardCore, and a control side on top of it.
 
-FakeCore keeps what it is told (topics, groups, subscriptions, offsets, records) in plain
-dictionaries and records what was sent and resubmitted. FakeClient is one connection to it: call()
+FakeCore keeps what control tells it (topics, groups, subscriptions, offsets, records) in plain
+dictionaries, and notes what control sends and resubmits. FakeClient is one connection to it: call()
 puts a request in and waits for the reply.
 
     async with control(tmp_path) as broker:
         client = broker.core.client()
         reply = await client.call(30, topic="t", queueId=0)
 
-It cannot show what the reactor serves by itself; tests/process does that with the real core.
+Requests that the reactor serves itself cannot be tested with it; tests/process does that with the
+real core.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ SEGMENT_BYTES = 1 << 30
 
 
 class FakeCore:
-    """rmq.broker.core_seam.Core, in memory (held to it by tests/source/test_core_seam.py)."""
+    """rmq.broker.core_seam.Core in memory; tests/source/test_core_seam.py compares the two."""
 
     def __init__(self) -> None:
         self.port = 26911
@@ -55,15 +56,15 @@ class FakeCore:
         self.sends_done: list[int] = []
         self.closed: list[int] = []
         self.held: set[int] = set()  # connections that are not read
-        self.undrained: set[int] = set()  # of which the control thread wants to know
-        self.drains = True  # clients read their answers at once
+        self.undrained: set[int] = set()  # connections to be reported when they are drained
+        self.drains = True  # whether clients read their answers at once
         self.topics: dict[bytes, tuple[int, int, int, int]] = {}
         self.groups: dict[bytes, tuple[int, int]] = {}
         self.retries: dict[bytes, tuple[int, int, bytes]] = {}
         self.group_locks: dict[bytes, int] = {}
         self.slaves = 0  # adopted so far
-        self.following = 0  # connection to the master
-        self.ha = (0, 0, 0, 0, 0)  # of set_ha()
+        self.following = 0  # the connection to the master
+        self.ha = (0, 0, 0, 0, 0)  # the last arguments of set_ha()
         self.resets: list[tuple[bytes, bytes, int, int]] = []
         self.subscriptions: dict[tuple[bytes, bytes], tuple[int, list[int] | None, int]] = {}
         self.programs: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
@@ -80,20 +81,20 @@ class FakeCore:
         self.queue_minimum: dict[tuple[bytes, int], int] = {}
         self.memory_from: dict[tuple[bytes, int], int] = {}
         self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
-        self.withheld: set[int] = set()  # those that the disk does not give
+        self.withheld: set[int] = set()  # physical offsets that the disk fails to read
         self.log_end = 0
-        self.copied: int | None = None  # up to where slaves have the log; None: none are needed
+        self.copied: int | None = None  # the offset up to which slaves have the log; None: no slave
         self.copies_short = 0
         self.log_syncs = 0
-        self.turn, self.stands = 0, False  # of its reactor
+        self.turn, self.stands = 0, False  # the reactor's turn, and whether it is stuck
         self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
         self.delays_ms: list[int] = []
-        self.delivered_to: list[int] = []  # next offset of each delay level
+        self.delivered_to: list[int] = []  # the next offset of each delay level
         self.first_half = 0
         self.serves_transactions = False
         self.ended_halves: set[int] = set()
         self.doubted_below = 0  # half offset: an ended one below it may be open elsewhere
-        self.moved_halves: list[tuple[int, int, int, int]] = []  # as control has told
+        self.moved_halves: list[tuple[int, int, int, int]] = []  # as told by control
         self.clients_told: dict[bytes, int] = {}
         self.producers_told: dict[bytes, dict[int, bytes]] = {}
         self.ops: list[int] = []  # half offsets that an op message was written for
@@ -112,7 +113,7 @@ class FakeCore:
         self._numbers = itertools.count(1)
         self._arrived = asyncio.Event()
 
-    # ---- the tests' side
+    # ---- for tests
 
     def client(self, language: str = "JAVA", version: int = 479) -> "FakeClient":
         client = FakeClient(self, next(self._numbers), language, version)
@@ -124,13 +125,13 @@ class FakeCore:
         os.eventfd_write(self.control_fd, 1)
 
     async def until(self, condition: Any, timeout_s: float = HANG_S) -> None:
-        """Waits until condition() holds; looks again after everything that is sent."""
+        """Waits until condition() holds; looks again after each command that control sends."""
         end = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > end:
                 raise AssertionError("waited in vain")
             self._arrived.clear()
-            if driven_clock.is_still():  # no time-out of its loop comes
+            if driven_clock.is_still():  # time-outs of the loop do not happen
                 await machine_sleep(0.005)
                 continue
             try:
@@ -182,7 +183,7 @@ class FakeCore:
             self.drain(connection)
 
     def drain(self, connection: int) -> None:
-        """The client reads all that was sent to it."""
+        """Lets the client read all that was sent to it."""
         self.undrained.discard(connection)
         self.report(6, connection, b"")
 
@@ -380,7 +381,7 @@ class FakeCore:
 
     @property
     def index_fd(self) -> int:
-        """No index while `index` is False."""
+        """There is no index while `index` is False."""
         return self._index_fd if self.index else -1
 
     def ask_index(
@@ -394,7 +395,7 @@ class FakeCore:
         end_ms: int,
         body_max: int,
     ) -> bool:
-        """Every record is looked at."""
+        """Looks at every record."""
         self.index_questions.append((topic, key, kind, hits_max, begin_ms, end_ms))
         hits, last_ms, last_offset = self._query_index(*self.index_questions[-1])
         records: list[bytes] = []
@@ -534,7 +535,7 @@ class FakeCore:
     def check_halves(
         self, after: int, end: int, rules: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int, list[int]]:
-        """All are to be given up."""
+        """Gives up all half messages before `end`."""
         _, following, halves = self.open_halves(after, 256)
         return following, 0, 0, 0, [offset for offset in halves if offset < end]
 
@@ -662,7 +663,7 @@ class FakeClient:
         return self.opaque
 
     async def call(self, code: int, body: bytes = b"", **fields: object) -> Command:
-        """The reply to a request."""
+        """Sends a request and waits for the reply."""
         opaque = self.put(code, body, **fields)
         await self.core.until(lambda: self.reply_to(opaque) is not None)
         reply = self.reply_to(opaque)
@@ -676,7 +677,7 @@ class FakeClient:
         return None
 
     def requests(self, code: int) -> list[Command]:
-        """What the broker asked of this client."""
+        """The broker's requests of this code to this client."""
         return [
             command
             for number, command in self.core.sent

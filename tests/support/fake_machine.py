@@ -1,4 +1,4 @@
-"""Builds a tree that looks like /sys and /proc of a machine, for tests of placement."""
+"""Fake machine: a folder that looks like /sys and /proc of a machine, for tests of placement."""
 
 from pathlib import Path
 
@@ -13,8 +13,9 @@ def fake_machine(
     quota: str = "",
     cgroup: str = "/app",
 ) -> set[int]:
-    """`cores` on each of `nodes`. Numbered as kernels do: first threads of all cores, then second
-    ones. Returns all processors, as an affinity that allows everything."""
+    """Makes a machine with `cores` on each of `nodes`. Processors are numbered as kernels do: the
+    first threads of all cores, then the second ones. Returns all processors, as an affinity that
+    allows everything."""
     total = nodes * cores
     cpus = set(range(total * threads))
     system = root / "sys/devices/system"

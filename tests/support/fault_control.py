@@ -1,5 +1,5 @@
-"""The faulty disk (faults.py) of a process that began before its test did; without pytest, which no
-server reads."""
+"""Fault control: gives a forked process, which began before its test, the test's faulty disk
+(faults.py). Servers import this module, so it does not import pytest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ import os
 
 
 def map_control() -> None:
-    """The control file that the environment names."""
+    """Maps the control file that the environment names."""
     if "RMQ_FAULTIO" in os.environ:
         ctypes.CDLL(None).faultio_map_control()

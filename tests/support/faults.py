@@ -1,4 +1,4 @@
-"""Python's side of the faulty disk (tests/support/faultio/faultio.c).
+"""Faults: a disk that fails on demand; the Python side of tests/support/faultio/faultio.c.
 
     with Faults(shim, tmp_path / "control") as faults:
         faults.fail("fdatasync", errno.EIO, path="commitlog/", first=3, count=1)
@@ -6,12 +6,13 @@
         ...
         assert faults.hits(0) == 1
         faults.clear()              # the disk is well again, while the program runs
-        faults.hold("fsync", path="config/")        # what is held goes on at the next clear()
-        faults.lose(123_456, path="commitlog/")     # no read that takes this byte of a file
+        faults.hold("fsync", path="config/")        # these calls wait until the next clear()
+        faults.lose(123_456, path="commitlog/")     # reads that need this byte of a file fail
 
-The fixtures `fault_shim` (once a session) and `faults` (one control file per test) are taken over
-by `from support.faults import fault_shim, faults` in a conftest.py. Rules: first (from 1) says from
-which matching call on, count how many (0: all); rules are tried in order, the first hit decides.
+A conftest.py gets the fixtures `fault_shim` (one per session) and `faults` (one control file per
+test) with `from support.faults import fault_shim, faults`. Rules: `first` (from 1) is the matching
+call at which a rule begins, `count` the number of calls that it hits (0: all that follow). Rules
+are tried in their order, and the first that hits decides.
 """
 
 import errno
@@ -29,13 +30,13 @@ MAGIC = 0x46494F31
 RULE_BYTES, RULES_MAX = 256, 8
 OPERATIONS = {"pwrite": 1, "fdatasync": 2, "fsync": 4, "fallocate": 8, "pread": 16, "rename": 32,
               "unlink": 64, "ftruncate": 128}  # fmt: skip
-OPERATIONS["step"] = sum(OPERATIONS[each] for each in (  # of what is to survive a power cut
+OPERATIONS["step"] = sum(OPERATIONS[each] for each in (  # calls that must survive a power cut
     "pwrite", "fdatasync", "fsync", "rename", "unlink", "ftruncate"))  # fmt: skip
 ACTIONS = {"fail": 1, "short": 2, "kill": 3, "kill_after_part": 4, "sleep": 5, "hold": 6}
 
 
 def compile_shim(directory: Path, source: Path = SOURCE) -> Path:
-    """The shared library, built in `directory`."""
+    """Builds the shared library in `directory`; returns its path."""
     library = directory / f"{source.stem}.so"
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
@@ -64,7 +65,7 @@ class Faults:
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment for the program under test."""
-        # What is preloaded already (a sanitizer's runtime) has to come first.
+        # A library that is preloaded already (a sanitizer's runtime) must come first.
         preload = f"{os.environ.get('LD_PRELOAD', '')} {self.shim}".strip()
         ours = {"LD_PRELOAD": preload, "RMQ_FAULTIO": str(self.control)}
         return {**os.environ, **ours, **more}
@@ -73,7 +74,7 @@ class Faults:
         self._add(operation, "fail", error, path, first, count, 0)
 
     def lose(self, byte, *, path=""):
-        """A lost sector: every pread that takes this byte of a file (not its first) fails."""
+        """A lost sector: every pread that includes this byte of a file fails (not byte 0)."""
         self._add("pread", "fail", errno.EIO, path, 1, 0, byte)
 
     def short_write(self, size, *, path="", first=1, count=0):
@@ -89,13 +90,13 @@ class Faults:
         self._add(operation, "sleep", microseconds, path, first, count, 0)
 
     def hold(self, operation, *, path=""):
-        """Every such call stands still until clear(), and succeeds then."""
+        """Every such call waits until clear(), and then succeeds."""
         self._holds += 1
         self._add(operation, "hold", 0, path, 1, 0, self._holds)
 
     def let_go(self, rule: int = 0) -> None:
-        """What this rule holds goes on; it counts anew, and holds what comes next. Not clear() and
-        hold(): what was let go may be followed by the next call before there is a rule again."""
+        """Lets the calls go on that this rule holds. The rule counts anew and holds later calls.
+        clear() and hold() would not do: the next call might come while there is no rule."""
         at = 16 + rule * RULE_BYTES
         self._holds += 1
         struct.pack_into("<II", self.map, at + 24, 0, 0)  # seen, hits
@@ -116,7 +117,7 @@ class Faults:
         struct.pack_into("<I", self.map, 4, number + 1)
 
     def clear(self) -> None:
-        """No rules any more: the disk is well."""
+        """Removes all rules: the disk is well again."""
         struct.pack_into("<I", self.map, 4, 0)
 
     def seen(self, rule: int) -> int:

@@ -1,7 +1,7 @@
-"""A shard in a process of its own on a disk that fails on demand (support/shard_worker, faults).
+"""Faulty shard: a shard in its own process, on a disk that fails on demand (shard_worker, faults).
 
 def test_x(start: Start, faults: Faults) -> None:
-    worker = start(sync_flush=True)         # the fixture, taken over by a conftest.py
+    worker = start(sync_flush=True)         # the fixture, which a conftest.py imports
     client = worker.connect()
     faults.fail("pwrite", errno.EIO, path="commitlog/")
     assert worker.ask("stats")["connections"] == 1
@@ -20,7 +20,7 @@ from support.waiting import wait_until_is
 
 
 class Worker:
-    """One shard_worker process and clients of it."""
+    """A shard_worker process and its clients."""
 
     def __init__(self, directory: Path, faults: Faults, options: dict[str, Any]) -> None:
         self.process = start_worker(
@@ -43,7 +43,7 @@ class Worker:
         return answer
 
     def until(self, condition: Callable[[dict[str, Any]], bool], command: str = "stats") -> None:
-        """Waits until what it answers to the command satisfies the condition."""
+        """Asks the command until the answer satisfies the condition."""
         wait_until_is(lambda: self.ask(command), condition, TIMEOUT_S, still=True)
 
     def stop(self) -> int:

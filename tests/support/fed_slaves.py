@@ -1,6 +1,6 @@
-"""A slave that is fed the bytes of a master's log by hand, in the pieces that a test chooses.
+"""Fed slaves: a slave to which a test feeds the bytes of a master's log, in pieces of its choice.
 
-The protocol that brings them otherwise has its own tests (tests/unit/flow/test_ha_stream.py).
+The protocol that normally brings these bytes has its own tests (tests/unit/flow/test_ha_stream.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def queues_of(store: Path) -> dict[str, bytes]:
 
 
 def pieces(data: bytes, seed: int) -> Iterator[int]:
-    """Random ends of pieces: a few bytes, a few records, or many."""
+    """Random ends of pieces, which have a few bytes, a few records, or many records."""
     maker, at = random.Random(seed), 0
     while at < len(data):
         at = min(len(data), at + maker.choice((1, 7, 90, 400, 3000, 32768)) + maker.randrange(50))
@@ -40,12 +40,12 @@ def pieces(data: bytes, seed: int) -> Iterator[int]:
 
 
 def copy_tables(master: Path, slave: Path) -> None:
-    """What the master's control side knows beside the log."""
+    """Copies the tables of the master's control side, which it has beside the log."""
     shutil.copytree(master / "config", slave / "config", dirs_exist_ok=True)
 
 
 async def feed(core: Any, data: bytes, start: int = 0) -> None:
-    """All of the master's log from `start` on; returns when it is dispatched."""
+    """Feeds the master's log from `start` on; returns when all of it is dispatched."""
     end = start
     while end < len(data):
         end = core.append_raw(end, data[end : end + (1 << 20)])
@@ -53,7 +53,7 @@ async def feed(core: Any, data: bytes, start: int = 0) -> None:
 
 
 def records_of(log: bytes) -> list[int]:
-    """Where each record of a log in one segment starts, and where the last one ends."""
+    """The offsets at which the records of a one-segment log start, and the end of the last one."""
     starts, at = [], 0
     while at + 8 <= len(log) and (size := int.from_bytes(log[at : at + 4], "big")):
         starts.append(at)
@@ -62,7 +62,7 @@ def records_of(log: bytes) -> list[int]:
 
 
 class FedSlave:
-    """A broker that follows, with its control side; truncate() makes another one in its place."""
+    """A slave with its control side. truncate() replaces the broker by a new one."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -83,7 +83,7 @@ class FedSlave:
 
 
 async def fed_slave(directory: Path, master: Path | None = None, **settings: object) -> FedSlave:
-    """Started on the directory, with the master's tables."""
+    """Starts a slave on the directory, with the master's tables."""
     if master is not None:
         copy_tables(master, directory)
     loaded, core = open_core(directory, **settings)

@@ -1,7 +1,7 @@
-"""Commands of rmq, and children of rmq/system/child.py and rmq/pytest_plugin.py, that are forked as
-servers are (rmq_process.py): each interpreter that is not started saves the reading of all modules.
+"""Forked commands: commands of rmq, and children of rmq/system/child.py and rmq/pytest_plugin.py,
+forked as servers are (rmq_process.py), which saves the import of all modules each time.
 
-    done = run_rmq("takeover", "--from", address)       # as subprocess.run does, in a process
+    done = run_rmq("takeover", "--from", address)       # like subprocess.run
     done.returncode, done.stdout, done.stderr
 
     with forked_children():
@@ -9,7 +9,7 @@ servers are (rmq_process.py): each interpreter that is not started saves the rea
 
     with forked_broker(directory, settings) as broker:  # embedded_broker of the plugin
 
-Without a child's death with its parent: those of tests are ended when pytest does.
+Unlike other children, these do not die with their parent: they are killed when pytest ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ OURS = [sys.executable, "-m", "rmq"]
 def run_rmq(
     *words: object, cwd: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """It has nothing to read. One that takes too long is killed: subprocess.TimeoutExpired."""
+    """Runs the command with an empty input. If it takes too long, it is killed:
+    subprocess.TimeoutExpired."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = start_rmq(words, stdout=out, stderr=err, cwd=cwd, environment=environment)
         try:
@@ -54,7 +55,8 @@ def run_rmq(
 
 @contextmanager
 def forked_children(starter: ModuleType = child) -> Iterator[None]:
-    """In the block; what is no command of ours is started as ever."""
+    """Forks the children that are started in the block, if they are commands of rmq. Other programs
+    are started as usual."""
     stand_in = SimpleNamespace(
         Popen=_started, DEVNULL=subprocess.DEVNULL, PIPE=subprocess.PIPE,
         TimeoutExpired=subprocess.TimeoutExpired,
@@ -67,7 +69,7 @@ def forked_children(starter: ModuleType = child) -> Iterator[None]:
 def forked_broker(
     directory: Path, settings: Mapping[str, str], environment: Mapping[str, str] | None = None
 ) -> Iterator[RunningBroker]:
-    """environment: what it has beside this process's."""
+    """embedded_broker with a forked broker. environment: variables on top of this process's."""
     with ExitStack() as stack:
         with forked_children(pytest_plugin), patch.dict(os.environ, environment or {}):
             broker = stack.enter_context(embedded_broker(directory, settings))
@@ -83,7 +85,7 @@ def _started(
             command, stdout=stdout, stderr=stderr, env=env, start_new_session=start_new_session,
             **given,
         )  # fmt: skip
-    # Where it is to find modules is nothing to one that has read them.
+    # A fork has imported its modules, so another PYTHONPATH does not matter.
     paths = {"PYTHONPATH": BEGAN_WITH["PYTHONPATH"]} if "PYTHONPATH" in BEGAN_WITH else {}
     kept = {key: value for key, value in (env or os.environ).items() if key != "PYTHONPATH"}
     return start_rmq(

@@ -1,4 +1,4 @@
-"""Frames by seed, from right to hostile, each with what must come of it.
+"""Frame maker: frames by seed, from correct to hostile, each with the reaction that it must cause.
 
     maker = FrameMaker(7)
     made = maker.frame()
@@ -6,10 +6,9 @@
 
     FrameMaker(7, [Credentials("alice", "secret")])     most are signed by one of these
 
-What must come of a frame is computed from the codec's own verdict on the bytes as they were sent
-(cext/wire, which tests/contract compares with its twins in pure Python): a frame that
-cannot be read closes its connection, a request gets one answer with its opaque, a one-way request
-and a response get none.
+The reaction follows from the codec's own verdict on the bytes as they were sent (cext/wire, which
+tests/contract compares with the codec in pure Python): a frame that cannot be read closes its
+connection, a request gets one answer with its opaque, a one-way request and a response get none.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ HOSTILE_I32 = [0, 1, 4, 7, 8, 21, 0x7F, 0x7FFF, 0x8000, 0xFFFF, 0xFFFFFF, 0x1000
 
 
 class Due(Enum):
-    """How often, how surely."""
+    """Whether something must happen."""
 
     NEVER = 0
     ALWAYS = 1
@@ -55,7 +54,7 @@ class Made:
     opaque: int
     answer: Due
     closes: Due
-    command: Command | None = None  # of one whose answer is sure, as it was sent
+    command: Command | None = None  # the request as it was sent, if it must be answered
 
 
 class FrameMaker:
@@ -65,7 +64,7 @@ class FrameMaker:
         self.opaque = 0
 
     def good(self) -> bytes:
-        """A frame like clients send, with an opaque of its own."""
+        """A frame as clients send it, with an opaque of its own."""
         choose = self.random
         self.opaque += 1
         code = choose.choice([10, 310, 310, 310, 320, 11, 11, 361, 34, 999])
@@ -120,7 +119,8 @@ class FrameMaker:
         return wire_frames.frame(header, body, kind)
 
     def signed(self, fields: dict[str, object], body: bytes) -> dict[str, object]:
-        """Rightly, but for one in twenty; what says who has signed is anywhere among the rest."""
+        """Signs the fields, one in twenty wrongly. The fields of the signature are inserted last or
+        anywhere among the others."""
         choose = self.random
         texts = {name: str(value) for name, value in fields.items()}
         signed = choose.choice(self.signers).sign(texts, body)
@@ -145,7 +145,7 @@ class FrameMaker:
         return self.mangled(packed) if choose.random() < 0.2 and packed else packed
 
     def mangled(self, data: bytes) -> bytes:
-        """A few bytes changed, left out, put in, or replaced by a hostile number."""
+        """Changes, leaves out or inserts a few bytes, or puts in a hostile number."""
         choose, out = self.random, bytearray(data)
         for _ in range(choose.choice([1, 1, 1, 2, 5])):
             at = choose.randrange(len(out)) if out else 0
@@ -182,7 +182,8 @@ class FrameMaker:
     def judged(self, data: bytes) -> Made:
         found = frame_found(data, FRAME_MAX)
         if found["status"] != OK or found["total_bytes"] != len(data):
-            # Cut short it waits for more, cut long it makes something of its rest: anything goes.
+            # Too few bytes: the server waits for more. Too many: the rest begins another frame. So
+            # any reaction is right.
             sure = found["status"] not in (OK, -1)
             return Made(data, 0, Due.MAYBE, Due.ALWAYS if sure else Due.MAYBE)
         header = header_parsed(found["header"], found["serialize_type"])
@@ -193,7 +194,7 @@ class FrameMaker:
         silent = header["flag"] & 3
         try:
             command = decode(data[4:])
-        except ProtocolError:  # control closes on it, if it gets there
+        except ProtocolError:  # control closes the connection, if the frame gets to it
             return Made(data, header["opaque"], Due.MAYBE, Due.MAYBE)
         if silent:
             return Made(data, header["opaque"], Due.NEVER, Due.NEVER)

@@ -1,7 +1,7 @@
-"""Clients that ask much and take nothing, and a look at what a process holds meanwhile.
+"""Hostile crowd: clients that ask much and read nothing, and the memory that a process holds.
 
 with ExitStack() as stack:
-    deaf = crowd(stack, port, 60, b"".join(requests))     each has sent, or as much as it could
+    deaf = crowd(stack, port, 60, b"".join(requests))     60 clients; each has sent what it could
     resident(pid), memory_group(256 << 20)
 """
 
@@ -40,7 +40,8 @@ def pull(offset: int, group: str = "g", topic: str = "served", queue: int = 0) -
 def crowd(
     stack: ExitStack, port: int, count: int, sent: bytes = b"", receive_buffer: int = 4096
 ) -> list[socket.socket]:
-    """So many connections that send this and do not read; what a socket does not take is left."""
+    """Makes `count` connections, each of which sends these bytes, as far as its socket takes them,
+    and reads nothing."""
     clients = []
     for _ in range(count):
         client = stack.enter_context(socket.socket())
@@ -56,14 +57,15 @@ def crowd(
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory the process holds."""
+    """The resident memory of the process, in bytes."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
 @contextmanager
 def files_allowed(count: int) -> Iterator[int]:
-    """This process may have so many files open, or as many as it may at most: the number."""
+    """Raises this process's limit of open files to `count`, or as far as it may; yields the
+    limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = hard == resource.RLIM_INFINITY
     may = count if unlimited else min(count, hard)
@@ -76,8 +78,9 @@ def files_allowed(count: int) -> Iterator[int]:
 
 @contextmanager
 def memory_group(limit: int) -> Iterator[list[str]]:
-    """A control group of so many bytes of memory: the words before a command that is to be in it.
-    Skips where there is no right to make one, or only groups of the other kind."""
+    """Makes a control group with this limit of memory, in bytes; yields the words in front of a
+    command that must run in it. Skips the test without the right to make a group, or if the system
+    has only groups of version 2."""
     group = GROUPS / f"rmq-test-{os.getpid()}"
     try:
         group.mkdir()
@@ -96,7 +99,7 @@ def memory_group(limit: int) -> Iterator[list[str]]:
 
 
 def group_events(words: list[str]) -> int:
-    """Processes of the group that were killed for want of memory."""
+    """How many processes of the group were killed for want of memory."""
     group = words[2].split("> ")[1].split("/cgroup.procs")[0]
     for line in Path(group, "memory.oom_control").read_text().splitlines():
         name, _, value = line.partition(" ")

@@ -1,9 +1,10 @@
-"""A process that writes a keyed log and indexes it, for tests that kill it at a chosen write.
+"""Index worker: a process that writes a keyed log and indexes it, for kills at a chosen write.
 
     start_worker("support.index_worker", root, count, first, end, environment=faults.environment())
 
-It opens the log at END with FIRST records in it, adds COUNT and prints one JSON line for each once
-it is written: its fields and the log's end behind it. The index is flushed every few milliseconds.
+It opens the log at END with FIRST records in it and adds COUNT records. When a record is written,
+it prints a JSON line with the record's fields and the end of the log behind it. The index is
+flushed every few milliseconds.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A small commit log whose records have keys, and what the key index must say of them.
+"""Keyed log: a small commit log whose records have keys, and what the key index must find.
 
 with KeyedLog(tmp_path) as keyed:
     keyed.add(b"t", unique="U1", keys="a b", tags="x")
@@ -66,7 +66,7 @@ class KeyedLog:
     def add(
         self, topic=b"t", unique=None, keys="", tags=None, body=b"x" * 60, sys_flag=0, pass_ms=7
     ) -> Keyed:
-        """One more record, written out."""
+        """Adds a record and writes it out."""
         pairs = {"KEYS": keys, "UNIQ_KEY": unique, "WAIT": "true", "TAGS": tags}
         properties = "".join(f"{name}\1{value}\2" for name, value in pairs.items() if value)
         self.now += pass_ms
@@ -98,13 +98,13 @@ class KeyedLog:
     def index(
         self, *, trusted=True, index_ms=FOREVER, log_end=-1, slots=SLOTS, entries=ENTRIES, **more
     ):
-        """An indexer that is open, not started."""
+        """An indexer that is open but not started."""
         indexer = Indexer(self.log, str(self.index_directory), slots=slots, entries=entries, **more)
         indexer.open(trusted, index_ms, log_end)
         return indexer
 
     def puts(self) -> list[Put]:
-        """What is to be put into the index, in its order."""
+        """What must be put into the index, in this order."""
         return [
             Put(value, record.offset, record.store_ms)
             for record in self.records
@@ -118,7 +118,7 @@ class KeyedLog:
         return {name: value for name, value in pairs.items() if value}
 
     def expected(self, topic: bytes, key: str, tag=False, begin_ms=0, end_ms=FOREVER) -> list[int]:
-        """Log offsets, newest first."""
+        """The log offsets that a query must find, newest first."""
         low = log_watermarks(self.log)["min"]
         return [
             record.offset
@@ -134,7 +134,7 @@ class KeyedLog:
         return indexer.query(topic, key.encode(), int(tag), limit, begin, end)[0]
 
     def check(self, indexer: Indexer, subset: bool = False) -> None:
-        """Every key and tag finds its messages, and only them (with `subset`: nothing wrong)."""
+        """Checks that every key and tag finds exactly its messages; with `subset` some of them."""
         for (topic, key, tag), wanted in sorted(self.answers().items()):
             found = self.ask(indexer, topic, key, tag)
             if subset:
@@ -143,7 +143,8 @@ class KeyedLog:
                 assert found == wanted, (topic, key)
 
     def answers(self) -> dict[tuple[bytes, str, bool], list[int]]:
-        """By (topic, key, whether it is a tag): what expected() says, in one pass over the log."""
+        """The results of expected() by (topic, key, whether it is a tag), in one pass over the
+        log."""
         low = log_watermarks(self.log)["min"]
         found: dict[tuple[bytes, str, bool], list[int]] = {}
         for record in reversed(self.records):

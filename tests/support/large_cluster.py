@@ -1,8 +1,9 @@
-"""A broker of many topics and groups, as a large cluster has them.
+"""Large cluster: fills a broker with as many topics and groups as a large cluster has.
 
     fill(broker.namesrv, topics=1000, groups=200)
 
-Topics are topic-0000 and on, of one queue; group-000 and on have an offset in a topic each.
+The topics are topic-0000 and following, with one queue each. The groups are group-000 and
+following, each with an offset in one topic.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Producers and consumers of one shard that connect again whenever it is gone.
+"""Lasting load: producers and consumers of one shard, which reconnect whenever it is gone.
 
-    async with LastingLoad(port, ledger) as load: ...      # kill, stop, restart: it goes on
+    async with LastingLoad(port, ledger) as load: ...      # lasts through kills, stops, restarts
     load.acks, load.refused, load.times
 
-Whatever is acknowledged or consumed goes into the ledger at once, which raises when that breaks an
-earlier promise; the first such failure ends the load and the test.
+Every acknowledged or consumed message goes into the ledger at once. The ledger raises if a message
+breaks an earlier promise; the first such failure ends the load and the test.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from rmq.format.remoting import Command
 TOPICS = (("load-a", 4), ("load-b", 2), ("load-c", 1))
 QUEUES: list[Queue] = [(topic, number) for topic, count in TOPICS for number in range(count)]
 PRODUCERS = 2
-BURST = 8  # sends under way at once
-SPRINT = 24  # in a sprint
+BURST = 8  # sends of a producer that are under way at once
+SPRINT = 24  # the same during a sprint
 IN_FLIGHT_MAX = PRODUCERS * SPRINT
 PAUSE_S = 0.05
-ANSWER_S = 15.0  # a shard that stands still is replaced well before
+ANSWER_S = 15.0  # a shard that stands still is replaced much sooner
 SIZES = (0, 30, 200, 200, 700, 3000)
 
 _sessions = itertools.count(1)
 
 
 class LastingLoad:
-    """Of one shard, on the test's loop."""
+    """The load on one shard, on the test's loop."""
 
     def __init__(self, port: int, ledger: CompactAckHistory) -> None:
         self.port, self.ledger = port, ledger
@@ -47,8 +47,8 @@ class LastingLoad:
         self.refused: Counter[tuple[int, str]] = Counter()
         self.times: list[tuple[float, float]] = []  # (answered at, seconds it took)
         self.calm: list[float] = []  # answered at, by calm_clock.py
-        self.sprint = False  # no pauses: some sends are under way at any moment
-        self.at = dict.fromkeys(QUEUES, 0)  # what comes next to the consumers
+        self.sprint = False  # without pauses, so that sends are under way at any moment
+        self.at = dict.fromkeys(QUEUES, 0)  # the offset that the consumers pull next
         self.failure: AssertionError | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._over = False
@@ -100,7 +100,7 @@ class LastingLoad:
                 try:
                     reply = await client.reply_or_end(opaque, ANSWER_S)
                 except ConnectionError as error:
-                    lost = error  # later ones may have been answered all the same
+                    lost = error  # later sends may have been answered
                     continue
                 self._answered(queue, body, earlier, began, reply)
                 if reply.code == 0:

@@ -1,12 +1,12 @@
-"""Threads that a test leaves behind: they would go on in those after it.
+"""Left threads: threads that a test leaves behind, which would run during later tests.
 
     before = running()
     ...
     assert left_since(before) == []
 
-Each is waited for, so that what is about to end is no fault. Daemons are not: peers that answer end
-with their sockets. Those of an executor end with it, and wait for work until then; so do those of
-anyio, whose servers (the console's) serve more than one test.
+Each thread is waited for, since it may be about to end. Not counted are daemons, which answer at
+sockets and end with them, and the threads of an executor or of anyio, which wait for work until it
+ends: a server on anyio (the console's) serves more than one test.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def running() -> set[threading.Thread]:
 
 
 def left_since(before: set[threading.Thread], timeout_s: float = HANG_S) -> list[str]:
-    """The names of those that do not end."""
+    """The names of the threads that have begun since `before` and do not end."""
     found = [each for each in threading.enumerate() if each not in before and _counts(each)]
     end = time.monotonic() + timeout_s
     for each in found:

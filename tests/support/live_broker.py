@@ -1,13 +1,13 @@
-"""A real ShardCore and its control side in this process, on a free port, for tests of the reactor.
+"""Live broker: a real ShardCore and its control side in this process, on a free port.
 
     async with live_broker(tmp_path, messageDelayLevel="1s 2s") as broker:
         async with BrokerClient(broker.core.port) as client:
             ...
         records(broker, "t")        # what a queue holds, decoded
 
-Small files, so that a test's store takes little disk. `stop` decides whether the store is closed
-cleanly; a kill is shown by tests/process. `slave`: it starts as one (core_seam.py), and
-so does a slave.
+Its files are small, so that a test's store takes little disk. At the end of the block the store is
+closed cleanly; tests/process tests kills. With `slave`, or with the settings of a slave, its core
+starts as a slave's (core_seam.py).
 """
 
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ from rmq.node.truncation import finish_truncation
 
 SUCCESS = ResponseCode.SUCCESS
 SMALL = {
-    # A broker that starts reads its newest segments to the end, and the key index's slots.
+    # A broker that starts reads its newest segments to the end, and the slots of the key index.
     "mappedFileSizeCommitLog": str(4 << 20),
     "mappedFileSizeConsumeQueue": "600000",
     "maxHashSlotNum": "1000",
@@ -40,24 +40,24 @@ SMALL = {
     "brokerIP1": "127.0.0.1",
     "syncFlushTimeout": "600000",
     "brokerSuspendMaxTimeMillis": "3600000",
-    # A write or a new file of a busy disk refuses nothing: tests/fault is about that. It is a
-    # minute while a test waits and its clock goes on.
+    # A busy disk must not cause refusals (tests/fault tests those). On a driven clock, which runs
+    # fast while a test waits, these 20 minutes are one.
     "waitTimeMillsInSendQueue": "1200000",
     "osPageCacheBusyTimeOutMills": "1200000",
 }
 
 
 async def fill_ring(client: BrokerClient) -> None:
-    """Stores 12 MiB: what was stored before is no longer in the log's tail ring.
+    """Stores 12 MiB, so that earlier records are no longer in the log's tail ring.
 
-    Each record fits into the room that backpressure keeps free of the active file, so none is
-    refused while the disk makes the next one (cext/flow/append/backpressure.pxd)."""
+    Each record fits into the room that backpressure keeps free in the active file, so none is
+    refused while the disk makes the next file (cext/flow/append/backpressure.pxd)."""
     for _ in range(24):
         assert (await client.send("fill", bytes(1 << 19))).code == SUCCESS
 
 
 def open_core(directory: Path, **settings: object) -> tuple[Settings, ShardCore]:
-    """A core that is open and not started yet, and its settings."""
+    """Opens a core without starting it; returns its settings and the core."""
     texts = {**SMALL, "storePathRootDir": str(directory)}
     texts.update({key: str(value).lower() if isinstance(value, bool) else str(value)
                   for key, value in settings.items()})  # fmt: skip
@@ -83,7 +83,7 @@ async def live_broker(
 
 @asynccontextmanager
 async def running(loaded: Settings, core: ShardCore) -> AsyncIterator[Broker]:
-    """A broker on what open_core() returned."""
+    """Runs a broker on the settings and the core that open_core() returned."""
     core.start()
     broker = Broker(loaded, core)
     try:
@@ -107,8 +107,8 @@ async def served(directory: Path, **settings: object) -> AsyncIterator[tuple[Bro
 
 
 async def fill_log(broker: Broker, client: BrokerClient, topic: str, end: int) -> None:
-    """Until the log is as long as that. Who sends as fast as he can is refused while the next file
-    is made."""
+    """Sends until the log ends at `end` or behind it. Retries sends that are refused, as happens
+    while the next file is made."""
     while broker.core.log_range()[1] < end:
         await until_is(
             lambda: client.send(topic, bytes(900_000)), lambda reply: reply.code == SUCCESS

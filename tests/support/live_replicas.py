@@ -1,4 +1,4 @@
-"""A slave beside a live broker in the test's own process, joined by real sockets.
+"""Live replicas: a slave beside a live broker, both in the test's process, joined by real sockets.
 
 async with live_broker(m, **MASTER) as master, slave_of(master, s) as slave:
     await until_same_log(master, slave)
@@ -27,7 +27,7 @@ TOPIC = {
 
 @asynccontextmanager
 async def slave_of(master: Broker, directory: Path, **settings: object) -> AsyncIterator[Broker]:
-    """A slave whose store begins as that of a new process does."""
+    """A slave of this master, on a store in the directory."""
     texts = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": master.address, **settings}
     given = {key: str(value) for key, value in texts.items()}
     await bootstrap(load_properties(None, {**SMALL, "storePathRootDir": str(directory), **given}))
@@ -36,7 +36,7 @@ async def slave_of(master: Broker, directory: Path, **settings: object) -> Async
 
 
 async def until_same_log(master: Broker, slave: Broker) -> None:
-    """And topics, which queues are found by."""
+    """Waits until the slave has all of the master's log and topics."""
     end = master.core.log_range()[1]
     await until(lambda: slave.core.stats()["log_dispatched"] >= end)
     await until(lambda: slave.topics.registered.all() == master.topics.registered.all())

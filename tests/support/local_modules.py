@@ -1,8 +1,8 @@
-"""Local modules: those whose constants Hypothesis tries, found without asking the file system.
+"""Local modules: the modules whose constants Hypothesis tries, found without the file system.
 
-It tries what stands in the sources of the product, and asks of each module that is read where its
-path leads, links and all: of two thousand in each worker of a whole run. Of a path in this tree its
-beginning says it, with the same answer.
+Hypothesis tries constants of the product's sources. To know which modules these are, it resolves
+the path of every imported module, with all links: of two thousand modules in each worker of a whole
+run. For paths in this tree, the beginning of the path gives the same answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TREE, TESTS = f"{ROOT}/", f"{ROOT}/tests/"
 
 
 def by_its_beginning(path: str, asked: Callable[[str], bool]) -> bool:
-    """As Hypothesis says it: what tests say themselves, and what is installed, is not local."""
+    """The answer that Hypothesis would give: tests and installed modules are not local."""
     if path.startswith(TESTS):
         return False
     rest = path.removeprefix(TREE)

@@ -1,7 +1,7 @@
-"""Log before: what changes where the log of this process goes is undone at the end of a block.
+"""Log before: undoes, at the end of a block, what changes the log of this process.
 
 with log_as_before():
-    set_up("json", 200, {})         # takes all handlers off
+    set_up("json", 200, {})         # removes all handlers
 """
 
 from __future__ import annotations

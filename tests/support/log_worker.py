@@ -1,11 +1,11 @@
-"""A process that writes a commit log, driven line by line: what the fault tests kill and starve.
+"""Log worker: a process that writes a commit log, driven line by line; fault tests kill it.
 
     start_worker("support.log_worker", directory, mode, end, environment=faults.environment())
 
-It opens the log at `end` (0) with flusher and preparer and answers each line on stdin with one JSON
-line: `append N SIZE` (N records, one write-out), `wait` (until durable = written, or poison),
-`state`, `flush`, `stop`. Records are those of support.logs.record_at, so a reader can check every
-byte of them. The first line it prints is the state after opening.
+It opens the log at `end` (0), with flusher and preparer, and prints the state after opening. Then
+it answers each line on stdin with one JSON line: `append N SIZE` (N records, one write-out), `wait`
+(until durable = written, or poison), `state`, `flush`, `stop`. The records are those of
+support.logs.record_at, so that a reader can check every byte of them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Small commit logs for tests: 64 KiB segments, records that say where they are."""
+"""Logs: small commit logs, with segments of 64 KiB and records whose bytes tell their offset."""
 
 from contextlib import contextmanager
 
@@ -29,7 +29,7 @@ def make_log(directory, end=0, **options):
 
 @contextmanager
 def open_log(directory, end=0, **options):
-    """make_log, closed at the end."""
+    """make_log, closed at the end of the block."""
     log = make_log(directory, end, **options)
     try:
         yield log
@@ -44,8 +44,8 @@ def record_at(offset, size=200, queue_offset=0):
 
 
 def append(log, size=200):
-    """Appends one record; its physical offset, or a status. Looks ahead over a roll by asking for
-    the room first."""
+    """Appends one record to the active segment; returns its physical offset, or a status.
+    AssertionError if the record did not fit into the segment."""
     offset = log_watermarks(log)["appended"]
     data = record_at(offset, size)
     at = log_append(log, data)
@@ -55,7 +55,7 @@ def append(log, size=200):
 
 
 def append_rolling(log, size=200):
-    """Appends one record, over a segment's end if need be; (offset, data) or (status, None)."""
+    """Appends one record, in the next segment if need be; (offset, data) or (status, None)."""
     marks = log_watermarks(log)
     offset = marks["appended"]
     left = log.segment_bytes - offset % log.segment_bytes
@@ -70,7 +70,8 @@ def append_rolling(log, size=200):
 
 
 def fill(log, segments, size=1000):
-    """Writes `segments` segments and a bit of the next; [(offset, data)]. Needs no threads."""
+    """Writes `segments` segments and a bit of the next; returns [(offset, data)]. Needs no
+    threads."""
     preparer = Preparer(log)
     written = []
     goal = log_watermarks(log)["appended"] + segments * log.segment_bytes

@@ -1,17 +1,17 @@
-"""A disk whose power can be cut: ext4 in a file behind a loop device, shut down by its own ioctl.
+"""Loop disk: a disk whose power can be cut, ext4 in a file behind a loop device.
 
     with LoopDisk(tmp_path / "store", tmp_path / "disk.image") as disk:
         ... a broker whose store is disk.path ...
-        disk.cut_power()        # what is not synced is gone; every write and sync fails from now on
-        ... the broker, which was stopped before, is killed ...
+        disk.cut_power()        # unsynced bytes are lost; every write and sync fails from now on
+        ... the broker, which was stopped (SIGSTOP) before, is killed ...
         disk.restore()          # unmounted, its journal replayed, checked, mounted again
 
-EXT4_IOC_SHUTDOWN with NOLOGFLUSH stops the file system where it stands: neither dirty pages nor the
-journal's transaction under way reach the device. The page cache goes on showing them, so nothing is
-to be believed before the file system was really unmounted (never lazily) and mounted again.
+The ioctl EXT4_IOC_SHUTDOWN with NOLOGFLUSH stops the file system at once: neither dirty pages nor
+the journal's current transaction reach the device. The page cache still shows them, so do not trust
+what you read before the file system has really been unmounted (never lazily) and mounted again.
 
-Asks for root, mkfs.ext4 and loop devices; without them the tests are skipped and say why.
-Cannot show: a device that lies about its cache, or one that tears a sector.
+It needs root, mkfs.ext4 and loop devices; without them the tests are skipped and say why. It cannot
+show a device that lies about its cache, or one that tears a sector.
 """
 
 import errno
@@ -29,11 +29,11 @@ MIB = 1 << 20
 IMAGE_BYTES = 2048 * MIB  # sparse
 SHUTDOWN_IOCTL = 0x8004587D
 SHUTDOWN_NO_LOG_FLUSH = struct.pack("I", 2)
-CHECK_MENDED = 1  # e2fsck: what was wrong is mended
+CHECK_MENDED = 1  # exit code of e2fsck: it found errors and mended them
 
 
 class LoopDisk:
-    """Mounted from __init__ until close(), but for the moments of restore()."""
+    """Mounted from __init__ until close(), except during restore()."""
 
     def __init__(self, path: Path, image: Path) -> None:
         self.path = path
@@ -52,9 +52,9 @@ class LoopDisk:
         self.close()
 
     def cut_power(self) -> None:
-        """Nobody may be in the middle of a sync: ext4 then answers 0 to some whose blocks it does
-        not convert any more (28 of 300 shutdowns), which is no power cut's doing. OSError when this
-        kernel's ext4 cannot be shut down."""
+        """Shuts the file system down. No process may be in the middle of a sync: ext4 would report
+        success to some of these syncs without converting their blocks (28 of 300 shutdowns), which
+        a power cut does not do. OSError if this kernel's ext4 cannot be shut down."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(descriptor, SHUTDOWN_IOCTL, SHUTDOWN_NO_LOG_FLUSH)
@@ -62,13 +62,14 @@ class LoopDisk:
             os.close(descriptor)
 
     def restore(self) -> None:
-        """The file system as the next start of the machine finds it; nobody may have it open."""
+        """Mounts the file system as the next start of the machine finds it. No process may have a
+        file of it open."""
         _run("umount", str(self.path))
         _run("fsck.ext4", "-p", str(self.image), good=(0, CHECK_MENDED))
         self._mount()
 
     def close(self) -> None:
-        """Also after a test that failed while it was in use. The loop device goes with it."""
+        """Unmounts it, even if a failed test has left it in use, and frees the loop device."""
         if os.path.ismount(self.path) and subprocess.run(["umount", str(self.path)]).returncode:
             subprocess.run(["umount", "--lazy", str(self.path)], check=True)
         self.image.unlink(missing_ok=True)
@@ -86,7 +87,7 @@ def _run(*command: str, good: tuple[int, ...] = (0,)) -> None:
 
 @pytest.fixture
 def loop_disk(tmp_path: Path) -> Iterator[LoopDisk]:
-    """On tmp_path/store, so that a broker of support/broker_process.py has its store there."""
+    """A loop disk at tmp_path/store, the store of brokers of support/broker_process.py."""
     if os.geteuid() != 0:
         pytest.skip("a power cut needs root: a file system is mounted and shut down")
     if shutil.which("mkfs.ext4") is None:

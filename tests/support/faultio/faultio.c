@@ -1,10 +1,9 @@
-/* A disk that fails when it is told to: an LD_PRELOAD library in front of the file system calls.
+/* A disk that fails on demand: an LD_PRELOAD library in front of the file system calls.
  *
  * It stands between a program and pwrite*, fdatasync, fsync, fallocate, pread, rename, unlink (also
- * unlinkat and rmdir) and ftruncate. The environment variable RMQ_FAULTIO names a control file
- * (tests/support/faults.py writes it), which is mapped, so that a test may change the rules while
- * the program runs and reads the counters back. Without the variable everything goes straight
- * through.
+ * unlinkat and rmdir) and ftruncate. The environment variable RMQ_FAULTIO names a control file,
+ * which tests/support/faults.py writes. The file is mapped, so that a test can change the rules and
+ * read the counters while the program runs. Without the variable all calls pass unchanged.
  *
  * Layout of the control file (little-endian, as the machine has it):
  *
@@ -18,10 +17,10 @@
  *          8 i32 error        errno of `fail`; microseconds of `sleep`
  *         12 u32 first        the first matching call that is hit, counted from 1
  *         16 u32 count        how many calls are hit from there on; 0: all
- *         20 u32 bytes        how much a short or killed write still writes; of a hold, which one
- *                             it is: another in its place lets go of those that this one holds; of
- *                             a pread that fails, a byte of the file (not the first) that it takes:
- *                             a lost sector; 0: any
+ *         20 u32 bytes        of a short or killed write: how many bytes it still writes; of a
+ *                             hold: its number, and another number here lets go of the calls that
+ *                             are held; of a pread that fails: the byte of the file (not the first)
+ *                             that the pread must include, as of a lost sector; 0: any
  *         24 u32 seen         matching calls so far (written here)
  *         28 u32 hits         calls hit so far (written here)
  *         32 char substring[224]  of the file's path; empty matches every file, a `$` at its end
@@ -65,7 +64,7 @@ _Static_assert(sizeof(struct control) == 16 + 8 * 256, "and a control file of th
 
 static struct control *control;
 
-/* Also called by faults.py in a process whose environment is another since it began. */
+/* Also called by fault_control.py, in a process whose environment has changed since it began. */
 __attribute__((constructor)) void faultio_map_control(void)
 {
     control = NULL;
@@ -91,7 +90,7 @@ static int matches(const char *path, const char *substring)
     return path_length >= length && !memcmp(path + path_length - length, substring, length);
 }
 
-/* Bytes of a file that a read takes; of other calls nobody asks. */
+/* The bytes of a file that a read takes; not used for other calls. */
 struct part {
     off64_t offset;
     size_t size;
@@ -103,7 +102,7 @@ static int is_elsewhere(const struct rule *rule, struct part part)
            && (part.offset > rule->bytes || part.offset + (off64_t)part.size <= rule->bytes);
 }
 
-/* The action to take on this call, with its rule; 0: go through. */
+/* The action to take on this call, and its rule; 0: let the call pass. */
 static uint32_t decide_part(const char *path, uint32_t operation, struct part part,
                             struct rule **hit)
 {
@@ -150,7 +149,7 @@ static uint32_t decide(int fd, uint32_t operation, struct rule **hit)
     return decide_fd(fd, operation, (struct part){0, 0}, hit);
 }
 
-/* 1: the call fails with errno set. 0: it goes on. */
+/* 1: the call must fail; errno is set. 0: the call goes on. */
 static int act(uint32_t action, const struct rule *rule)
 {
     if (action == KILL)
@@ -199,7 +198,7 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
     return write_through(fd, bytes, size, offset);
 }
 
-/* Vectors: shortening one is shortening its parts. */
+/* A write of a vector. To shorten it, its parts are shortened. */
 static ssize_t vector_through(int fd, const struct iovec *parts, int count, off64_t offset,
                               int flags)
 {

@@ -1,8 +1,9 @@
 /* Counts what one thread allocates: an LD_PRELOAD library in front of malloc and mmap (glibc).
  *
- * The environment variable RMQ_MALLOCS names a file of 24 bytes, which is mapped: three u64, calls
- * of the malloc family, bytes asked for, calls of mmap. Counted is the thread that calls itself
- * rmq-reactor, from then on. Without the variable everything goes straight through.
+ * The environment variable RMQ_MALLOCS names a file of 24 bytes, which is mapped: three u64, the
+ * calls of the malloc family, the bytes asked for, and the calls of mmap. Only the thread named
+ * rmq-reactor is counted, from the moment at which it has this name. Without the variable nothing
+ * is counted.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Says on standard error when somebody asks the kernel to speak TLS itself, and then asks it.
+/* Reports on standard error when a program asks the kernel to encrypt TLS itself (TCP_ULP).
 
        LD_PRELOAD=socket_options.so program
 */
