@@ -1,4 +1,4 @@
-"""Chromium without a screen, driven by selenium, for the few tests that need a real browser.
+"""Chromium: a browser without a screen, driven by selenium, for tests that need a real browser.
 
     with chromium() as browser:
         browser.get(url)

@@ -1,11 +1,11 @@
-"""A name server and a broker of several shards as a service manager runs them: apart, and started
-again when they end. What happens to the shards is the supervisor's matter alone.
+"""Managed machine: a name server and a broker of several shards, as a service manager runs them:
+apart, and started again when they end. The shards are left to their supervisor.
 
     machine = ManagedMachine(tmp_path, shards=2)
     await machine.start(); ...; await machine.stop()
     machine.signal("supervisor", SIGKILL), machine.signal("shard-1", SIGSTOP)
 
-Ports stay the same over all starts.
+All starts use the same ports.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ManagedMachine:
         }  # fmt: skip
         self.processes: dict[str, AnyProcess] = {}
         self.restarts = dict.fromkeys(self.commands, 0)
-        self.seen: set[tuple[int, int]] = set()  # shards: their pids, and when they were started
+        self.seen: set[tuple[int, int]] = set()  # pid and start ticks of each shard ever seen
         self._keeper: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -65,7 +65,7 @@ class ManagedMachine:
         await self.until_up()
 
     async def stop(self) -> dict[str, int]:
-        """Stops both by SIGTERM; their exit codes."""
+        """Stops both by SIGTERM; returns their exit codes."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -77,7 +77,7 @@ class ManagedMachine:
         return codes
 
     def end(self) -> None:
-        """Nothing is left, whatever has happened."""
+        """Kills all that is left, whatever has happened."""
         if self._keeper is not None:
             self._keeper.cancel()
         for process in self.processes.values():
@@ -96,8 +96,9 @@ class ManagedMachine:
     # ---- processes
 
     def pid(self, name: str) -> int:
-        """0: it does not run. Shards are found without their supervisor; the number of one that has
-        ended may be another process's, a shard of another test, too."""
+        """The pid of a process, or 0 if it does not run. Shards are found without asking their
+        supervisor. The start ticks are compared, because the pid of a shard that has ended may
+        belong to another process by now."""
         process = self.processes.get(name)
         if process is not None:
             return process.pid if process.poll() is None else 0
@@ -112,14 +113,14 @@ class ManagedMachine:
         return found.pid
 
     def signal(self, name: str, number: int) -> int:
-        """The process that was hit; 0 when it was gone already."""
+        """Sends a signal; returns the pid, or 0 if the process was gone already."""
         pid = self.pid(name)
         if pid:
             signal_process(pid, number)
         return pid
 
     def wake(self, name: str, pid: int) -> None:
-        """SIGCONT, if it is still the same process."""
+        """Sends SIGCONT, if the process still has this pid."""
         if pid and self.pid(name) == pid:
             self.signal(name, signal.SIGCONT)
 
@@ -131,7 +132,7 @@ class ManagedMachine:
             )  # fmt: skip
 
     async def _keep_up(self) -> None:
-        """What systemd does with Restart=on-failure."""
+        """Restarts what has ended, as systemd does with Restart=on-failure."""
         while True:
             for name, process in list(self.processes.items()):
                 if process.poll() is not None:
@@ -143,7 +144,7 @@ class ManagedMachine:
     # ---- whether all is well
 
     def shards(self) -> list[ShardStatus]:
-        """As the supervisor says; nothing when it does not answer."""
+        """The shards as their supervisor knows them; none if it does not answer."""
         try:
             with CommandClient(self.store, connect_s=2.0) as bus:
                 return bus.ask(Status(), StatusReply, 2.0).shards
@@ -151,7 +152,7 @@ class ManagedMachine:
             return []
 
     def routed(self, topic: str) -> set[str]:
-        """Brokers that the name server names for a topic."""
+        """The brokers that the name server has for a topic."""
         try:
             with Cluster(self.namesrv) as cluster:
                 return {entry.broker_name for entry in cluster.route(topic).entries}
@@ -159,7 +160,7 @@ class ManagedMachine:
             return set()
 
     async def until_up(self, topic: str = "SELF_TEST_TOPIC") -> float:
-        """Waits until all shards serve and clients find them; for how long."""
+        """Waits until all shards serve and clients find them; returns how many seconds it took."""
         began = time.monotonic()
 
         async def is_up() -> bool:

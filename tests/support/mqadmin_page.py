@@ -1,4 +1,4 @@
-"""The tables of docs/mqadmin.md: what each command of RocketMQ's mqadmin gets from rmq.
+"""mqadmin page: the tables of docs/mqadmin.md, how rmq answers each command of RocketMQ's mqadmin.
 
 read_page()["clusterList"].tests == ("test_cluster_list_shows_the_broker",)
 read_page()["addBroker"].codes == (902,)
@@ -16,15 +16,15 @@ ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
 
 
 class Row(NamedTuple):
-    """tests: that show it served; codes: of the requests that are answered as not supported.
-    Neither: it asks nobody."""
+    """tests: names of those that show that the command is served; codes: of requests that are
+    answered as not supported. With neither, the command asks no server."""
 
     tests: tuple[str, ...]
     codes: tuple[int, ...]
 
 
 def read_page() -> dict[str, Row]:
-    """ValueError when a command has two rows."""
+    """The rows by command. ValueError if a command has two rows."""
     found: dict[str, Row] = {}
     for command, rest in ROW.findall(PAGE.read_text()):
         if command in found:

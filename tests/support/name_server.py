@@ -1,4 +1,4 @@
-"""A name server in the test's own event loop, a client for it, and registrations to send.
+"""Name server: a name server in the test's event loop, a client for it, and registrations to send.
 
 @in_loop
 async def test_x() -> None:
@@ -27,8 +27,8 @@ DATA_VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Runs an async test in an event loop of its own, for at most HANG_S of the machine's.
-    The loop goes by the clock that the test drives, if it does (support/driven_clock.py)."""
+    """Runs an async test in an event loop of its own, for at most HANG_S by the machine's clock. If
+    the test drives a clock (support/driven_clock.py), the loop follows that clock."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -52,7 +52,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @asynccontextmanager
 async def name_server(**settings: object) -> AsyncIterator[NameServer]:
-    """A name server on a free port that keeps nothing on disk unless told to."""
+    """A name server on a free port, which keeps nothing on disk unless a setting says so."""
     texts = {"listenPort": "0", "kvConfigPath": "", "configStorePath": ""}
     texts.update({key: str(value).lower() if isinstance(value, bool) else str(value)
                   for key, value in settings.items()})  # fmt: skip
@@ -65,7 +65,8 @@ async def name_server(**settings: object) -> AsyncIterator[NameServer]:
 
 
 class Client:
-    """One connection. call() waits for the reply to its own request; fields are keywords."""
+    """One connection. call() sends a request, with fields as keyword arguments, and waits for its
+    reply."""
 
     def __init__(self, port: int, version: int = 479, serialize_type: int = 0) -> None:
         self.port = port
@@ -137,7 +138,7 @@ class Client:
         return await self.call(103, body, **{**header, **fields})
 
     async def closed_by_peer(self, seconds: float = 60) -> bool:
-        """Whether the server closes this connection; replies still under way are skipped."""
+        """Whether the server closes this connection. Replies that come before are skipped."""
         try:
             while await asyncio.wait_for(self.reader.read(65536), seconds):
                 pass
@@ -149,7 +150,7 @@ class Client:
 
 
 def topic_config(name: str, queues: int | dict[str, Any]) -> dict[str, Any]:
-    """A topic as Java writes it; an int gives read and write queues."""
+    """A topic as Java writes it. An int is the number of read queues and of write queues."""
     config: dict[str, Any] = {
         "attributes": {},
         "order": False,
@@ -186,7 +187,7 @@ def compressed_body(
     filter_servers: str = "[]",
     queue_maps: list[str] | None = None,
 ) -> bytes:
-    """The stream brokers send with compressed=true; queue_maps None leaves their part out."""
+    """The stream that brokers send with compressed=true; queue_maps None leaves their part out."""
 
     def counted(text: str) -> bytes:
         data = text.encode()

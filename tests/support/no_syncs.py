@@ -1,10 +1,10 @@
-"""Syncs of files that are no waits, for folders of tests without a power cut.
+"""No syncs: makes syncs of files free, for folders of tests that have no power cuts.
 
     from support.no_syncs import no_syncs       # in the conftest.py of a folder
 
-What a kill leaves is in the system's memory, synced or not. A start and a stop of a broker's
-control side sync its tables some ten times, which is two fifths of what they cost. tests/fault is
-about power cuts, and the core syncs its files as ever.
+After a kill, unsynced bytes are still in the system's memory, so these tests do not need syncs. A
+start and a stop of a broker's control side sync its tables some ten times, which is two fifths of
+their cost. tests/fault tests power cuts; the core always syncs its files.
 """
 
 import os
@@ -14,5 +14,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of Python; what is no open file is an error all the same."""
+    """Replaces Python's syncs. A sync of a descriptor that is not open still fails."""
     monkeypatch.setattr(os, "fsync", os.fstat)

@@ -1,4 +1,4 @@
-"""Makes the files below a directory be read from the disk again."""
+"""Page cache: drops files from memory, so that they are read from the disk again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _libc.munmap.argtypes = _libc.mlock.argtypes = [ctypes.c_void_p, ctypes.c_size_t
 
 
 def drop_page_cache(directory: Path) -> None:
-    """Clean pages only, so each is synced first. A page that is mapped or in use may stay."""
+    """Syncs the files and drops their pages. Pages that are mapped or in use may stay."""
     for path in directory.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -29,8 +29,8 @@ def drop_page_cache(directory: Path) -> None:
 
 
 def drop_from_page_cache(directory: Path) -> None:
-    """Waits until nothing of the files is in memory: a page that is in use for a moment stays when
-    the kernel is asked to drop it. For files that nothing maps."""
+    """Drops the files until none of their pages is in memory, since the kernel does not drop a page
+    that is in use at that moment. No process may map the files."""
     if "tmpfs" in filesystem_of(directory):
         pytest.skip("nothing can be dropped of files that are in memory alone: set TMPDIR")
     files = [path for path in directory.rglob("*") if path.is_file() and path.stat().st_size > 0]
@@ -48,7 +48,7 @@ def filesystem_of(path: Path) -> str:
 
 
 def is_cached(path: Path, length: int) -> bool:
-    """Whether any of the first bytes is in memory."""
+    """Whether any of the file's first `length` bytes is in memory."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY) as view:
         start = ctypes.c_char.from_buffer(view)
         pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
@@ -62,7 +62,8 @@ def is_cached(path: Path, length: int) -> bool:
 
 @contextmanager
 def kept_in_memory(path: Path, length: int) -> Iterator[None]:
-    """The first bytes of the file stay in memory: a machine may give up pages at any time."""
+    """Keeps the file's first `length` bytes in memory during the block. Without this the kernel may
+    drop them at any time."""
     with path.open("rb") as file:
         at = _libc.mmap(None, length, mmap.PROT_READ, mmap.MAP_SHARED, file.fileno(), 0)
     if at == ctypes.c_void_p(-1).value:

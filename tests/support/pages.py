@@ -1,4 +1,4 @@
-"""The pages that users read: their blocks of code, links, and the commands they show."""
+"""Pages: the pages that users read, with their blocks of code, links and commands."""
 
 import re
 import shlex
@@ -7,7 +7,7 @@ from pathlib import Path
 from support.source_tree import ROOT
 
 DOCS = ROOT / "docs"
-# In the order in which a reader meets them: commands are run in this order, too.
+# In the order in which a reader comes to them, and in which their commands are run.
 EXAMPLES = [
     ROOT / "README.md",
     DOCS / "python-client.md",
@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def pipeline(line: str) -> list[list[str]]:
-    """The words of each command of a line, which may be joined by pipes."""
+    """The words of each command of a line. Pipes may join several commands."""
     found: list[list[str]] = [[]]
     for word in shlex.split(line):
         if word == "|":
@@ -31,7 +31,7 @@ def pipeline(line: str) -> list[list[str]]:
 
 
 def pages() -> list[Path]:
-    """Every page of the site, and those at the root that lead to it."""
+    """Every page of the site, and the pages at the root that lead to it."""
     names = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
     return [*(ROOT / name for name in names),
             *sorted(DOCS.rglob("*.md"))]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A consumer that pops, over a plain client: requests, and what their replies mean."""
+"""Popping: the requests of a consumer that pops, over a BrokerClient, and what replies mean."""
 
 import time
 from base64 import b64encode
@@ -26,15 +26,15 @@ def now_ms() -> int:
 
 @dataclass(frozen=True)
 class Popped:
-    """One message and its check point, as the official client puts it together."""
+    """One message and its check point, as the official client combines them."""
 
     message: StoredMessage
     extra: str
-    topic: str  # where it lies: the topic or the group's retry topic
+    topic: str  # where it is stored: the topic, or the group's retry topic
 
     @property
     def visible_ms(self) -> int:
-        """When it comes again if nobody acknowledges it."""
+        """When the message comes again if it is not acknowledged."""
         _, popped_ms, invisible_ms, *_ = self.extra.split(" ")
         return int(popped_ms) + int(invisible_ms)
 
@@ -51,7 +51,7 @@ def pop_fields(group: str, topic: str, **fields: Any) -> dict[str, Any]:
 
 
 async def pop(client: BrokerClient, group: str, topic: str, **fields: Any) -> list[Popped]:
-    """The messages of one pop; [] when it says that there is none (210)."""
+    """Pops once; returns the messages, or [] if there are none (210)."""
     reply = await client.call(POP, **pop_fields(group, topic, **fields))
     if reply.code == 210:
         return []
@@ -100,7 +100,7 @@ async def ack(client: BrokerClient, group: str, *some: Popped) -> None:
 
 
 def batch_of(*rows: tuple[Popped, str, list[int]]) -> bytes:
-    """A batch of acks: (any message of the pop, group, queue offsets) for each of its parts."""
+    """The body of a batch of acks. Each part: (any message of a pop, group, queue offsets)."""
     acks = []
     for one, group, offsets in rows:
         start, popped_ms, invisible, revive, *_ = one.extra.split(" ")
@@ -114,7 +114,7 @@ def batch_of(*rows: tuple[Popped, str, list[int]]) -> bytes:
 
 
 async def change(client: BrokerClient, group: str, one: Popped, invisible_ms: int) -> Popped:
-    """Makes the message visible after another time; with its new check point."""
+    """Changes when the message is visible; returns it with its new check point."""
     reply = await client.call(CHANGE, **ack_fields(group, one), invisibleTime=invisible_ms)
     assert reply.code == 0, (reply.code, reply.remark)
     old = one.extra.split(" ")
@@ -129,7 +129,7 @@ async def pop_all(
     client: BrokerClient, group: str, topic: str, count: int, timeout_s: float = HANG_S,
     **fields: Any,
 ) -> list[Popped]:  # fmt: skip
-    """Pops until so many messages have come."""
+    """Pops until `count` messages have come."""
     end = time.monotonic() + timeout_s
     out: list[Popped] = []
     while len(out) < count:

@@ -1,12 +1,12 @@
-"""Requests for tests of what answers promise: one maker for each row of docs/promises.md.
+"""Promise cases: a function that makes a request for each row of docs/promises.md.
 
 async with world(port) as w:
     post, code = CASES[37, "commit"]
     opaque = await post(w)                  # sent by w.tool, not answered yet
-    reply = await w.tool.reply(opaque)      # with `code`; None: any but 0
+    reply = await w.tool.reply(opaque)      # has this `code`; None: any but 0
 
-Whatever a request needs (a half message, a popped one, a lock to take) has been made beforehand,
-while the disk is well, for ROUNDS of all cases.
+Everything that a request needs (a half message, a popped message, a lock to take) is made
+beforehand, while the disk is well, for ROUNDS of all cases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmq.format.message import encode_properties
 from rmq.format.remoting import Command
 
 ROUNDS = 6
-# What the broker needs. It has accounts, and asks nobody for one.
+# Settings of the broker. It has accounts, but every request may be sent without one.
 OPTIONS = (
     "--set", "recallMessageEnable=true", "--set", "authenticationEnabled=true",
     "--set", 'initAuthenticationUser={"username":"admin","password":"admin"}',
@@ -37,14 +37,14 @@ OPTIONS = (
 )  # fmt: skip
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
-LOCKED, LOCKS = "locked", 256  # a topic whose queues are locked one after the other
+LOCKED, LOCKS = "locked", 256  # a topic, and its number of queues, which are locked one by one
 COMMIT, ROLLBACK = 8, 12
 
 Post = Callable[["World"], Awaitable[int]]
 
 
 class World:
-    """Three clients of a broker, and what they have left there."""
+    """Three clients of a broker, and what they have made there."""
 
     def __init__(self, port: int) -> None:
         self.tool = BrokerClient(port, "tool@1")
@@ -55,17 +55,17 @@ class World:
         self.handles: list[str] = []
         self.popped: list[Popped] = []
         self.ordered: list[Popped] = []
-        self.gone = list(range(ROUNDS))  # of topics and groups to be deleted
-        self.locked = list(range(ROUNDS))  # queues that "holder" has
-        self.users = list(range(ROUNDS))  # to be deleted
+        self.gone = list(range(ROUNDS))  # numbers of topics and groups that will be deleted
+        self.locked = list(range(ROUNDS))  # queues that "holder" has locked
+        self.users = list(range(ROUNDS))  # numbers of users that will be deleted
         self.acls = list(range(ROUNDS))
-        self.exported = itertools.count()  # offsets of p
+        self.exported = itertools.count()  # offsets in topic p
         self.pushes = 0  # replies that the producer has taken
         self.stored: Command  # the answer to a send
 
     @property
     def log_offset(self) -> int:
-        """Where the stored message is."""
+        """The log offset of the stored message."""
         return int(self.stored.fields["msgId"][-16:], 16)
 
     async def well(self, code: int, body: bytes = b"", **fields: Any) -> Command:
@@ -74,7 +74,7 @@ class World:
         return reply
 
     async def fence(self) -> None:
-        """Whatever the broker could answer before has been answered."""
+        """Waits until the broker has answered all earlier requests that it can answer."""
         for client in (self.tool, self.producer, self.tool):
             assert (await client.call(30, topic="t", queueId=0)).code == 0
 
@@ -100,7 +100,7 @@ class World:
         self.stored = await self.tool.send("t", b"stored", i="KEYS\x01k\x02")
         assert self.stored.code == 0
         await self.well(15, consumerGroup="g", topic="t", queueId=0, commitOffset=0)
-        for level in (0, -1):  # the retry topic and the dead letters are made
+        for level in (0, -1):  # makes the retry topic and the dead letters
             await self.well(36, **self.back(level))
         for _ in range(4 * ROUNDS):
             half = await self.tool.send("t", b"half", i=HALF, f=4)
@@ -148,7 +148,7 @@ async def world(port: int) -> AsyncIterator[World]:
 
 
 async def _answer(w: World) -> None:
-    """The clients answer what the broker asks them; the tool, once it has sent a heartbeat."""
+    """Answers the broker's requests to the clients. The tool gets some after its heartbeat."""
     while True:
         for client in (w.consumer, w.producer, w.tool):
             requests, client.requests = client.requests, []
@@ -175,7 +175,7 @@ def acl(topic: str) -> bytes:
 
 
 def mapping(topic: str) -> dict[str, Any]:
-    """Of one logical queue, in queue 0 of the broker."""
+    """A mapping of one logical queue, which is queue 0 of the broker."""
     item = {"gen": 0, "queueId": 0, "bname": "broker-a", "logicOffset": 0, "startOffset": 0,
             "endOffset": -1}  # fmt: skip
     return {"topic": topic, "bname": "broker-a", "totalQueues": 1, "epoch": 1,
@@ -188,11 +188,12 @@ def long_send(topic: str, properties: str = "", **change: Any) -> dict[str, Any]
             "properties": properties, "reconsumeTimes": 0, "unitMode": False, **change}  # fmt: skip
 
 
-# ------------------------------------------------------------------- makers of makers
+# ------------------------------------------------------------------- functions that make requests
 
 
 def ask(code: int, body: Any = None, **fields: Any) -> Post:
-    """Always the same request; a field or body that is a function is called with a fresh number."""
+    """Sends the same request each time. Fields and bodies that are functions are called with a new
+    number."""
 
     async def post(w: World) -> int:
         number = next(w.numbers)
@@ -207,7 +208,7 @@ def ask(code: int, body: Any = None, **fields: Any) -> Post:
 
 
 async def export(w: World) -> int:
-    """Of tables of which one has changed since."""
+    """Exports tables (355), one of which has changed since the last export."""
     await w.well(15, consumerGroup="g", topic="p", queueId=0, commitOffset=next(w.exported))
     return w.tool.post(355, configType="topics;subscriptionGroups;consumerOffsets")
 
@@ -228,7 +229,7 @@ def end(decision: int) -> Post:
 
 
 async def end_again(w: World) -> int:
-    """The first end is not on the disk yet."""
+    """Ends a transaction twice; the first end is not on the disk yet."""
     half = w.halves.pop()
     w.tool.post(37, one_way=True, **w.end(half, COMMIT))
     return w.tool.post(37, **w.end(half, COMMIT))
@@ -348,7 +349,7 @@ def heartbeat(group: Callable[[int], str]) -> Post:
 PLACE = {"topic": "t", "queueId": 0}
 SUBSCRIPTION = {"topic": "t", "subString": "*", "subVersion": 1}
 
-# (request code, case) -> (what posts it, the code of its answer; None: any but 0)
+# (request code, case) -> (the function that sends it, the code of its answer; None: any but 0)
 CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (10, ""): (send(code=10), 0),
     (10, "WAIT=false"): (send("WAIT\x01false\x02", code=10), 0),

@@ -1,4 +1,4 @@
-"""The table of docs/promises.md: what an answer to each request promises.
+"""Promises: the table of docs/promises.md, which says what the answer to each request promises.
 
 rows()[0] == Row(10, "SEND_MESSAGE", "", {"ASYNC_FLUSH": "written", "SYNC_FLUSH": "durable"})
 """
@@ -28,7 +28,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """The rows in their order; AssertionError for one that has not the six columns."""
+    """The rows in their order. AssertionError if a row does not have six columns."""
     found = []
     for line in PAGE.read_text().splitlines():
         if not ROW.match(line):

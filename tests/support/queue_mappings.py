@@ -1,4 +1,4 @@
-"""Queue mappings of static topics as mqadmin sends them (513)."""
+"""Queue mappings: those of static topics, as mqadmin sends them (513)."""
 
 from __future__ import annotations
 

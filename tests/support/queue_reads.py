@@ -1,7 +1,7 @@
-"""Entries of a queue, read as a broker does: what is absent is brought in, and asked for again.
+"""Queue reads: reads entries of a queue as a broker does, again when an absent page is in memory.
 
-The kernel may say of any page at any time that it can't be read without waiting (ABSENT), right
-after it was written too. So no test may take one such answer for wrong.
+The kernel may report of any page, even of one that was just written, that it cannot be read without
+waiting (ABSENT). So a single answer of that kind is not an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cext.store.queues.queue_table import QueueTable
 def queue_entries(
     store: QueueTable, topic: bytes, queue_id: int, offset: int, count: int
 ) -> list[tuple[int, int, int]] | int:
-    """store.entries(), which is never ABSENT here."""
+    """store.entries(), repeated until the answer is not ABSENT."""
     folder = Path(os.fsdecode(store.directory)) / topic.decode() / str(queue_id)
     end = time.monotonic() + HANG_S
     while (got := store.entries(topic, queue_id, offset, count)) == Status.ABSENT:

@@ -1,10 +1,10 @@
-"""What the RateLimitedLogs of this process have said: no test is to know of those before it.
+"""Rate limits: makes the RateLimitedLogs of this process forget what earlier tests have logged.
 
-    watch()         # once, in the beginning
-    forget()        # after each test, and where a driven clock ends
+    watch()         # once, at the beginning
+    forget()        # after each test, and when a driven clock ends
 
-Modules have such logs of their own. What one test had said the next one could not have said within
-ten seconds; and a clock that a test has driven for hours is ahead of the next one's for as long.
+Modules keep such logs for the whole process. A line of one test would suppress the same line in the
+next one for ten seconds, or for hours if the first test has driven its clock that far ahead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from rmq.base.rate_limited_log import RateLimitedLog
 
-_used: set[RateLimitedLog] = set()  # since all was forgotten
+_used: set[RateLimitedLog] = set()  # logs that were used since forget()
 
 
 def watch() -> None:

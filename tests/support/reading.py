@@ -1,4 +1,4 @@
-"""Everything that is stored in a topic, as a client reads it."""
+"""Reading: reads everything that is stored in a topic, as a client does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmq.codes import RequestCode as Code
 
 
 def read_all(namesrv_addr: str, topic: str) -> list[MessageExt]:
-    """The topic's messages, by queue and offset, with their checksums checked."""
+    """The topic's messages, by queue and offset. Their checksums are checked."""
     found = []
     with Admin(namesrv_addr=namesrv_addr, mq_client_api_timeout=60_000) as admin:
         for each in admin.queue_ranges(topic):

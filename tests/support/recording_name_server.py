@@ -1,12 +1,12 @@
-"""A second name server, which notes what shards tell it at once and what comes again by time.
+"""Recording name server: a second name server, which notes the topics that shards register.
 
     with RecordingNameServer() as told, sharded_broker(tmp_path, 3, told.options) as broker:
         ...                                             # topic t is made
         wait_until(lambda: told.brokers("t") == {"broker-a", "broker-a-1", "broker-a-2"})
 
-A shard tells a topic alone (217), or with all topics (103) under a new version. Each 60 s it says
-all of them again under the version of before, and that does not count: so a test need not be over
-by then to show that nobody waited for it.
+A shard registers a topic alone (217), or together with all topics (103) under a new version. Every
+60 s it registers all of them again under the old version, which is not counted here: so a test can
+show that a shard did not wait for this repetition, however long the test takes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rmq.format.remoting import Command
 class RecordingNameServer(ScriptedPeer):
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()  # broker name, topic
-        self._versions: dict[str, Any] = {}  # of the last table, by broker name
+        self._versions: dict[str, Any] = {}  # version of the last table, by broker name
         answers: dict[int, Answer] = {
             Code.REGISTER_BROKER: self._take_table,
             Code.REGISTER_TOPIC_IN_NAMESRV: self._take_topic,
@@ -33,11 +33,11 @@ class RecordingNameServer(ScriptedPeer):
 
     @property
     def options(self) -> tuple[str, str]:
-        """Of the brokers that are to tell it."""
+        """Options of brokers that must register here as well."""
         return ("--set", f"namesrvAddr={self.address}")
 
     def brokers(self, topic: str) -> set[str]:
-        """Which of them have told of the topic."""
+        """The brokers that have registered the topic."""
         return {broker for broker, told in self._told.copy() if told == topic}
 
     def _take_table(self, request: Command) -> Command:

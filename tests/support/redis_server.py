@@ -1,4 +1,4 @@
-"""A Redis (or Valkey) server of the distribution, for tests: on a Unix socket, without files.
+"""Redis server: the distribution's Redis (or Valkey) server on a Unix socket, without files.
 
 with redis_server(tmp_path) as client: ...
 """
@@ -31,7 +31,8 @@ def answers(client: Any, process: subprocess.Popen[bytes]) -> bool:
 
 @contextlib.contextmanager
 def redis_server(folder: Path) -> Iterator[Any]:
-    """A client of a server of its own; skips where there is no server or no client package."""
+    """Starts a server; yields a client of it. Skips the test if the server or the client package is
+    not installed."""
     redis = pytest.importorskip("redis", reason="the package redis (rmq[redis]) is not installed")
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:

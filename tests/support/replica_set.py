@@ -1,6 +1,6 @@
-"""A name server, a master that waits for its slave, and the slave, each a process of its own.
+"""Replica set: a name server, a master that waits for its slave, and the slave, as processes.
 
-servers = Servers(tmp_path)  # group g, topic t with one queue, of broker name shop
+servers = Servers(tmp_path)  # broker name shop, with group g, and topic t of one queue
 sent = Sent(servers); sent.more(50)  # acknowledged by both
 servers.master.kill(); servers.master.start()  # the same store, the same port
 servers.end()
@@ -33,7 +33,7 @@ QUEUE = MessageQueue("t", "shop", 0)
 
 
 class Server:
-    """`rmq ..` as a process; `address` is what its ready line says."""
+    """`rmq ..` as a process. `address` is taken from its ready line."""
 
     def __init__(
         self, log: Path, *words: str, port: int = 0, clock: DrivenClock | None = None
@@ -49,7 +49,7 @@ class Server:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        # A broker that is not registered yet says also where nobody answers.
+        # The ready line of a broker that is not registered yet also names a server that is silent.
         found = re.search(r"broker \S+ at (\d\S+:\d+)", line) or re.search(
             r"(?:name server |controller )(\d\S+:\d+)", line
         )
@@ -62,7 +62,7 @@ class Server:
         self._ended()
 
     def stop(self) -> int:
-        """Its exit code."""
+        """Stops it by SIGTERM; returns its exit code."""
         self.process.terminate()
         return self._ended()
 
@@ -73,7 +73,7 @@ class Server:
         return code
 
     def counted(self, name: str) -> int:
-        """One of the broker's figures."""
+        """One of the broker's counters, as its runtime information (28) names it."""
         with Connection(self.address) as connection:
             body = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO).body
         return int(fastjson.loads_object(body)["table"][name])
@@ -88,7 +88,7 @@ class Servers:
         self._acting = f"enableSlaveActingMaster={said}"
         self.name_server = Server(folder / "n.txt", "namesrv", *shown)
         self.namesrv = self.name_server.address
-        # Slaves find it at the next port, also when it is started again.
+        # The slave finds the master's HA port behind this port, also when it is started again.
         port = free_port(2, 1)
         self.master = self._broker(folder, "m", "brokerRole=SYNC_MASTER", port=port)
         more = (f"rmqMasterAddress={self.master.address}", "brokerId=1")
@@ -116,12 +116,12 @@ class Servers:
         self._stack.close()
 
     def addresses(self) -> dict[int, str]:
-        """As the name server lists them."""
+        """Addresses by broker id, as the name server lists them."""
         with Cluster(self.namesrv) as cluster:
             return {id_: at for each in cluster.brokers() for id_, at in each.addresses.items()}
 
     def send_readers_away(self) -> None:
-        """The master says of group g that it is to be read at broker 1."""
+        """Has the master tell consumers of group g to read at broker 1."""
         with Connection(self.master.address) as connection:
             connection.call(RequestCode.UPDATE_BROKER_CONFIG, body=b"slaveReadEnable=true")
             body = b'{"groupName":"g","brokerId":1}'
@@ -137,7 +137,7 @@ class Servers:
 
 
 class Sent:
-    """Messages that were answered SEND_OK: "0", "1", .."""
+    """Messages "0", "1", .. whose sends were answered with SEND_OK."""
 
     def __init__(self, servers: Servers) -> None:
         self.servers, self.count = servers, 0

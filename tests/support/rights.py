@@ -1,8 +1,8 @@
-"""What each request code wants, by number: a list of its own, that knows nothing of the table in
+"""Rights: what each request code requires, by number, in a list that is independent of the table in
 rmq/auth/permissions.py.
 
-    code, fields                -> (resource, actions), of which each resource and one action
-    code, fields, JSON body     -> the same, of what the body names
+    code, fields                -> (resource, actions): each resource needs one of its actions
+    code, fields, JSON body     -> the same, for resources that the body names
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ CLUSTER = "DefaultCluster"
 CONSUMED = [("Topic:t", "Sub"), ("Group:g", "Sub")]
 POPPED = CONSUMED[::-1]
 
-# By number, as clients send them: what RocketMQ 5.5.0's headers are annotated with, and where they
-# are not (there any account may ask), what a shared broker has to ask for.
+# By number, as clients send them: the rights that the headers of RocketMQ 5.5.0 are annotated with.
+# Headers without annotations, which there any account may send, have the rights that a broker for
+# several users must require.
 OF_TOPIC_AND_GROUP = {"topic": "t", "group": "g"}
 REQUESTS: list[tuple[int, dict[str, Any], Rights]] = [
     (10, {"topic": "t", "producerGroup": "p"}, [("Topic:t", "Pub")]),

@@ -1,8 +1,9 @@
-"""What a server of tests has read before it is forked: see rmq_process.py.
+"""rmq modules: what is imported before a server is forked for a test (rmq_process.py).
 
-Beside the modules of a start there are those that it reads at its first look-up of a name and its
-first thread of a pool, and what OpenSSL looks up at its first key and its first context: a tenth of
-what a forked server costs. The key is thrown away: each server makes its own.
+Beside the modules that a start imports, these are the modules that Python imports at the first
+look-up of a name and for the first thread of a pool. OpenSSL also makes a key and a context here,
+since the first ones are slow: that saves a tenth of what a forked server costs. The key is thrown
+away; each server makes its own.
 """
 
 # ruff: noqa: F401
@@ -13,7 +14,7 @@ import gc
 import multiprocessing.popen_forkserver
 import os
 
-import support.rmq_process  # which a fork begins with
+import support.rmq_process  # a fork begins in this module
 import support.shard_forks
 
 import cext.net.self_signed

@@ -1,17 +1,19 @@
-"""`rmq ..` as a process, forked from one that has read the modules of rmq.
+"""rmq process: `rmq ..` in a process of its own, forked from one that has imported rmq's modules.
 
     process = start_rmq(["standalone", "--store", store], stderr=log)
     process.stdout.readline(); process.pid; process.terminate(); process.wait(HANG_S)
 
-To read 670 modules is nine tenths of what the start of a server costs, and that was a third of what
-a run of all tests did. A process of tests that starts servers has one, of multiprocessing's
-forkserver, that has read them and does nothing else; servers are its forks. It has a second one for
-those with a faulty disk, whose library a process has from its beginning. From there on they are as
-any: descriptors, signals, environment, and the main of rmq's commands, or that of a worker of
-tests (start_worker). Shards that such a server starts are forks, too, where it is asked for
-(shard_forks.py). What a start itself is about
-is started as its users do, by subprocess: see test_standalone.py, test_ready_line.py,
-test_operating.py, all that is limited before it begins, and by is_fork=False.
+Importing 670 modules is nine tenths of what the start of a server costs, and that was a third of
+the cost of a run of all tests. A test process that starts servers therefore has a process of
+multiprocessing's forkserver, which has imported the modules and does nothing else; servers are
+forks of it. A second such process is for servers with a faulty disk, because its library must be
+loaded when a process begins. A forked server then runs as any other: it has descriptors, signals
+and an environment of its own, and calls the main function of rmq's commands, or that of a worker
+for tests (start_worker). The shards of such a server may be forks as well (shard_forks.py).
+
+Tests of a start itself start servers as users do, by subprocess: test_standalone.py,
+test_ready_line.py, test_operating.py, commands with limits (`before`), and those with
+is_fork=False.
 """
 
 from __future__ import annotations
@@ -39,16 +41,16 @@ from support.source_tree import ROOT
 from support.stopping import signal_process
 
 MODULES = "support.rmq_modules"
-# Read where a program begins, which a fork does not: who wants another value has a program begin.
+# Read when a program begins. A fork does not begin, so another value needs a new program.
 AT_BEGIN = ("ASAN_OPTIONS", "LD_", "MALLOC_", "PYTHON")
 READ_BY = os.getpid()
 BEGAN_WITH = {key: value for key, value in os.environ.items() if key.startswith(AT_BEGIN)}
-_lock = threading.Lock()  # of what multiprocessing knows of all its processes
+_lock = threading.Lock()  # guards multiprocessing's list of processes
 _running: set[RmqProcess] = set()
 
 
 class RmqProcess:
-    """As much of subprocess.Popen[str] as tests ask of servers."""
+    """The part of subprocess.Popen[str] that tests use with servers."""
 
     def __init__(
         self, process: ForkServerProcess, stdout: IO[str] | None, stdin: IO[str] | None = None
@@ -73,7 +75,8 @@ class RmqProcess:
         return code
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, below 0 for the signal that ended it; subprocess.TimeoutExpired."""
+        """Waits; returns the exit code, or minus the number of the signal that ended the process.
+        subprocess.TimeoutExpired."""
         connection.wait([self._process.sentinel], timeout)
         code = self.poll()
         if code is None:
@@ -82,7 +85,7 @@ class RmqProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            signal_process(self.pid, number)  # its parent is the process that forks
+            signal_process(self.pid, number)  # it may have ended: its parent is another process
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -99,8 +102,9 @@ def start_rmq(
     environment: Mapping[str, str] | None = None, cwd: Path | None = None,
     before: Sequence[str] = (), in_child: Callable[[], object] | None = None, is_fork: bool = True,
 ) -> AnyProcess:  # fmt: skip
-    """stdout: a file; else `.stdout` reads what it says. before: words in front of the command,
-    which replace themselves by it. in_child: a function of a module that the process calls first.
+    """Starts `rmq` with these words. stdout: a file; without one, `.stdout` reads the output.
+    before: words in front of the command, a program that replaces itself by the command. in_child:
+    a function of a module, which the new process calls first. is_fork: False for a new program.
     """
     words = list(map(str, words))
     given = dict(os.environ if environment is None else environment)
@@ -131,8 +135,8 @@ def start_rmq(
 def start_worker(
     module: str, *words: object, environment: Mapping[str, str], stderr: IO[Any] | None = None
 ) -> RmqProcess:
-    """`python -m module ..` that answers at `.stdout` what it is told at `.stdin`. environment: one
-    of faults.py. stderr: None, this process's."""
+    """Starts `python -m module ..`, which reads commands from `.stdin` and answers on `.stdout`.
+    environment: Faults.environment(). stderr: None for this process's."""
     begin = _Begin([*map(str, words)], dict(environment), str(Path.cwd()), None, module)
     server = _server(environment["LD_PRELOAD"])
     (read, writing), (reading, write) = os.pipe(), os.pipe()
@@ -149,7 +153,7 @@ def _forked(server: forkserver.ForkServer, begin: _Begin, *streams: int) -> Fork
     """streams: stdout, stderr, and stdin if it has one."""
     context = multiprocessing.get_context("forkserver")
     process = context.Process(target=begin, args=tuple(map(_Descriptor, streams)), daemon=True)
-    # multiprocessing knows one, and asks it by this name.
+    # multiprocessing has only one forkserver, which it calls by this name.
     asked = mock.patch.object(forkserver, "connect_to_new_process", server.connect_to_new_process)
     with _lock, asked:
         process.start()
@@ -157,7 +161,7 @@ def _forked(server: forkserver.ForkServer, begin: _Begin, *streams: int) -> Fork
 
 
 class _Descriptor:
-    """Duplicated for the process that it is sent to."""
+    """A descriptor that is duplicated into the process to which it is pickled."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -172,10 +176,11 @@ def _detached(sent: Any) -> int:
 
 @functools.cache
 def _server(preload: str | None) -> forkserver.ForkServer:
-    """Of the processes that begin with these libraries."""
+    """The forkserver for processes that begin with these libraries preloaded."""
     server = forkserver.ForkServer()
     server.set_forkserver_preload([MODULES])
-    # It begins as this process did, whatever a test has set, and finds modules as this one does.
+    # It begins with the environment that this process began with, whatever a test has set, and
+    # finds modules in the same places.
     kept = {key: value for key, value in os.environ.items() if not key.startswith(AT_BEGIN)}
     paths = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
     environment = {**kept, **BEGAN_WITH, "PYTHONPATH": paths}
@@ -183,7 +188,7 @@ def _server(preload: str | None) -> forkserver.ForkServer:
         environment["LD_PRELOAD"] = preload
     with mock.patch.dict(os.environ, environment, clear=True):
         server.ensure_running()
-    # multiprocessing asks them to end when this process does, and waits for those that cannot.
+    # At exit multiprocessing would ask servers to end, and wait for those that do not.
     atexit.register(_kill_all)
     return server
 
@@ -195,19 +200,20 @@ def _kill_all() -> None:
 
 @dataclass
 class _Begin:
-    """What the new process does."""
+    """Runs in the new process: takes its streams, folder and environment, and calls main."""
 
     words: list[str]
     environment: dict[str, str]
     place: str
     first: Callable[[], object] | None
-    module: str = "rmq.cli.main"  # which has the main
+    module: str = "rmq.cli.main"  # the module whose main is called
 
     def __call__(self, stdout: int, stderr: int, stdin: int | None = None) -> None:
         read = MODULES in sys.modules and os.getpid() != READ_BY
         assert read, "the modules, or this one, were not read before"
         atexit.unregister(_kill_all)
-        # By it the forkserver sees that the process of tests is gone; a server would hold it open.
+        # When this descriptor closes, the forkserver knows that the test process has ended. An open
+        # copy in a server would hide that.
         os.close(forkserver._forkserver._forkserver_alive_fd)  # type: ignore[attr-defined]
         if self.first is not None:
             self.first()
@@ -217,7 +223,7 @@ class _Begin:
         if stdin is not None:
             os.dup2(stdin, 0)
             os.close(stdin)
-            sys.stdin = os.fdopen(0)  # multiprocessing has closed the one before
+            sys.stdin = os.fdopen(0)  # multiprocessing has closed the old one
         os.chdir(self.place)
         os.environ.clear()
         os.environ.update(self.environment)

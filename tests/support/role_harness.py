@@ -1,4 +1,4 @@
-"""Replicas that are led by a real controller with the file store, on a driven clock, for tests.
+"""Role harness: replicas led by a real controller with the file store, on a driven clock.
 
     @on_harness
     async def test_x(on: Harness) -> None:
@@ -6,7 +6,7 @@
         await on.die(one)
         await on.until(two, "lead", 2, [2])
 
-What a broker does of its role is noted, not done: it has neither log nor streams.
+The actions of a broker's role are noted and not done: a broker here has neither log nor streams.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rmq.demo.ports import free_port
 
 
 class Broker:
-    """A replica with all of it but a log. It notes the actions, and fails at what it is told."""
+    """A replica without a log. It notes its actions, and those named in `fails` fail."""
 
     def __init__(self, folder: Path, controllers: str, port: int, **replica_state: int) -> None:
         texts = {
@@ -51,8 +51,8 @@ class Broker:
         self.is_covered = True
         self.has_lost_end = False
         self.is_poisoned = False
-        self.standing_s = 0  # its reactor is stuck
-        self.can_copy = True  # whom it follows lives
+        self.standing_s = 0  # for so many seconds its reactor has been stuck
+        self.can_copy = True  # the master that it follows is alive
         self.done: list[tuple[object, ...]] = []
         self.leases: list[int] = []
         self.fails: set[str] = set()
@@ -122,12 +122,12 @@ class Broker:
     async def fenced(self) -> None:
         await self._do("fenced")
 
-    # ---- as the broker that it is
+    # ---- what a broker does beside its role
 
     async def alter(self, *members: int) -> None:
         known = self.role.known
         assert known is not None and known.master_id is not None
-        link = ControllerLink(self.addresses, "c", "broker-a")  # the watch has one of its own
+        link = ControllerLink(self.addresses, "c", "broker-a")  # the sync watch has its own, too
         try:
             info = await link.alter_sync_state(
                 known.master_id, known.master_epoch, frozenset(members), known.sync_state.epoch
@@ -137,7 +137,7 @@ class Broker:
         self.role.altered(info)
 
     async def die(self) -> None:
-        """As kill -9: connections close, and nobody is told."""
+        """Ends like kill -9: the connections close, and the controller is not told."""
         if self.role._task is not None:
             self.role._task.cancel()
         if self.role.changes is not None and self.role.changes._task is not None:
@@ -150,14 +150,14 @@ class Broker:
 
 
 class Harness:
-    """Brokers of one broker name; those that run are stopped at the end."""
+    """The brokers of one broker name. Those that run are stopped at the end."""
 
     def __init__(self, folder: Path, clock: DrivenClock, controllers: str) -> None:
         self.folder = folder
         self.clock = clock
         self.controllers = controllers
         self.running: list[Broker] = []
-        self.is_waiting: Callable[[], bool] = lambda: False  # for what no clock of a test drives
+        self.is_waiting: Callable[[], bool] = lambda: False  # for a thing that no test clock drives
 
     def start(self, number: int, **replica_state: int) -> Broker:
         made = Broker(self.folder / str(number), self.controllers, 20000 + number, **replica_state)
@@ -170,14 +170,14 @@ class Harness:
         await broker.die()
 
     async def until(self, broker: Broker, *what: object) -> None:
-        """Time passes until it has done that at last."""
+        """Lets time pass until this is the broker's last action."""
         await self.passing(lambda: broker.last == what)
 
     async def passing(self, condition: object) -> None:
-        """Time passes until it is so; it stands still while a file is written."""
+        """Lets time pass until the condition holds; it stands still while a file is written."""
 
         async def look() -> object:
-            await asyncio.to_thread(int)  # behind what the one thread has to do
+            await asyncio.to_thread(int)  # waits for earlier work of the only thread
             if not self.is_waiting():
                 self.clock.advance(0.02)
             return condition()  # type: ignore[operator]
@@ -191,7 +191,7 @@ class Harness:
         await self.until(master, "in sync", list(members))
 
     async def two_in_sync(self) -> tuple[Broker, Broker]:
-        """1 leads epoch 1, and 2 follows."""
+        """Starts two brokers: 1 leads epoch 1, and 2 follows it and is in sync."""
         one = self.start(1)
         await self.until(one, "lead", 1, [1])
         two = self.start(2)
@@ -202,7 +202,7 @@ class Harness:
 
 @asynccontextmanager
 async def harness(clock: DrivenClock, folder: Path) -> AsyncIterator[Harness]:
-    """A controller that waits for no earlier leader's leases, on a port that it keeps."""
+    """A controller on a fixed port, which no longer waits for leases of an earlier leader."""
     port = free_port()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     made = Harness(folder, clock, f"127.0.0.1:{port}")
@@ -215,7 +215,7 @@ async def harness(clock: DrivenClock, folder: Path) -> AsyncIterator[Harness]:
 
 
 def on_harness(test: Callable[[Harness], Awaitable[None]]) -> Callable[[DrivenClock, Path], None]:
-    """The test is given one."""
+    """Gives the test a Harness."""
 
     @in_loop
     async def run(clock: DrivenClock, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""Whether this run is `make debug`, and how much slower everything may be there.
+"""Sanitized: whether this run is `make debug`, and how much slower everything may be there.
 
-Limits of time are promises about the release build; under a sanitizer they only say "not for ever".
+Limits of time are promises about the release build; under a sanitizer they only mean "not for
+ever".
 """
 
 import os

@@ -1,9 +1,10 @@
-"""Which worker of pytest-xdist runs which tests: the longest files first, so that all end together.
+"""Scheduler: which worker of pytest-xdist runs which tests; the longest files first, so that all
+workers end at about the same time.
 
-A file is run by one worker, and by one all files of tests/spark that use the Spark session, which
-costs more than any of them, and those of tests/source that go by what all sources say. How long
-each took stands in tests/durations.json, whose figures count against each other only; a file that
-is not in it comes in by the number of its tests.
+One worker runs all tests of a file. Likewise one worker runs all files of tests/spark that use the
+Spark session, which costs more than any of them, and one all files of tests/source that parse all
+sources. tests/durations.json says how long each took; only the ratios of its figures matter. A file
+that is not in it is estimated by the number of its tests.
 
     make test PYTEST_ARGS=--record-durations    writes the file anew, from this run
 """
@@ -20,21 +21,22 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 DURATIONS = Path(__file__).parents[1] / "durations.json"
-TOGETHER = "tests/spark/"  # its session is dear
+TOGETHER = "tests/spark/"  # its session is expensive
 ALONE = {
     f"{TOGETHER}test_{name}.py"
     for name in ("ending", "questions", "readme_block", "replica_reads", "sending")
 }
-OUTLINES = "tests/source/"  # to parse all files is most of what each of these does
+OUTLINES = "tests/source/"  # parsing all files is most of the work of each of these
 OF_OUTLINES = {
     f"{OUTLINES}test_{name}.py" for name in ("circles", "layers", "limits", "parts_for_tests")
 }
-LEAST_S = 1.0  # shorter ones fill the end in any order
+LEAST_S = 1.0  # shorter files are run last, in any order
 UNKNOWN_TEST_S = 0.2
 
 
 def scope_of(nodeid: str) -> str:
-    """What one worker runs: a file, or all files that share the Spark session or the outlines."""
+    """The unit that one worker runs: a file, or all files that share the Spark session or the
+    outlines."""
     path = nodeid.split("::", 1)[0]
     if path in OF_OUTLINES:
         return OUTLINES
@@ -42,7 +44,7 @@ def scope_of(nodeid: str) -> str:
 
 
 class LongestFirst(LoadFileScheduling):
-    """LoadFileScheduling whose queue is taken by duration."""
+    """LoadFileScheduling that takes the longest unit of its queue first."""
 
     known: dict[str, float] | None = None
 
@@ -55,13 +57,13 @@ class LongestFirst(LoadFileScheduling):
         return self.known.get(scope, UNKNOWN_TEST_S * len(self.workqueue[scope]))
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """The test in which a worker died, if it did; others go on with what it had not begun.
+        """Returns the test in which a worker died, if any; other workers run what it had not begun.
 
-        LoadFileScheduling gives out everything again: that test, in which the next worker dies,
-        and files that are done, behind which a worker waits for ever.
+        LoadFileScheduling would give out everything again: also that test, in which the next worker
+        would die, and files that are done, after which a worker would wait for ever.
         """
         units = self.assigned_work.pop(node)
-        if self.collection is None:  # what is given out first goes to all that have read the tests
+        if self.collection is None:  # the first units go to workers that have collected the tests
             self.registered_collections.pop(node, None)
         died_in = next((test for unit in units.values() for test in unit if not unit[test]), None)
         if died_in is not None:
@@ -74,11 +76,12 @@ class LongestFirst(LoadFileScheduling):
         return died_in
 
     def _reschedule(self, node: WorkerController) -> None:
-        """A worker begins its last test when it has another, or knows that there is none.
+        """Gives a worker more units, or tells it that there are none. A worker begins its last test
+        only when it knows one of the two.
 
-        LoadFileScheduling gives one file at a time: to one that comes for a worker that died, which
-        may have a single test, and wait for ever. While it is reading the tests it is sent nothing:
-        it asks when it has.
+        LoadFileScheduling gives out one file at a time. A worker that replaces a dead one might get
+        a file of a single test, and wait for ever. Workers that still collect the tests are sent
+        nothing: they ask when they have collected them.
         """
         if node.shutting_down or node not in self.registered_collections:
             return
@@ -89,12 +92,12 @@ class LongestFirst(LoadFileScheduling):
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(max(self.workqueue, key=self.seconds), last=False)
-        with contextlib.suppress(OSError):  # it has died: remove_node gives it to others
+        with contextlib.suppress(OSError):  # the worker has died: remove_node gives it to others
             super()._assign_work_unit(node)
 
 
 class Recorder:
-    """Seconds of each scope in this run, setup and teardown among them."""
+    """Records the seconds of each scope in this run, including setup and teardown."""
 
     def __init__(self) -> None:
         self._seconds: Counter[str] = Counter()

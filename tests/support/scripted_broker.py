@@ -1,7 +1,7 @@
-"""A broker of a few lines whose every answer a test chooses, for trying the load generator.
+"""Scripted broker: a small broker whose answers a test chooses, for tests of the load generator.
 
 A thread per connection reads frames with the pure-Python codec and calls `script(command)`, which
-returns the replies to send now, in any order and number; None closes the connection. The commands
+returns any number of replies to send now, in any order; None closes the connection. The commands
 are kept.
 
     with ScriptedBroker(lambda command: [command.reply()]) as broker:
@@ -34,7 +34,7 @@ class ScriptedBroker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # shutdown, not close alone: that would leave the thread inside accept() holding the port
+        # shutdown as well: after close alone, the thread inside accept() would still hold the port
         _end(self._listener)
         self._accepting.join()
         for connection in self._connections:

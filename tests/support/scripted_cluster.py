@@ -2,10 +2,10 @@
 
 with Cluster(refused(14), stored) as cluster, cluster.producer() as producer:
     producer.send(Message("t", b"x"))
-    cluster.sends(0)                    # what the first broker was asked
-    cluster.brokers[0].__exit__()       # it is gone
-    cluster.reopen(0, stored)           # and there again
-    cluster.addresses[0] = "b.example:1"        # where the route says that it is, from now on
+    cluster.sends(0)                    # the sends that the first broker has received
+    cluster.brokers[0].__exit__()       # the broker goes
+    cluster.reopen(0, stored)           # and comes back
+    cluster.addresses[0] = "b.example:1"        # its address in the route, from now on
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rmq.format.remoting import Command
 
 
 class Cluster:
-    """A name server and some brokers, each a scripted peer with a queue of topic t, or some."""
+    """A name server and some brokers. Each is a scripted peer; brokers have queues of topic t."""
 
     def __init__(
         self, *answers: Callable[[Command], Any], context: ssl.SSLContext | None = None,
         queues: int = 1,
     ) -> None:  # fmt: skip
-        """With a context all of them speak TLS."""
+        """With a `context`, all of them speak TLS."""
         self._context = context
         self._queues = queues
         self.brokers = [self._broker(answer) for answer in answers]
@@ -46,7 +46,7 @@ class Cluster:
         return ScriptedPeer(answers, self._context, port)
 
     def reopen(self, number: int, answer: Callable[[Command], Any]) -> None:
-        """A broker that has gone is at its address again."""
+        """Starts a broker that has gone again, at its address."""
         self.brokers[number] = self._broker(answer, port_of(self.brokers[number]))
 
     def __enter__(self) -> Cluster:

@@ -1,11 +1,12 @@
-"""A controller that answers as it is told, on a real socket: for what a real one never does.
+"""Scripted controller: a controller that answers as a test says, for answers that a real one never
+gives; on a real socket.
 
 async with scripted(c1005=LEADS, c1012={"nextBrokerId": 3}, c1001="close") as server:
     ...                                 # server.address, server.asked, server.answers
 
-An answer is a dictionary of fields, a pair of these and a body, a code of failure, bytes as they
-stand, "close" or "silence"; or a function of the request that gives one of them. What is one-way is
-only noted.
+An answer is a dictionary of fields, a pair of fields and a body, an error code, bytes to send as
+they are, "close" or "silence"; or a function of the request that returns one of these. One-way
+requests are only noted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LEADS = {"isLeader": True}
 
 
 class Scripted:
-    """Answers as it is told: {code: fields, a code of failure, or bytes}."""
+    """Answers as `answers` says, by request code."""
 
     def __init__(self) -> None:
         self.address = ""

@@ -1,10 +1,10 @@
-"""A stand-in for a broker or name server: answers requests from a table of Python functions.
+"""Scripted peer: a stand-in for a broker or name server that answers from a table of functions.
 
     with ScriptedPeer({105: lambda request: request.reply(17, "no route")}) as peer:
         Connection(peer.address).ask(105)
 
-A function gets the Command and returns a Command, bytes to send as they are, or None for silence.
-Every request is kept in `peer.requests`. With a context it speaks TLS.
+A function gets the Command and returns a Command, bytes to send as they are, or None for no answer.
+All requests are kept in `peer.requests`. With a `context` the peer speaks TLS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ScriptedPeer:
     def __init__(
         self, answers: Mapping[int, Answer], context: ssl.SSLContext | None = None, port: int = 0
     ) -> None:
-        """port: of one that was there before."""
+        """port: that of an earlier peer, or 0 for a free one."""
         self.answers = dict(answers)
         self.requests: list[Command] = []
         self._context = context
@@ -38,10 +38,10 @@ class ScriptedPeer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # shutdown, not close alone: that would leave the thread inside accept() holding the port
+        # shutdown as well: after close alone, the thread inside accept() would still hold the port
         for each in (self._listener, *self._sockets):
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(each, socket.SHUT_RDWR)  # of TLS, too, what is below it
+                socket.socket.shutdown(each, socket.SHUT_RDWR)  # with TLS, of the socket below it
             each.close()
 
     def _accept(self) -> None:
@@ -65,10 +65,10 @@ class ScriptedPeer:
 
     def _answer(self, peer: socket.socket) -> None:
         with peer.makefile("rb") as stream:
-            while len(head := stream.read(4)) == 4:  # less: the client went away, as below
+            while len(head := stream.read(4)) == 4:  # fewer: the client has gone, as below
                 length = int.from_bytes(head, "big")
                 if len(frame := stream.read(length)) < length:
-                    return  # the client went away in the middle of a request
+                    return  # the client has gone in the middle of a request
                 request = remoting.decode(frame)
                 self.requests.append(request)
                 answer = self.answers[request.code](request)

@@ -1,9 +1,9 @@
-"""A broker as `rmq setup security` makes it, and what is printed for its clients.
+"""Secured broker: a broker as `rmq setup security` makes it, and what that prints for clients.
 
     with secured_broker(tmp_path) as secured:       # user alice may send to and read orders*
         secured.printed["Python"]                   # with the broker's addresses and her password
 
-Every command is run as it is printed.
+All commands are run as they are printed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class SecuredBroker:
     broker: BrokerProcess
     folder: Path
     password: str
-    printed: dict[str, str]  # by kind of client
-    settings: dict[str, str]  # exported for `rmq`, as the Super user
+    printed: dict[str, str]  # what is printed for each kind of client
+    settings: dict[str, str]  # environment variables with which `rmq` is the Super user
 
     def run(self, line: str) -> str:
-        """What a command of `rmq` says."""
+        """Runs a command of `rmq`; returns its output."""
         with patch.dict(os.environ, self.settings):
             ran = rmq(*shlex.split(line)[1:])
         assert ran.returncode == 0, ran.stderr
@@ -42,7 +42,7 @@ class SecuredBroker:
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """title -> its indented lines."""
+    """The indented lines below each title, by title."""
     found: dict[str, list[str]] = {}
     title = ""
     for line in text.splitlines():

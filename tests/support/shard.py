@@ -1,4 +1,4 @@
-"""A real ShardCore in this process, small and on a free port, and plain sockets to talk to it.
+"""Shard: a real ShardCore in this process, small and on a free port, with plain sockets to it.
 
     with Shard(tmp_path, sync_flush=True) as shard:
         shard.topic("t")
@@ -6,8 +6,8 @@
         client.put(send("t", b"body", opaque=7))
         assert client.reply().opaque == 7
 
-There is no broker behind it: what the reactor hands over stays in `shard.reports()` until a test
-takes it, so that a test can be the control thread.
+No broker's control side runs behind the core. What the reactor hands over to control stays in
+`shard.reports()` until the test takes it, so that a test can act as the control thread.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ MIB = 1 << 20
 TIMEOUT_S = HANG_S
 REQUEST, CLOSED, OPENED, EVENT = range(4)
 ANYWHERE = "/a store that is nowhere"
-HELD_MS = 3_600_000  # of a pull that ends by something else: it is not over before, however slow
+HELD_MS = 3_600_000  # for a held pull that must not time out, however slow the machine is
 SMALL = {
-    # A core that starts reads its newest segment to the end, and the key index's slots.
+    # A core that starts reads its newest segment to the end, and the slots of the key index.
     "segment_bytes": 16 * MIB,
     "queue_file_entries": 3000,
     "index_slots": 1000,
@@ -51,8 +51,8 @@ SMALL = {
     "pulls_max": 256,
     "queue_chunks": 4096,
     "disk_readers": 1,
-    # A write or a new file of a busy disk refuses nothing: tests/fault is about that. It is a
-    # minute while a test waits and its clock goes on.
+    # A busy disk must not cause refusals (tests/fault tests those). On a driven clock, which runs
+    # fast while a test waits, these 20 minutes are one.
     "send_wait_ms": 1_200_000,
     "page_cache_busy_ms": 1_200_000,
     "sync_flush_timeout_ms": 600_000,
@@ -61,14 +61,14 @@ SMALL = {
 
 
 def readable(fd: int, seconds: float) -> bool:
-    """Waits for it; whatever the number of the descriptor, unlike select()."""
+    """Waits until the descriptor is readable. Works with any number of it, unlike select()."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
 
 
 class Client:
-    """One connection: bytes out, commands in, nothing in between."""
+    """One connection: sends bytes and reads commands, without any client logic."""
 
     def __init__(self, port: int, receive_buffer: int = 0) -> None:
         self.socket = socket.socket()
@@ -88,7 +88,7 @@ class Client:
         self.socket.sendall(b"".join(frames))
 
     def reply(self) -> Command:
-        """The next frame; EOFError when the broker has closed before its end."""
+        """Returns the next command. EOFError if the connection closes before its end."""
         head = self._stream.read(4)
         length = int.from_bytes(head, "big")
         if len(head) < 4 or len(frame := self._stream.read(length)) < length:
@@ -96,7 +96,7 @@ class Client:
         return decode(frame)
 
     def replies(self, count: int) -> dict[int, Command]:
-        """The next frames by opaque; one that comes twice is an error."""
+        """Returns the next commands by opaque; two of the same opaque are an error."""
         found: dict[int, Command] = {}
         for _ in range(count):
             command = self.reply()
@@ -109,7 +109,7 @@ class Client:
         return self.reply()
 
     def is_silent(self, seconds: float = 0.05) -> bool:
-        """Whether nothing comes for so long. Only between whole frames."""
+        """Whether nothing arrives for that long. Call it only between whole frames."""
         return not readable(self.socket.fileno(), seconds)
 
     def is_closed(self) -> bool:
@@ -139,8 +139,8 @@ def _options_anywhere() -> dict[str, Any]:
 
 
 def usual_options(store: Path) -> dict[str, Any]:
-    """Those of a broker that is told nothing else. They are made once: a table of 400 settings, and
-    a certificate."""
+    """The options of a broker with default settings. They are made once, since they need a table of
+    400 settings and a certificate."""
     given = {
         name: value.replace(ANYWHERE, str(store), 1) if isinstance(value, str) else value
         for name, value in _options_anywhere().items()
@@ -150,7 +150,7 @@ def usual_options(store: Path) -> dict[str, Any]:
 
 
 class Shard:
-    """Options are those of ShardCore, on top of small ones."""
+    """`options` are those of ShardCore, instead of the small ones."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         (directory / "store").mkdir(exist_ok=True)
@@ -173,15 +173,15 @@ class Shard:
             if failure is None and not self.stopped:
                 self.expect_all_given_back()
         finally:
-            self.stop()  # whatever happened: no thread of it outlives its test
+            self.stop()  # in any case: no thread of the core may outlive its test
 
     def stop(self) -> None:
-        """Ends the core before the block does."""
+        """Stops the core before the end of the block."""
         self.stopped = True
         self.core.stop()
 
     def expect_all_given_back(self) -> None:
-        """Without connections no buffer and no pull is in use, and nothing that was removed."""
+        """Waits until no connection, buffer or pull is in use, and nothing removed waits."""
         end = time.monotonic() + TIMEOUT_S
         names = ("request", "jumbo", "reply", "piece", "pull", "fetch")
         while True:
@@ -192,8 +192,8 @@ class Shard:
                 return
             if time.monotonic() > end:
                 raise AssertionError(f"still in use: {used}, {stats}")
-            self.core.poll()  # a client with much at control is read on when control has it
-            driven_clock.pass_some_time()  # what no test answered is given up after seconds
+            self.core.poll()  # clients with much at control are read again when control has it
+            driven_clock.pass_some_time()  # requests that no test answered are given up
             time.sleep(0.002)
 
     def connect(self, receive_buffer: int = 0) -> Client:
@@ -216,7 +216,8 @@ class Shard:
     # ---- what the core tells the control thread
 
     def reports(self, kind: int, count: int = 1) -> list[tuple[int, bytes]]:
-        """The next reports of this kind (connection, payload); others are kept."""
+        """Waits for the next `count` reports of this kind, and returns (connection, payload) of
+        each. Others are kept."""
         end = time.monotonic() + TIMEOUT_S
         found: list[tuple[int, bytes]] = []
         while True:
@@ -232,18 +233,18 @@ class Shard:
             self._kept += self.core.poll()
 
     def kept(self, kind: int) -> list[tuple[int, bytes]]:
-        """What has been reported of this kind and not taken."""
+        """The reports of this kind that have not been taken."""
         self._kept += self.core.poll()
         return [report[1:] for report in self._kept if report[0] == kind]
 
     def taken(self, kind: int) -> list[tuple[int, bytes]]:
-        """All that has been reported of this kind, once."""
+        """Takes all reports of this kind."""
         found = self.kept(kind)
         self._kept = [report for report in self._kept if report[0] != kind]
         return found
 
     def until(self, condition: Callable[[dict[str, int]], bool]) -> dict[str, int]:
-        """Waits until the counters satisfy the condition."""
+        """Waits until the core's counters satisfy the condition, and returns them."""
         end = time.monotonic() + TIMEOUT_S
         while not condition(counters := self.core.stats()):
             if time.monotonic() > end:
@@ -252,7 +253,7 @@ class Shard:
         return counters
 
     def look_at_clock(self) -> None:
-        """Waits for a turn that began after this call: it goes by what the clock says now."""
+        """Waits for a turn that began after this call, and so has read the clock since."""
         before = self.core.stats()["turns"]
         self.until(lambda counters: counters["turns"] >= before + 2)
 

@@ -1,14 +1,14 @@
-"""Shards of a supervisor that is a fork (rmq_process.py): forks as well, so that none of them reads
-all modules anew.
+"""Shard forks: has a forked supervisor (rmq_process.py) fork its shards as well, so that no shard
+imports all modules anew.
 
     start_rmq(words, stderr=log, in_child=shard_forks.begin)
     is_forked_shard(pid)
 
-Beside the supervisor stands a process that was forked before anything of it had begun. It forks the
-shards when the supervisor asks for one, with the environment, files, place and processors that one
-has then; their parent is the supervisor, to which the kernel gives what its descendants leave
-behind (PR_SET_CHILD_SUBREAPER). They are told from others by NAME, as none has a command line of
-its own. Shards that are started as users start them: test_ready_line.py, test_shards.py,
+Before the supervisor begins, its process forks a helper. When the supervisor wants a shard, the
+helper forks it, with the environment, files, folder and processors that the supervisor has at that
+moment. The parent of the shard is the supervisor, because the kernel gives it the orphans among its
+descendants (PR_SET_CHILD_SUBREAPER). Forked shards have no command line of their own and are
+recognized by NAME. These tests start shards as users do: test_ready_line.py, test_shards.py,
 test_secrets.py.
 """
 
@@ -35,7 +35,7 @@ from support.fault_control import map_control
 
 from shards import shard
 
-MODULES = "support.rmq_modules"  # of a process that forks
+MODULES = "support.rmq_modules"  # imported in every process that forks
 NAME = "rmq-test-shard"
 PR_SET_CHILD_SUBREAPER = 36
 ASKED_BYTES_MAX, PID_BYTES = 1 << 18, 8
@@ -43,7 +43,7 @@ ASKED_BYTES_MAX, PID_BYTES = 1 << 18, 8
 
 @dataclass
 class _Asked:
-    """What the supervisor would have given to a process that it starts."""
+    """What a process inherits from the supervisor that starts it."""
 
     words: list[str]
     environment: dict[str, str]
@@ -53,7 +53,7 @@ class _Asked:
 
 
 class _Fork:
-    """As much of subprocess.Popen as a supervisor asks of a shard."""
+    """The part of subprocess.Popen that a supervisor uses with shards."""
 
     def __init__(
         self, forking: socket.socket, command: list[str], *, env: dict[str, str], **_: Any
@@ -71,8 +71,8 @@ class _Fork:
 
 
 def begin() -> None:
-    """In the process that is to be a supervisor, before it is. Where a program is about to begin in
-    its place there is nothing to do: that one reads its modules by itself."""
+    """Call it in the process that will be a supervisor, before it is one. Does nothing if the
+    process is about to become a new program, which imports its modules itself."""
     if MODULES not in sys.modules:
         return
     if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
@@ -90,10 +90,10 @@ def begin() -> None:
 
 
 def _fork_shards(theirs: socket.socket) -> None:
-    """Until the supervisor is gone."""
+    """Forks shards until the supervisor is gone."""
     for number in map(int, os.listdir("/proc/self/fd")):
         if number > 2 and number != theirs.fileno():
-            with contextlib.suppress(OSError):  # that of the listing
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(number)
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
@@ -108,8 +108,9 @@ def _fork_shards(theirs: socket.socket) -> None:
 
 
 def _forked(theirs: socket.socket, data: bytes, files: list[int]) -> bytes:
-    """Its pid. It is the child of one that has ended, and so the supervisor's. It has its name and
-    processors from its first moment on, as it would have from the supervisor."""
+    """Forks a shard; returns its pid. The process between them ends at once, so that the supervisor
+    becomes the shard's parent. The shard has its name and processors from its first moment on, as
+    if the supervisor had started it."""
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
@@ -138,7 +139,7 @@ def _be_shard(asked: _Asked, files: list[int]) -> NoReturn:
     code = 1
     try:
         _take(asked, files)
-        from shards import shard_process  # read long ago; a process of tests needs none
+        from shards import shard_process  # long imported here; no test process needs it
 
         code = shard_process.main(asked.words)
     except SystemExit as end:
@@ -168,7 +169,7 @@ def _take(asked: _Asked, files: list[int]) -> None:
 
 
 def is_forked_shard(pid: int) -> bool:
-    """Whether it is one, and lives."""
+    """Whether the process is a forked shard that has not ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

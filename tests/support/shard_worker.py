@@ -1,10 +1,10 @@
-"""A shard in a process of its own, for tests that give it a faulty disk.
+"""Shard worker: a shard in a process of its own, for tests that give it a faulty disk.
 
     start_worker("support.shard_worker", directory, options_json, environment=faults.environment())
 
-It has topics t and u (1 queue each) and group g, prints its port, and answers each line on stdin
-(`stats`, `pools`, `ranges`, `renew`, `stop`) with one JSON line until stdin ends; then it stops
-cleanly. With the option `transactions` it takes half messages, too, with `timed` timed ones.
+It has topics t and u (1 queue each) and group g, and prints its port. It answers each line on stdin
+(`stats`, `pools`, `ranges`, `renew`, `stop`) with one JSON line; when stdin ends, it stops cleanly.
+With the option `transactions` it also takes half messages, with `timed` timed messages.
 """
 
 import json
@@ -33,10 +33,10 @@ def main() -> None:
             command = line.strip()
             if command == "stats":
                 answer: object = shard.core.stats()
-            elif command == "stop":  # with clients connected
+            elif command == "stop":  # while clients are connected
                 shard.stop()
                 answer = {}
-            elif command == "renew":  # t is deleted and made again; u is deleted
+            elif command == "renew":  # deletes topic t and makes it again; deletes topic u
                 shard.core.remove_topic(b"t")
                 shard.core.remove_topic(b"u")
                 shard.topic("t")

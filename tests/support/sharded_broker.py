@@ -1,9 +1,9 @@
-"""A broker of several shards with its name server, on free ports, for tests.
+"""Sharded broker: a broker of several shards with its name server, on free ports.
 
     with sharded_broker(tmp_path, 2) as broker:
         broker.ports[1], broker.pids[1], broker.ask(Status(), StatusReply)
 
-Whatever the test does to the supervisor, no process of it is left at the end.
+Whatever a test does to the supervisor, no process is left at the end.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SMALL = ("--set", "mappedFileSizeCommitLog=16777216", "--set", "registerNameServ
 
 
 class ShardedBroker:
-    """One supervisor at a time on one store, and all shards it ever had."""
+    """One supervisor at a time on one store, and all shards that it has ever had."""
 
     def __init__(self, directory: Path, shards: int | None, options: Sequence[str] = ()) -> None:
         self.store = directory / "store"
@@ -54,7 +54,7 @@ class ShardedBroker:
         self.namesrv_port = str(free_port())
         self.namesrv = ""
         self.ports: list[int] = []
-        self.seen: set[tuple[int, int]] = set()  # shards: their pids, and when they were started
+        self.seen: set[tuple[int, int]] = set()  # pid and start ticks of each shard ever seen
         self.start(shards)
 
     def words(self, shards: int | None) -> list[str]:
@@ -80,7 +80,7 @@ class ShardedBroker:
             raise AssertionError(f"not ready: {line!r}\n{self.log()}")
         self.namesrv = found["namesrv"] or self.namesrv
         self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
-        try:  # a busy machine is ready before name servers know its shards
+        try:  # on a busy machine, a broker is ready before its name server knows all shards
             with Cluster(self.namesrv) as cluster:
                 wait_until(lambda: len(cluster.brokers()) >= len(self.ports), HANG_S)
         except BaseException:
@@ -103,7 +103,8 @@ class ShardedBroker:
         return found
 
     def stats(self) -> list[StatsReply]:
-        """Of all shards: asked for again where one was late, as on a busy machine (STATS_S)."""
+        """The counters of all shards. Asks again if a shard was late (STATS_S), which happens on a
+        busy machine."""
         found = wait_until_is(
             lambda: self.ask(AllStats(), AllStatsReply), lambda found: not found.silent, still=True
         )
@@ -114,7 +115,7 @@ class ShardedBroker:
         return [shard.pid for shard in self.shards()]
 
     def until(self, condition: Callable[[list[ShardStatus]], bool]) -> list[ShardStatus]:
-        """Waits until the shards are so."""
+        """Waits until the shards satisfy the condition, and returns them."""
         return wait_until_is(self.shards, condition, still=True, log=self.log)
 
     def until_serving(self, index: int, other_than: int = 0) -> ShardStatus:
@@ -129,19 +130,19 @@ class ShardedBroker:
         return self.process.wait(HANG_S)
 
     def kill(self) -> None:
-        """SIGKILL of the supervisor and all shards, as a machine that loses its power; returns when
-        none of them is there any more."""
+        """Kills the supervisor and all shards with SIGKILL, like a machine that loses power.
+        Returns when none of them exists any more."""
         pids = [pid for pid in self.pids if pid]
-        self.process.kill()  # first: it would start shards anew
+        self.process.kill()  # first, since it would restart shards
         for pid in pids:
             signal_process(pid, signal.SIGKILL)
         self.process.wait(HANG_S)
         wait_until(lambda: not any(map(is_shard, pids)))
 
     def end(self) -> None:
-        """The supervisor and all shards: by SIGTERM, or SIGKILL."""
+        """Ends the supervisor and all shards, by SIGTERM or else by SIGKILL."""
         if self.process.poll() is None:
-            if len(self.ports) > 1:  # else nobody is at the bus
+            if len(self.ports) > 1:  # otherwise nobody serves the bus
                 with contextlib.suppress(Exception):
                     self.shards()
             try:
@@ -150,14 +151,15 @@ class ShardedBroker:
                 self.process.kill()
                 self.process.wait()
         for pid, ticks in self.seen:
-            if start_ticks(pid) == ticks:  # else its number is another process's by now
+            if start_ticks(pid) == ticks:  # else the pid belongs to another process by now
                 signal_process(pid, signal.SIGKILL)
         if self.process.stdout is not None:
             self.process.stdout.close()
 
 
 class LoneShardedBroker(ShardedBroker):
-    """`rmq broker`: its name server is elsewhere. `port`: of shard 0, or 0."""
+    """`rmq broker`, without a name server of its own. `port`: that of shard 0, or 0 for a free
+    one."""
 
     def __init__(
         self, directory: Path, shards: int, namesrv: str, options: Sequence[str] = (), port: int = 0
@@ -172,7 +174,7 @@ class LoneShardedBroker(ShardedBroker):
 
 
 def is_shard(pid: int) -> bool:
-    """Whether the process lives and is a shard."""
+    """Whether the process exists and is a shard."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,9 +1,9 @@
-"""A way to a server whose answers come late, by the clock of the test's loop.
+"""Slow answers: a proxy that delivers a server's answers late, by the clock of the test's loop.
 
 async with slow_answers(etcd.endpoint) as way:
     way.endpoint; way.late_s = 1.5
-    way.asked[b'{"ID":"7587"}']     when a question with that body came, by that clock
-    way.is_asking                   the server is at work, whose time nobody drives
+    way.asked[b'{"ID":"7587"}']     when requests with that body came, by that clock
+    way.is_asking                   whether the server is at work; no clock drives its time
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHUNK_BYTES = 64 << 10
 
 
 class SlowAnswers:
-    """Of HTTP, one question after the other on each connection."""
+    """A proxy for HTTP, with one request after the other on each connection."""
 
     def __init__(self, host: str, port: int) -> None:
         self.late_s = 0.0
@@ -29,7 +29,7 @@ class SlowAnswers:
         self.endpoint = ""
         self._server = host, port
         self._ways: set[asyncio.Task[None]] = set()
-        self._asking: set[asyncio.StreamWriter] = set()  # whose answer has not come
+        self._asking: set[asyncio.StreamWriter] = set()  # connections that wait for an answer
 
     @property
     def is_asking(self) -> bool:
@@ -60,7 +60,7 @@ class SlowAnswers:
         self, asking: asyncio.StreamReader, answerer: asyncio.StreamWriter
     ) -> None:
         while data := await asking.read(CHUNK_BYTES):
-            if body := data.rpartition(b"\r\n\r\n")[2]:  # which comes behind the head, or with it
+            if body := data.rpartition(b"\r\n\r\n")[2]:  # it comes with the head, or after it
                 self.asked[body].append(clock.monotonic())
                 self._asking.add(answerer)
             answerer.write(data)
@@ -72,7 +72,7 @@ class SlowAnswers:
         answerer: asyncio.StreamWriter,
         asker: asyncio.StreamWriter,
     ) -> None:
-        waiting = deque[bytes]()  # timers of one moment have no order
+        waiting = deque[bytes]()  # keeps the order, which timers of the same moment do not have
 
         def give() -> None:
             if data := waiting.popleft():

@@ -1,9 +1,9 @@
-"""A file system of a few MiB, so that a disk can be full for once: tmpfs, mounted for one test.
+"""Small disk: a tmpfs of a few MiB, mounted for one test, so that a disk can be full.
 
     def test(small_disk): small_disk.fill(leave=0); ...; small_disk.free()
 
-Mounting asks for root (or CAP_SYS_ADMIN); without it the tests that need it are skipped, and the
-shim's ENOSPC (support/faults.py) is what remains.
+Mounting needs root (or CAP_SYS_ADMIN). Without it the tests that use this disk are skipped, and
+only those with an ENOSPC of support/faults.py remain.
 """
 
 import os
@@ -26,7 +26,7 @@ class SmallDisk:
         return space.f_bavail * space.f_frsize
 
     def fill(self, leave: int) -> None:
-        """Somebody else's file takes all but `leave` bytes."""
+        """Fills the disk with a file, except for `leave` bytes."""
         wanted = self.free_bytes() - leave
         with self.ballast.open("ab") as file:
             os.posix_fallocate(file.fileno(), file.tell(), max(wanted, 1))

@@ -1,4 +1,4 @@
-"""The project's sources as the tests of tests/source see them: files, modules, imports."""
+"""Source tree: the project's sources as tests of tests/source see them: files, modules, imports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _files_of(tree: str) -> list[Path]:
 
 
 def shown(path: Path) -> str:
-    """As it is named in a message: from the root of the tree."""
+    """The path as messages show it, relative to the root of the tree."""
     return str(path.relative_to(ROOT))
 
 
@@ -45,14 +45,15 @@ def parsed(path: Path) -> ast.Module:
 
 
 def blocks_of(node: ast.AST) -> Iterator[ast.AST]:
-    """The statements right below a node, and the arms of `try` and `match`. Functions, classes and
-    imports stand nowhere else: who looks for them need not go through expressions."""
+    """The statements directly below a node, and the arms of `try` and `match`. Functions, classes
+    and imports are found here without a walk through expressions."""
     for name in ("body", "orelse", "finalbody", "handlers", "cases"):
         yield from getattr(node, name, ())
 
 
 def statements_of(node: ast.AST) -> Iterator[ast.AST]:
-    """All of them, however deep, and nothing of what they say: a tenth of ast.walk."""
+    """All statements below a node, at any depth, without their expressions: a tenth of the cost of
+    ast.walk."""
     waiting = list(blocks_of(node))
     while waiting:
         child = waiting.pop()
@@ -61,26 +62,26 @@ def statements_of(node: ast.AST) -> Iterator[ast.AST]:
 
 
 class Import(NamedTuple):
-    """`import module`, or of `from module import names` all."""
+    """`import module` (names: None), or `from module import names`."""
 
     module: str
     names: tuple[str, ...] | None
-    level: int  # dots before a module that is not named in full
-    inside: bool  # a function
+    level: int  # leading dots of a relative import
+    inside: bool  # whether the import is inside a function
 
 
 class Outline(NamedTuple):
-    """Of a Python file what several rules look at."""
+    """The parts of a Python file that several rules look at."""
 
-    functions: tuple[tuple[str, int], ...]  # and how many lines they have
+    functions: tuple[tuple[str, int], ...]  # name and number of lines
     classes: tuple[str, ...]
     imports: tuple[Import, ...]
 
 
 @cache
 def outline(path: Path) -> Outline:
-    """A file is parsed once for all rules of a process, and its tree is not kept: those of all
-    files are half a gigabyte. Who asks for it stands in support/scheduler.py."""
+    """Parses a file, once for all rules of a process. Its tree is not kept, because the trees of
+    all files take half a gigabyte. support/scheduler.py lists the tests that call this."""
     return outline_of(parsed(path))
 
 
@@ -110,9 +111,9 @@ def name_of(path: Path, root: Path = ROOT) -> str:
 
 
 def imports(path: Path, root: Path = ROOT) -> tuple[tuple[str, bool], ...]:
-    """(module of ours, whether inside a function) for every import and cimport of the file. Several
-    rules ask for them; a file is read once."""
-    return _imports(path, root)  # the cache tells a root that is named from one that is not
+    """(module of this project, whether inside a function) for every import and cimport of the file.
+    Several rules need them; each file is read once."""
+    return _imports(path, root)  # the cache would see a default root and a named one as two keys
 
 
 @cache
@@ -142,12 +143,12 @@ def _python_imports(found: Outline, root: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _imported(package: str, name: str, root: Path) -> str:
-    """`from rmq.format import remoting` is an import of rmq.format.remoting."""
+    """The module that is imported: for `from rmq.format import remoting`, rmq.format.remoting."""
     full = f"{package}.{name}"
     return full if _is_module(full, root) else package
 
 
-@cache  # thousands of imports name the same few modules
+@cache  # since thousands of imports name the same few modules
 def _is_module(name: str, root: Path) -> bool:
     base = root.joinpath(*name.split("."))
     return base.is_dir() or any(base.with_suffix(end).exists() for end in (".py", ".pyx", ".pxd"))

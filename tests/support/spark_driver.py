@@ -1,10 +1,10 @@
-"""A Spark driver as a process of its own, for tests that kill it or give it a cluster.
+"""Spark driver: a driver in a process of its own, for tests that kill it or give it a cluster.
 
-python spark_driver.py stream NAMESRV TOPIC FOLDER    to JSON files until killed; prints "running"
-                                                      when its first batch is done
-python spark_driver.py finish NAMESRV TOPIC FOLDER    the same query to the end of what there is
+python spark_driver.py stream NAMESRV TOPIC FOLDER    writes JSON files until it is killed; prints
+                                                      "running" after its first batch
+python spark_driver.py finish NAMESRV TOPIC FOLDER    the same query up to the present end
 python spark_driver.py stream|finish NAMESRV TOPIC FOLDER TARGET
-                                                      to a topic, in transactions
+                                                      writes to a topic, in transactions
 python spark_driver.py count MASTER NAMESRV TOPIC     prints rows, distinct offsets, hosts of tasks
 python spark_driver.py speculate MASTER NAMESRV TOPIC TARGET
                                                       reads, and writes to TARGET and TARGET-once,
@@ -66,7 +66,7 @@ def finish(namesrv: str, topic: str, folder: str, target: str | None = None) -> 
 def count(master: str, namesrv: str, topic: str) -> None:
     settings = {**SETTINGS, "spark.executor.memory": "512m", "spark.cores.max": "2",
                 "spark.executor.cores": "1",
-                # No task before both executors are there, however slow the machine is.
+                # Tasks begin only when both executors are there, however slow the machine is.
                 "spark.scheduler.minRegisteredResourcesRatio": "1.0",
                 "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s"}  # fmt: skip
     spark = build_session("count", master, settings)
@@ -108,7 +108,7 @@ def speculate(master: str, namesrv: str, topic: str, target: str) -> None:
 
 
 def stuck_at_first(offset: int, body: bytes) -> tuple[bytes, int]:
-    """The task with message 900 hands rows on and then sits there, unless it is a later attempt."""
+    """The first attempt of the task with message 900 hangs there; later attempts do not."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

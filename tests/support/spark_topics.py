@@ -1,4 +1,4 @@
-"""Topics filled for the tests of Spark, and their DataFrames.
+"""Spark topics: fills topics for tests of Spark, and reads them as DataFrames.
 
 fill(broker, "orders", {0: [b"a", b"b"], 1: [b"c"]}, tags="paid")
 rows = read(spark, broker, "orders").collect()
@@ -32,7 +32,8 @@ def remove(broker: BrokerProcess, topic: str) -> None:
 
 
 def patiently(call: Callable[[], object]) -> None:
-    """Again when a busy machine has not answered in time: for what may be done twice."""
+    """Repeats a call if a busy machine does not answer in time. The call must be harmless if it is
+    done twice."""
 
     def is_answered() -> bool:
         try:
@@ -56,7 +57,7 @@ def producer(broker: Any) -> Producer:
 def fill(
     broker: BrokerProcess, topic: str, bodies: Mapping[int, Sequence[bytes]], **message: Any
 ) -> None:
-    """Sends the bodies to their queues, making the topic with as many queues as are named."""
+    """Makes the topic, with as many queues as are named, and sends the bodies to their queues."""
     make(broker, topic, max(bodies) + 1)
     with producer(broker) as sender:
         for queue_id, each in bodies.items():
@@ -67,7 +68,7 @@ def fill(
 
 
 def send(broker: BrokerProcess, topic: str, bodies: Sequence[bytes], **message: Any) -> None:
-    """To a topic that is there, queue by turn."""
+    """Sends to the queues of an existing topic in turn."""
     with producer(broker) as sender:
         for body in bodies:
             sender.send(Message(topic, body, **message))
@@ -83,7 +84,7 @@ def bodies(frame: Any) -> list[bytes]:
 
 
 def send_as_batch(broker: BrokerProcess, topic: str, bodies: Sequence[bytes]) -> None:
-    """In one send, which brokers take with empty bodies too; to the topic's first queue."""
+    """Sends all bodies to the topic's first queue in one batch, in which bodies may be empty."""
     options = write_options({"nameserver": broker.namesrv, "topic": topic})
     sender = Sender(options, Access.of(options))
     try:

@@ -1,7 +1,8 @@
-"""Hypothesis strategies of SQL92 expressions and of the properties they are asked about.
+"""SQL makers: Hypothesis strategies of SQL92 expressions and of properties to evaluate them on.
 
-Expressions are grown by RocketMQ's grammar, so most are legal; names, numbers and texts come from
-small sets, so that they often meet. `RULE_BREAKING` grows also what the rules of comparison forbid.
+Expressions follow RocketMQ's grammar, so most are legal. Names, numbers and texts come from small
+sets, so that they are often equal. `RULE_BREAKING` also makes expressions that the rules of
+comparison forbid.
 """
 
 from hypothesis import strategies as st

@@ -1,9 +1,9 @@
-"""The oracle of SQL92 filters: Apache's evaluation rules in plain Python, over the parser's tree.
+"""SQL model: Apache's rules for evaluating SQL92 filters in plain Python, over the parser's tree.
 
     evaluate(parse("a > 5"), {"a": "7"})       True, False, None (null) or FAILED
 
-Written from the behaviour of Apache's evaluator and not from the compiled one; the compatibility
-tests compare both with Apache's own.
+It is written from the behaviour of Apache's evaluator, not from the compiled one of rmq. The
+compatibility tests compare both with Apache's own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fF
 
 
 class Failed(Exception):
-    """Where Java throws."""
+    """Raised where Java's evaluator throws."""
 
 
 def java_integer(text: str, bits: int) -> int:
@@ -71,7 +71,7 @@ def java_double(text: str) -> float:
 
 
 def order(a: Any, b: Any) -> int:
-    """Java's compareTo of two values of one kind."""
+    """Java's compareTo for two values of one kind."""
     if isinstance(a, float):
         if math.isnan(a) or math.isnan(b):
             return int(math.isnan(a)) - int(math.isnan(b))
@@ -86,7 +86,7 @@ def compare(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
         return order(a, b)
     if kind == BOOL:
         if other == TEXT:
-            raise Failed  # a boolean cast to a string
+            raise Failed  # Java casts a boolean to a string, which throws
         return -1
     if kind == TEXT:
         if other == BOOL:
@@ -184,12 +184,12 @@ def _found(node: Search, kind: Any, value: Any) -> bool:
 
 
 def stored(properties: Mapping[str, str]) -> bytes:
-    """The property string of a record."""
+    """The property string of a record with these properties."""
     return b"".join(
         name.encode() + b"\x01" + value.encode() + b"\x02" for name, value in properties.items()
     )
 
 
 def bits(value: float) -> bytes:
-    """So that NaN equals itself and 0.0 differs from -0.0."""
+    """The bits of a number: comparing them, NaN equals itself and 0.0 differs from -0.0."""
     return struct.pack(">d", value) if not math.isnan(value) else b"NaN"

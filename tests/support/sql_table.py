@@ -1,6 +1,6 @@
-"""SQL92 expressions, properties, and what Apache's evaluator makes of them.
+"""SQL table: SQL92 expressions, properties, and the results of Apache's evaluator.
 
-tests/compat/test_sql_filters.py asks Apache's own jar for every row.
+tests/compat/test_sql_filters.py compares every row with Apache's own jar.
 """
 
 from support.sql_model import FAILED

@@ -1,5 +1,5 @@
-"""Processes that stand still, by SIGSTOP, which takes effect later than it is sent; and signals for
-those that may have ended by themselves."""
+"""Stopping: stops processes with SIGSTOP, which takes effect some time after it is sent, and sends
+signals to processes that may have ended by themselves."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from support.waiting import wait_until
 
 
 def signal_process(pid: int, number: int) -> None:
-    """Nothing where it has ended, and whoever is its parent has seen to it."""
+    """Sends a signal. Does nothing if the process has ended and its parent has reaped it."""
     with suppress(ProcessLookupError):
         os.kill(pid, number)
 
 
 def stand_still(pid: int) -> None:
-    """Returns when no thread of it runs, nor is inside a system call; SIGCONT lets it go on."""
+    """Stops a process; returns when none of its threads runs or is inside a system call. SIGCONT
+    lets it continue."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: stands_still(pid))
 
@@ -26,7 +27,7 @@ def stand_still(pid: int) -> None:
 def stands_still(pid: int) -> bool:
     try:
         return all(_state(stat) in "TZ" for stat in Path(f"/proc/{pid}/task").glob("*/stat"))
-    except OSError:  # a thread has ended meanwhile
+    except OSError:  # a thread ended meanwhile
         return False
 
 

@@ -1,11 +1,11 @@
-"""Copies of stores by what has been written to their files, for tests.
+"""Store copies: copies stores without the unwritten parts of their files.
 
-    copy_store(live, killed)            # as a kill leaves it: the broker may write on
+    copy_store(live, killed)            # as a kill would leave it: the broker may go on writing
     copy_store(live, cut, ignore=shutil.ignore_patterns("*.tmp"))
 
-A store's files have their whole length from the start, and all but their beginning reads as zeros:
-sent by the kernel, each page of that is zeroed, read ahead and written. A copy has the same lengths
-and the same bytes; where nobody wrote, it has holes, whether the disk was reserved there or not.
+A store's files have their whole length from the start, and read as zeros behind what was written. A
+plain copy would make the kernel zero, read ahead and write each of these pages. This copy has the
+same lengths and bytes, and holes where nothing was written, even where disk space was reserved.
 """
 
 import errno
@@ -17,12 +17,12 @@ from typing import Any
 
 
 def copy_store(source: Path, target: Path, **how: Any) -> None:
-    """`how`: more of shutil.copytree."""
+    """`how`: further arguments of shutil.copytree."""
     shutil.copytree(source, target, copy_function=copy_file, **how)
 
 
 def copy_file(source: Path | str, target: Path | str) -> None:
-    """Of a plain file, with its times and rights, and as long as it is when this begins."""
+    """Copies a plain file with its times and rights, and the length that it has at the start."""
     with open(source, "rb") as given, open(target, "wb") as made:
         length = os.fstat(given.fileno()).st_size
         made.truncate(length)
@@ -31,20 +31,20 @@ def copy_file(source: Path | str, target: Path | str) -> None:
             while start < end:
                 moved = os.sendfile(made.fileno(), given.fileno(), start, end - start)
                 if moved == 0:
-                    break  # cut short meanwhile
+                    break  # the file was cut meanwhile
                 start += moved
     shutil.copystat(source, target)
 
 
 def _written(fd: int, length: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of what is not a hole."""
+    """(start, end) of the parts that are not holes."""
     end = 0
     while end < length:
         try:
             start = os.lseek(fd, end, os.SEEK_DATA)
             end = min(length, os.lseek(fd, start, os.SEEK_HOLE))
         except OSError as error:
-            if error.errno != errno.ENXIO:  # behind the last of it
+            if error.errno != errno.ENXIO:  # ENXIO: no data up to the end
                 raise
             return
         yield start, end

@@ -1,7 +1,7 @@
-"""A store directory made byte by byte, as a broker of either kind may have left it.
+"""Store image: a store directory made byte by byte, as rmq or RocketMQ may have left it.
 
-The image knows every record it holds, so a test can say which entries the queues must have. It is
-written without any of the code under test, except for the record encoder (it has tests of its own).
+The image knows all of its records, so that a test can say which entries the queues must have. It is
+written without the code under test, except for the record encoder, which has tests of its own.
 
 Example:
     image = StoreImage(root); image.add_many(100); image.write_log(); image.write_queues(60)
@@ -115,7 +115,7 @@ class StoreImage:
     # ---- writing
 
     def write_log(self, records=None):
-        """Segments with the given records (default: all); the last one always exists."""
+        """Writes segments with these records (default: all). The last segment always exists."""
         chosen = self.records if records is None else records
         end = max([r.offset + len(r.data) for r in chosen], default=0)
         self.log_directory.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ class StoreImage:
             file.write(data)
 
     def write_queues(self, records=None):
-        """Queue files as RocketMQ writes them, with entries of the given records (default: all)."""
+        """Writes queue files as RocketMQ does, with entries of these records (default: all)."""
         entries: dict[tuple[bytes, int], dict[int, bytes]] = {}
         for r in self.records if records is None else records:
             if r.queue_id >= 0:
@@ -161,13 +161,14 @@ class StoreImage:
         return self
 
     def write_checkpoint(self, **values):
-        """The own part as of now on this boot unless values say otherwise."""
+        """Writes a checkpoint. rmq's own part is of now and of this boot, unless values differ."""
         values = {"boot_id": boot_id(), "physic_ms": self.now, "logics_ms": self.now, **values}
         (self.root / "checkpoint").write_bytes(checkpoint_page(values))
         return self
 
     def checkpoint_at(self, count, synced=None, **values):
-        """A checkpoint that covers the first `count` records (the first `synced` on the disk)."""
+        """Writes a checkpoint that covers the first `count` records, `synced` of them on the
+        disk."""
 
         def mark(n):
             return (
@@ -192,7 +193,7 @@ class StoreImage:
         )
 
     def write_ends(self, count, name="queueEnds", **values):
-        """queueEnds as of the first `count` records, of which all entries are in the files."""
+        """Writes queueEnds as of the first `count` records, whose entries are all in the files."""
         queues: dict[tuple[bytes, int], QueueEnds] = {}
         for r in self.records[:count]:
             if r.queue_id >= 0:
@@ -225,7 +226,7 @@ class StoreImage:
         return queues
 
     def check(self, queues, records=None):
-        """The queues hold exactly the entries of these records (default: all)."""
+        """Checks that the queues hold exactly the entries of these records (default: all)."""
         expected = self.expected(records)
         found = {}
         for topic, queue_id in queues.queue_names():
@@ -247,7 +248,7 @@ def read_entries(queues, topic, queue_id, low, high):
 
 
 def open_store(root, clean=False, segment=SEGMENT, pool_chunks=4096, **more):
-    """Log and queues after recovery, and its report. Nothing is started."""
+    """Recovers a store; returns log, queues and the report of recovery. Starts no threads."""
     log = CommitLog(
         str(Path(root) / "commitlog"),
         segment_bytes=segment,

@@ -1,4 +1,4 @@
-"""Stored records packed straight from the layout, for tests of whoever reads them."""
+"""Stored records: records packed by their layout alone, for tests of code that reads records."""
 
 import struct
 import zlib

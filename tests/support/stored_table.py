@@ -1,4 +1,4 @@
-"""What a crash now would leave of a table: its JSON file with the journal's changes."""
+"""Stored table: what a crash now would leave of a table, JSON file and journal together."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ OFFSETS = "consumerOffset.json"
 
 
 def stored(directory: Path, name: str = "topics.json") -> dict[Any, Any]:
-    """The content of config/`name` as the next start would read it; {} when there is none."""
+    """The content of config/`name` as the next start would read it; {} if there is none."""
     config = directory / "config"
     journal = MetadataJournal(config, OFFSETS_NAME if name == OFFSETS else METADATA_NAME)
     content, _, _ = journal.load(JsonFile(config / name))

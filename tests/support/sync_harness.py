@@ -1,12 +1,12 @@
-"""Sync harness: the watch of a master over who is in sync, without a core, slaves and a controller.
+"""Sync harness: a master's watch over the sync state set, without a core, slaves or a controller.
 
     on = Harness()
     on.core.acked = {2: 1000}           # slave 2 has the whole log
     await on.look()
-    on.core.others == [2]               # its acks count
+    on.core.others == [2]               # slave 2's acks count now
     on.link.asked == [([1, 2], 7, False)]
 
-The controller answers as it is told, the core is a note of what it was told.
+The controller here answers as the test says; the core only notes what it is told.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Core:
     def __init__(self) -> None:
         self.end = 1000
         self.acked: dict[int, int] = {}
-        self.others: list[int] | None = []  # whose acks an answer waits for
-        self.dispatched = 0  # at least
-        self.answered = 1000  # up to there without those that joined last
+        self.others: list[int] | None = []  # slaves for whose acks an answer waits
+        self.dispatched = 0  # what log_dispatched is at least
+        self.answered = 1000  # the offset up to which was answered without the newest members
 
     def log_range(self) -> tuple[int, int, int]:
         return 0, self.end, self.end
@@ -51,14 +51,14 @@ class Core:
 
 
 class Link:
-    """A controller that takes what it is asked for, or fails with a code."""
+    """A controller that accepts each change, or fails with the codes in `fails`."""
 
     def __init__(self) -> None:
         self.state = SyncState(frozenset((1,)), 7)
         self.fails: list[int | None] = []
         self.is_away = False
-        self.refused: frozenset[int] = frozenset()  # sets with one of these are
-        self.take_time: Callable[[], None] = lambda: None  # until it answers
+        self.refused: frozenset[int] = frozenset()  # refuses sets with one of these members
+        self.take_time: Callable[[], None] = lambda: None  # called before it answers
         self.asked: list[tuple[list[int], int, bool]] = []
 
     async def alter_sync_state(
@@ -79,7 +79,7 @@ class Link:
 
 
 class Copies:
-    """What slaves have of tables that have seen `count` changes: all, unless it is said here."""
+    """The slaves' copies of tables that have had `count` changes. `had`: slaves with fewer."""
 
     def __init__(self) -> None:
         self.count = 7
@@ -93,7 +93,7 @@ class Copies:
 
 
 class Harness:
-    """A master of id 1 that is alone in sync."""
+    """A master with id 1, which begins as the only member in sync."""
 
     def __init__(self, link: Link | None = None, **given: object) -> None:
         self.core, self.link = Core(), link or Link()
@@ -106,7 +106,7 @@ class Harness:
         )  # fmt: skip
 
     def learn(self, *members: int, epoch: int = 8) -> None:
-        """The controller's set is this one, and it says so."""
+        """The controller announces this set."""
         self.link.state = SyncState(frozenset(members), epoch)
         self.watch.take(self.link.state)
 
@@ -114,19 +114,19 @@ class Harness:
         await self.watch._look()
 
     async def fail(self, code: int | None) -> None:
-        """The controller is asked, and that fails."""
+        """The master looks, asks the controller, and that fails with the code."""
         self.link.fails.append(code)
         with pytest.raises(ControllerError):
             await self.look()
 
     async def unheard(self, clock: DrivenClock, seconds: float, *ids: int) -> None:
-        """So long the controller does not hear of these; then it does."""
+        """For that long the controller takes these brokers for dead; then no longer."""
         self.link.refused = frozenset(ids)
         await self.passing(clock, seconds)
         self.link.refused = frozenset()
 
     async def away(self, clock: DrivenClock, seconds: float) -> None:
-        """So long the controller is away; then it is back."""
+        """For that long the controller does not answer; then it does again."""
         self.link.is_away = True
         await self.passing(clock, seconds)
         self.link.is_away = False
@@ -145,7 +145,7 @@ THREE = {"minInSyncReplicas": 3, "enableControllerMode": True, "controllerAddr":
 
 
 async def in_sync(clock: DrivenClock, *others: int, **given: object) -> Harness:
-    """The set is 1 and these, all of which have the log."""
+    """A harness whose set is 1 and these others, which all have the whole log."""
     on = Harness(**given)
     on.learn(1, *others)
     on.core.acked = dict.fromkeys(others, 1000)

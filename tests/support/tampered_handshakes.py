@@ -1,11 +1,11 @@
-"""Tampered handshakes: clients of which a flight is another one when it arrives.
+"""Tampered handshakes: TLS clients one of whose flights is changed on its way to the server.
 
     tampering = Tampering(seed, authority)
-    tampering.connect(port, b"what a client says first")
+    tampering.connect(port, b"the first bytes inside TLS")
 
-Which flight it is, the hello, what ends the handshake, or what is said behind that, goes by the
-seed, and so do TLS 1.2 or 1.3 and what becomes of it. A client says no more then, and stays until
-the server has closed.
+The seed decides which flight is changed (the hello, the end of the handshake, or the first bytes
+after it), how it is changed, and whether the client speaks TLS 1.2 or 1.3. The client then sends
+nothing more and waits until the server has closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 class Tampering:
     def __init__(self, seed: int, authority: Authority, shown: Pair | None = None) -> None:
-        """shown: what half of the clients have of certificates."""
+        """shown: a certificate that half of the clients have."""
         self.random = random.Random(seed)
         self.authority, self.shown = authority, shown
 
@@ -59,7 +59,7 @@ class Tampering:
                     flights_left = 0
                 except ssl.SSLWantReadError:
                     pass
-                except ssl.SSLError:  # refused, for the certificate that it has not shown
+                except ssl.SSLError:  # refused, because it has not shown a certificate
                     return
                 flight = outward.read()
                 if flights_left == 0:
@@ -67,7 +67,7 @@ class Tampering:
                 flights_left -= 1
                 client.sendall(flight)
                 inward.write(client.recv(65536))
-            with contextlib.suppress(OSError):  # it has been closed
+            with contextlib.suppress(OSError):  # the server has closed
                 client.sendall(self.tampered(flight))
                 client.shutdown(socket.SHUT_WR)
                 while client.recv(65536):

@@ -1,15 +1,15 @@
-"""A command of rmq at a terminal, which may ask, and what it shows there.
+"""Terminal: runs a command of rmq at a pseudo-terminal, where it may ask, and reads what it shows.
 
     with at_terminal("user", "list", "--user", "admin", "-n", namesrv) as terminal:
         terminal.until("Password of admin: ")
         terminal.type("top secret")
         assert terminal.code() == 0
-    terminal.shown          # all of it; what is typed only where the command lets it be echoed
+    terminal.shown          # all output, with typed text where the command lets it be echoed
 
     shown = rmq_on_terminal("bench", "pingpong", "-d", "0.3")
     shown.code, shown.text  # of a command that asks nothing, without control sequences
 
-A process of its own with a pseudo-terminal, which is its input, output and error.
+The command has a process of its own, and the pseudo-terminal as its input, output and error.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Terminal:
         self.shown = ""
 
     def until(self, text: str) -> None:
-        """Until it is shown."""
+        """Waits until this text is shown."""
         while text not in self.shown:
             assert self._more(), f"ended after {self.shown!r}"
 
@@ -48,23 +48,23 @@ class Terminal:
         os.write(self._ours, line.encode() + b"\n")
 
     def code(self) -> int:
-        """The exit code, once it has ended."""
+        """Waits until the command has ended; returns its exit code."""
         while self._more():
             pass
         return self._process.wait(HANG_S)
 
     def _more(self) -> bool:
-        """False: it has ended."""
+        """Reads more output. False: the command has ended."""
         assert readable(self._ours, HANG_S), f"it hangs after {self.shown!r}"
         piece = b""
-        with contextlib.suppress(OSError):  # nobody has the other side open any more
+        with contextlib.suppress(OSError):  # no process has the other side open any more
             piece = os.read(self._ours, 65536)
         self.shown += piece.decode(errors="replace")
         return bool(piece)
 
 
 def _control() -> None:
-    """In the child: its input is the terminal that controls it, as /dev/tty."""
+    """Runs in the child: makes its input its controlling terminal (/dev/tty)."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
@@ -98,7 +98,7 @@ class Shown:
 
 
 def rmq_on_terminal(*words: object) -> Shown:
-    """It asks nothing, and ends by itself."""
+    """Runs a command that asks nothing and ends by itself."""
     environment = {**os.environ, "TERM": "xterm"}
     with at_terminal(*map(str, words), environment=environment) as terminal:
         code = terminal.code()

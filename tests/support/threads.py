@@ -1,4 +1,4 @@
-"""Threads of a process by the names that they have: where the kernel tells of them."""
+"""Threads: finds the threads of a process in /proc by their names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from support.waiting import wait_until
 
 
 def thread_named(name: str, pid: int | str = "self") -> Path:
-    """Its folder in /proc. There is one of this name, once it has given it to itself, and others of
-    before have ended."""
+    """The thread's folder in /proc. Waits until exactly one thread has this name: it may not have
+    set its name yet, and earlier threads may not have ended."""
     found: list[Path] = []
 
     def look() -> bool:
         found.clear()
         for each in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # that thread has just ended
+            with contextlib.suppress(OSError):  # this thread has just ended
                 if (each / "comm").read_text().strip() == name:
                     found.append(each)
         return len(found) == 1

@@ -1,10 +1,10 @@
-"""A client by TLS, or plain, whose requests are raw.
+"""TLS client: a client that sends single requests over TLS, or plainly.
 
     with Client(broker.address, trusting(authority)) as client:
         assert client.ask(310, b"x", **SEND).code == 0
 
-What may go wrong while it shakes hands, or is refused, is REFUSED: TLS 1.3 tells a client that its
-certificate is none with what it reads first.
+REFUSED are the errors of a handshake that fails, or of a client that is refused: in TLS 1.3 a
+client learns only with its first read that its certificate is not accepted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 class Client:
-    """A connection; by TLS, with its context, or plain."""
+    """A connection: over TLS with a context, otherwise plain."""
 
     def __init__(
         self, address: str, context: ssl.SSLContext | None = None,

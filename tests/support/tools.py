@@ -1,4 +1,4 @@
-"""Loads a script of tools/ as a module: the folder is no package."""
+"""Tools: loads a script of tools/ as a module, because that folder is not a package."""
 
 import importlib.util
 from types import ModuleType

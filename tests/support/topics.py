@@ -1,12 +1,12 @@
-"""Topics of tests: when one is made, a client that asks next finds it on every broker.
+"""Topics: makes topics so that every client that asks afterwards finds them on every broker.
 
     with Admin(namesrv_addr=broker.namesrv) as admin:
-        make_topic(admin, "orders", 4)              # or of a view: make_topic(cluster, ..)
-    until_routed(broker.namesrv, "orders", {"broker-a": 4})     # one that was made otherwise
+        make_topic(admin, "orders", 4)              # or with a view: make_topic(cluster, ..)
+    until_routed(broker.namesrv, "orders", {"broker-a": 4})     # for topics made otherwise
 
-A broker answers when its name servers know the topic, and waits half a second for them, which is
-soon over on a machine that others use: a producer that comes then sends to queues of its own
-making.
+A broker answers when its name servers know the new topic, but it waits for them for half a second
+at most. That is soon over on a busy machine, and a producer that begins then would find no route
+and choose the queues itself, as for a topic that does not exist.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from rmq.errors import RemoteError
 
 
 def make_topic(asking: Admin | ClusterView, topic: str, queues: int = 1, **settings: Any) -> Route:
-    """On every master (of the cluster_name given); its route."""
+    """Makes the topic on every master (of `cluster_name`, if given); returns its route."""
     view = asking._cluster if isinstance(asking, Admin) else asking
     masters = calls.create_topic(view, topic, queues, **settings)
     return until_routed(view, topic, {broker.name: queues for broker in masters})
 
 
 def until_routed(asked: ClusterView | str, topic: str, queues: Mapping[str, int]) -> Route:
-    """Until name servers know it with so many queues to write to at each of these brokers; its
-    route. `asked`: a view, or the addresses of the name servers."""
+    """Waits until the name servers know the topic with this number of write queues on each of these
+    brokers; returns its route. `asked`: a view, or the addresses of the name servers."""
     if isinstance(asked, str):
         with Cluster(asked) as view:
             return until_routed(view, topic, queues)

@@ -1,5 +1,6 @@
-"""Tree process: Python programs, each in a process of its own, that import what is in this tree,
-wherever they are started and whatever is installed.
+"""Tree process: a Python program of this tree in a process of its own, run to its end.
+
+It imports the modules of this tree, whatever its folder is and whatever is installed.
 
     done = run_python("bench/run.py", "--quick")
     done.returncode, done.stdout
@@ -21,7 +22,8 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def bare_pytest() -> dict[str, str]:
-    """For runs of pytest about pytest: only the plugins that they name with -p are read."""
+    """The environment for runs of pytest in tests of pytest: without plugins, except those that are
+    named with -p."""
     return environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
 
 

@@ -1,11 +1,11 @@
-"""A slave in a process of its own that cuts its log: to be killed at each step of it.
+"""Truncation worker: a slave in a process of its own that cuts its log, for kills at each step.
 
     echo '["STORE", 4711, {"maxIndexNum": 200}]' | python -m support.truncation_worker
 
-Each line of its input is a job, which a fork of this process does: all has been imported by then,
-and nothing else. A job says "begins" before, "done" when the log is cut and the broker serves
-again, then stops cleanly; with the offset -1 it cuts nothing and says where the log ends. A line
-follows each job: what it said and its exit code (negative: the signal that killed it).
+Each line of its input is a job for a fork of this process, which has imported all modules and done
+nothing else. The job prints "begins", cuts the log, prints "done" when the broker serves again, and
+stops cleanly. With the offset -1 it cuts nothing and prints where the log ends. After each job a
+line follows with what the job has printed and its exit code (negative: the signal that killed it).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ async def work(said: int, store: Path, offset: int, settings: dict[str, Any]) ->
 
 
 def in_a_fork(store: str, offset: int, settings: dict[str, Any]) -> tuple[str, int]:
-    """What the job said, and its exit code."""
+    """Runs a job in a fork; returns what it has printed, and its exit code."""
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the other threads"
     here, there = os.pipe()
     child = os.fork()

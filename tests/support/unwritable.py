@@ -1,4 +1,4 @@
-"""A configuration file that cannot be written, as on a full disk."""
+"""Unwritable: a configuration file that cannot be written, as on a full disk."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from rmq.base.journal_file import METADATA_NAME
 
 @contextmanager
 def not_saved(directory: Path, name: str = "topics.json") -> Iterator[None]:
-    """A directory stands where the file is written first, and the journal is out of reach."""
+    """Puts a directory where the file would be written first, and makes the journal unusable."""
     config = directory / "config"
     (way := config / f"{name}.tmp").mkdir()
     journal, aside = config / METADATA_NAME, config / "aside"

@@ -1,14 +1,14 @@
-"""What a broker or a name server tells a Super user of all that a request could change, and
-requests that would change it.
+"""Visible state: what a Super user sees of all that requests could change at a broker or name
+server, and requests that would change it.
 
     ask = lambda code, fields: connection.call(code, fields)
     before = visible_state(ask, "broker")
-    ..                                      # somebody without a right asks for changes
+    ..                                      # a user without rights asks for changes
     assert visible_state(ask, "broker") == before
 
-Users and their entries, topics, groups, offsets, settings, where the queues end; key-value
-configuration and routes. Topics that a broker writes for itself are left out: it does so when it
-likes.
+It consists of users and their entries, topics, groups, offsets, settings and the ends of queues;
+key-value configuration and routes. System topics are left out, since a broker writes them at any
+time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rmq.names import ORDER_TOPIC_NAMESPACE, is_system
 
 Ask = Callable[[int, dict[str, str]], Command | None]
 
-KEPT = {"namespace": "n", "key": "k", "value": "kept"}  # of a name server's configuration
-# 105 and 30 are asked for each topic, 219 for each namespace.
+KEPT = {"namespace": "n", "key": "k", "value": "kept"}  # an entry of a name server
+# 105 and 30 are sent for each topic, 219 for each namespace.
 SHOWN_BY = {
     "broker": (21, 26, 43, 45, 201, 402, 3005, 3010),
     "name server": (106, 206, 319, 3005, 3010),
 }
-# By which a request is whole, whatever its code is. None of them says which topic, group or cluster
-# it is about.
+# Fields that make any request complete, whatever its code is. None of them names the topic, group
+# or cluster of the request.
 FIELDS = {
     "queueId": "0", "commitOffset": "7", "queueOffset": "0", "offset": "0", "timestamp": "0",
     "perm": "4", "readQueueNums": "3", "writeQueueNums": "3", "topicFilterType": "SINGLE_TAG",
@@ -59,12 +59,13 @@ BODIES = {
 
 
 def whole(code: int, fields: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-    """A request of this code with all else that it may want, and its body."""
+    """Completes a request of this code with everything that it may need; returns fields and
+    body."""
     return {**FIELDS, **fields}, body or BODIES.get(code, b"{}")
 
 
 def visible_state(ask: Ask, where: str) -> dict[str, object]:
-    """ask: a request of a Super user. where: "broker" or "name server"."""
+    """ask: sends a request of a Super user. where: "broker" or "name server"."""
 
     def answer(code: int, fields: dict[str, str] | None = None) -> Command:
         reply = ask(code, fields or {})

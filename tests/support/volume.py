@@ -3,10 +3,10 @@
     @settings(max_examples=volume(1000, 3000))
     @pytest.mark.parametrize("seed", seeds(volume(2, 4)))
 
-They are other ones each time, so that runs add up. Hypothesis draws them, on machines of CI as on
-any, and keeps what failed once (.hypothesis). Seeds begin by chance, for all workers of a run at
-the same number: RMQ_FIRST_SEED, which the run says at its beginning. A test has its seed in its
-name, and RMQ_FIRST_SEED=SEED has a run begin with that one.
+The cases differ from run to run, so that many runs try more. Hypothesis draws them at random, in CI
+too, and keeps each that has failed (.hypothesis). Seeds begin at a random number, the same for all
+workers of a run: RMQ_FIRST_SEED, which is printed when the run begins. A test has its seed in its
+name; RMQ_FIRST_SEED=SEED makes a run begin with that seed.
 """
 
 import os
@@ -15,7 +15,8 @@ import random
 from hypothesis import settings
 
 FULL = os.environ.get("RMQ_VOLUME") == "full"
-# Workers have the environment of the process that starts them, which reads this file first.
+# Workers inherit this from the environment of the process that starts them, which reads this file
+# first.
 FIRST_SEED = int(os.environ.setdefault("RMQ_FIRST_SEED", str(random.randrange(10**6))))
 
 
@@ -28,7 +29,8 @@ def seeds(count: int) -> range:
 
 
 def profile() -> settings:
-    """How long an example takes says how busy the machine is, and nothing of the code. Where CI is
-    set, Hypothesis would draw the same examples in every run, and keep none."""
+    """Settings for Hypothesis. No deadline, because how long an example takes says how busy the
+    machine is, and nothing about the code. With CI set, Hypothesis would by default draw the same
+    examples in every run and keep none."""
     usual = settings.get_profile("default")
     return settings(deadline=None, derandomize=False, database=usual.database)

@@ -1,12 +1,12 @@
-"""Waiting for something to become true, in tests on an asyncio loop and in others.
+"""Waiting: waits until something becomes true, in tests on an asyncio loop and in others.
 
     wait_until(lambda: faults.hits(0) > 0)
     reply = wait_until_is(lambda: client.ask(frame), lambda reply: reply.code == 0)
     await until(...)            # the same two on a loop; what is called may be a coroutine
     reply = await until_is(lambda: client.send("t"), lambda reply: reply.code == 0)
 
-Where a test drives the clock (support/driven_clock.py), time passes while it waits: what is due in
-an hour comes. How long it waits at most is by the machine's clock in any case.
+If the test drives the clock (support/driven_clock.py), driven time passes while it waits, so that
+something due in an hour happens. The time limit of a wait is always of the machine's clock.
 """
 
 import asyncio
@@ -17,14 +17,15 @@ from typing import Any, TypeVar
 
 from support import driven_clock
 
-# After which something hangs: how long it takes where other work has the machine is no fault.
+# What takes longer hangs. It is long because a machine may be busy with other work, which is no
+# fault of the test.
 HANG_S = 600.0
-# Between two looks: of what comes at once, and of what has not come for a second. A look may be a
-# request to a broker, which has to answer it.
+# The pause between two looks, and the pause after the first second. A look may be a request that
+# loads a broker.
 POLL_S, LATE_LOOK_S = 0.005, 0.025
-# A thread that a test has left behind would drive the clocks of those after it.
+# A thread that a test has left behind would drive the clocks of later tests.
 OVER = "the test that waited is over"
-SAID_CHARACTERS = 5000  # at most, of what was there instead, and of a log
+SAID_CHARACTERS = 5000  # of a failure: at most so many of what was found, and of a log
 
 T = TypeVar("T")
 
@@ -33,8 +34,8 @@ async def until(
     condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False,
     log: Callable[[], str] = str,
 ) -> None:  # fmt: skip
-    """The condition may be a coroutine. still: a driven clock stands meanwhile. log: the end of it
-    is told of a wait in vain."""
+    """Waits until the condition is true; it may be a coroutine. still: a driven clock does not move
+    meanwhile. log: its end is shown if the wait fails."""
     await until_is(condition, bool, timeout_s, still=still, log=log)
 
 
@@ -42,7 +43,7 @@ async def until_is(
     look: Callable[[], Any], wanted: Callable[[Any], object], timeout_s: float = HANG_S, *,
     still: bool = False, log: Callable[[], str] = str,
 ) -> Any:  # fmt: skip
-    """What a look finds, once it is what is wanted. The look may be a coroutine."""
+    """Looks until the result is as wanted, and returns it. The look may be a coroutine."""
     began, turn = time.monotonic(), driven_clock.turn()
     while not wanted(found := await _looked(look)):
         waited_s = time.monotonic() - began
@@ -63,13 +64,13 @@ def _in_vain(found: object, log: Callable[[], str]) -> str:
 
 
 def _pause_s(waited_s: float) -> float:
-    """Where a test drives the clock, time passes by looks."""
+    """Always POLL_S if a test drives the clock, because driven time passes with each look."""
     is_late = waited_s > 1 and not driven_clock.is_driven()
     return LATE_LOOK_S if is_late else POLL_S
 
 
 async def machine_sleep(seconds: float) -> None:
-    """By the machine's clock, where the loop's stands still."""
+    """Sleeps by the machine's clock, even if the loop's clock stands still."""
     if driven_clock.is_still():
         await asyncio.to_thread(time.sleep, seconds)
     else:
@@ -80,7 +81,7 @@ def wait_until(
     condition: Callable[[], object], timeout_s: float = HANG_S, *, still: bool = False,
     log: Callable[[], str] = str,
 ) -> None:  # fmt: skip
-    """until() without a loop."""
+    """until() without an event loop."""
     wait_until_is(condition, bool, timeout_s, still=still, log=log)
 
 
@@ -88,7 +89,7 @@ def wait_until_is(
     look: Callable[[], T], wanted: Callable[[T], object], timeout_s: float = HANG_S, *,
     still: bool = False, log: Callable[[], str] = str,
 ) -> T:  # fmt: skip
-    """until_is() without a loop."""
+    """until_is() without an event loop."""
     began, turn = time.monotonic(), driven_clock.turn()
     while not wanted(found := look()):
         waited_s = time.monotonic() - began
@@ -107,21 +108,21 @@ def _look_on(turn: object, still: bool) -> None:
 
 
 def _has_come(turn: object, still: bool) -> None:
-    """Whoever waits next has not waited yet: a clock that stands still begins to count anew."""
+    """A clock that stands still counts its quiet looks anew for the next wait."""
     if still:
         driven_clock.pass_some_time(0, of=turn)
 
 
 def next_ms() -> int:
-    """Waits until the wall clock shows another millisecond than now: what is sent before this call
-    and what is sent after it have not the same time."""
+    """Waits until the wall clock shows another millisecond, and returns it: messages sent before
+    and after this call have different times."""
     before = time.time_ns() // 1_000_000
     return wait_until_is(lambda: time.time_ns() // 1_000_000, lambda now: now > before)
 
 
 async def first_of(futures: Collection[asyncio.Future[Any]], timeout_s: float = HANG_S) -> None:
-    """Until one of them is done, for so long by the machine's clock at most: the loop's may be a
-    driven one, of which HANG_S is 30 s while somebody waits."""
+    """Waits until one of the futures is done, but no longer than timeout_s by the machine's clock.
+    The loop's clock may be a driven one, on which HANG_S is over in 30 s while a test waits."""
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         done, _ = await asyncio.wait(futures, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
@@ -130,9 +131,9 @@ async def first_of(futures: Collection[asyncio.Future[Any]], timeout_s: float = 
 
 
 async def pass_seconds(core: Any, seconds: float, step_s: float = driven_clock.STEP_S) -> None:
-    """Lets time pass in a test that drives the clock; the reactor has seen each step of it and done
-    what came due, so that what has not happened then does not happen. Where nothing that is looked
-    for takes less than a second, longer steps are enough."""
+    """Lets time pass in a test that drives the clock. The reactor sees each step and does what has
+    become due, so that what has not happened by the end does not happen at all. Longer steps are
+    enough if nothing that the test expects takes less than a second."""
     while seconds > 0:
         step = min(seconds, step_s)
         seconds -= step

@@ -1,4 +1,4 @@
-"""Frames as clients write them, built with json and struct alone: the other side of codec tests."""
+"""Wire frames: frames as clients write them, built only with json and struct, for codec tests."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MISSING_FIELD = -11
 
 JSON = 0
 BINARY = 1
-# dumps() with other separators makes an encoder for each call, which takes three times as long.
+# dumps() with separators makes an encoder for each call, which takes three times as long.
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
 _SHORT, _INT = struct.Struct(">h"), struct.Struct(">i")
 _FIXED, _HEAD = struct.Struct(">hBhiii"), struct.Struct(">II")
 
-# What Java's fastjson writes for a send of code 310: separators escaped, keys sorted.
+# A send (310) as Java's fastjson writes it: separators escaped, keys sorted.
 JAVA_SEND_V2 = (
     rb'{"code":310,"extFields":{"a":"orders_producer","b":"Orders","c":"TBW102","d":"4","e":"2",'
     rb'"f":"0","g":"1700000000123","h":"0","i":"UNIQ_KEY\u00017F0000010AAA18B4AAC212345678'
@@ -32,7 +32,7 @@ JAVA_SEND_V2_PROPERTIES = (
     b"TAGS\x01TagA\x02"
 )
 
-# What the Go client writes for a single send: long names, an empty remark.
+# A single send as the Go client writes it: long names, an empty remark.
 GO_SEND = (
     rb'{"code":10,"language":"GO","version":317,"opaque":3,"flag":0,"remark":"","extFields":{'
     rb'"batch":"false","bornTimestamp":"1700000000123","defaultTopic":"TBW102",'
@@ -92,7 +92,7 @@ def frame(header: bytes, body: bytes = b"", serialize_type: int = JSON) -> bytes
 
 
 def batch_body(messages: list[tuple[int, bytes, bytes]]) -> bytes:
-    """(flag, body, properties) of each message, as clients pack them."""
+    """The body of a batch, packed as clients do. Each message: (flag, body, properties)."""
     return b"".join(
         struct.pack(">iiiii", 22 + len(body) + len(properties), 0, 0, flag, len(body))
         + body + struct.pack(">h", len(properties)) + properties

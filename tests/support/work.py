@@ -1,12 +1,12 @@
-"""What is at work just now: the threads of this process and of the servers that it has started.
+"""Work: whether threads of this process, and of the servers that it has started, are at work now.
 
-    work.servers.add(pid)       # tests wait for its answers
-    work.under_way()            # of all threads but the calling one
-    work.is_busy()              # the same in a quarter of the time: whether any is not asleep
+    work.servers.add(pid)       # tests wait for answers of this process
+    work.under_way()            # what all threads but the calling one do
+    work.is_busy()              # in a quarter of the time: whether any of them is not asleep
 
-A thread that is to run and gets no processor is at work as well (state R): it is not a clock that
-it waits for, however long that takes. A look at twenty threads costs up to a millisecond: who looks
-often takes is_busy().
+A thread that could run but gets no processor is at work as well (state R), because it does not wait
+for a clock. A look at twenty threads costs up to a millisecond: code that looks often calls
+is_busy().
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from enum import Enum
 
 from rmq.system.threads import DISK_SLEEP, RUNS, numbered_thread
 
-STAT_BYTES = 128  # the state stands behind the name, which has 15 bytes at most
+STAT_BYTES = 128  # enough: the state follows the name, which has 15 bytes at most
 
 servers: set[int] = set()
 
@@ -41,23 +41,24 @@ def under_way() -> Work:
 
 
 def is_busy() -> bool:
-    """It does not see who sleeps in a file system of a process (FUSE)."""
+    """Whether a thread runs or waits for a disk. Does not see threads that wait for a file system
+    in user space (FUSE)."""
     return any(_state(pid, number) in (RUNS, DISK_SLEEP) for pid, number in _others())
 
 
 def _others() -> Iterator[tuple[int, int]]:
-    """(process, thread) but for the calling thread."""
+    """(process, thread) of all threads but the calling one."""
     own = threading.get_native_id()
     for pid in (os.getpid(), *servers):
         try:
             numbers = os.listdir(f"/proc/{pid}/task")
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
         yield from ((pid, int(number)) for number in numbers if int(number) != own)
 
 
 def _state(pid: int, number: int) -> str:
-    """A letter; empty: it has ended."""
+    """The letter of the thread's state; empty: the thread has ended."""
     try:
         with open(f"/proc/{pid}/task/{number}/stat", "rb", buffering=0) as file:
             text = file.read(STAT_BYTES) or b""

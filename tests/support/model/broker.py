@@ -1,11 +1,11 @@
-"""A broker process that a test asks over one connection, kills, stops and starts again.
+"""Model broker: a broker process that a test asks over one connection, kills, stops and restarts.
 
     broker = ModelBroker(tmp_path, clock)
     broker.ask(30, topic="t", queueId=0).fields["offset"]
     broker.kill(); broker.start()
 
-Its clock is the test's: what comes later comes when the test lets time pass.
-Bare frames, no client: thousands of requests a second, each answered before the next.
+The test drives its clock, so that delayed messages come when the test lets time pass. It uses bare
+frames without a client: thousands of requests a second, each answered before the next.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ READER = "model-reader"
 OPTIONS = {
     "mappedFileSizeCommitLog": 4 << 20,
     "mappedFileSizeConsumeQueue": 20 * 300,
-    "messageDelayLevel": "2s 1s",  # not as by default: 1s 5s
+    "messageDelayLevel": "2s 1s",  # the default begins with 1s 5s
     "flushConsumerOffsetInterval": 200,
-    "transactionTimeOut": 3_600_000,  # nothing is asked about: the model ends what it began
+    "transactionTimeOut": 3_600_000,  # no check backs: the model ends its transactions itself
     "transactionCheckInterval": 3_600_000,
 }
 
@@ -81,7 +81,7 @@ class ModelBroker:
         return reply
 
     def done(self, code: int, body: bytes = b"", **fields: Any) -> Command:
-        """A request that must be answered with success."""
+        """Sends a request that must be answered with success."""
         reply = self.ask(code, body, **fields)
         assert reply.code == 0, (code, fields, reply.code, reply.remark)
         return reply
@@ -93,7 +93,8 @@ class ModelBroker:
         return self.client.ask(send(topic, body, next(self._opaques), queue, **fields))
 
     def post_sends(self, sends: list[tuple[str, bytes, int, str]]) -> list[int]:
-        """In one piece, (topic, body, queue, properties) each; their opaques."""
+        """Sends (topic, body, queue, properties) of each message, all in one piece; returns their
+        opaques."""
         opaques = [next(self._opaques) for _ in sends]
         self.client.put(
             *(
@@ -104,12 +105,12 @@ class ModelBroker:
         return opaques
 
     def pull(self, group: str, topic: str, queue: int, offset: int, **fields: Any) -> Command:
-        """With the subscription in the request, so that no heartbeat is needed."""
+        """Pulls, with the subscription in the request, so that no heartbeat is needed."""
         how = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG", **fields}
         return self.client.ask(pull(group, topic, offset, next(self._opaques), queue=queue, **how))
 
     def read(self, topic: str, queue: int, begin: int, end: int) -> list[StoredMessage]:
-        """All of a range of a queue."""
+        """Reads all messages of a range of a queue."""
         found: list[StoredMessage] = []
         while begin + len(found) < end:
             reply = self.pull(READER, topic, queue, begin + len(found))
@@ -125,7 +126,7 @@ class ModelBroker:
 
 
 class HeldPull:
-    """A pull that waits at the end of a queue, and a send on the same connection behind it."""
+    """A pull that is held at the end of a queue, and a send after it on the same connection."""
 
     def __init__(self, broker: ModelBroker, topic: str, queue: int, offset: int, tag: str) -> None:
         self._broker = broker

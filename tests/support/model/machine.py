@@ -1,8 +1,8 @@
-"""Random steps over a real broker, each compared with what queues.py says.
+"""Model machine: random steps on a real broker, each compared with the model in queues.py.
 
-state.py has the topics and groups of a run, sends.py, reads.py and offsets.py most steps; here are
-those that end something: topics, and the broker. Kills and stops come once in restart_steps steps;
-whatever was acknowledged before is read again.
+state.py has the topics and groups of a run; sends.py, reads.py and offsets.py have most steps. Here
+are the steps that end something: topics, and the broker. A kill or a stop comes once in
+restart_steps steps; everything that was acknowledged before is read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from support.model.state import MOVED, QUEUES, TOPIC_UNKNOWN, pick
 
 
 class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
-    """`broker` is set by the test; `steps` counts what was really done, all runs together."""
+    """The test sets `broker`. `steps` counts the steps that were really done, over all runs."""
 
     restart_steps: ClassVar[int] = 400
 
@@ -42,7 +42,7 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
     @precondition(lambda self: (self.topics["c"], 0) not in self.queues)
     @rule(by_sends=st.integers(0, 40))
     def create_topic(self, by_sends: int) -> None:
-        """By a request, or by as many sends at once."""
+        """Makes a topic by a request, or by that many sends at once."""
         topic = self.topics["c"]
         if by_sends == 0:
             self.make_topic(topic, QUEUES["c"])
@@ -63,7 +63,8 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
     @precondition(lambda self: self.quiet_steps >= self.restart_steps)
     @rule(count=st.integers(0, 200), which=pick)
     def kill(self, count: int, which: int) -> None:
-        """While so many sends are under way: of each queue's a first part is there afterwards."""
+        """Kills the broker while `count` sends are under way. Afterwards each queue has a first
+        part of its sends."""
         sends = [(self.queue(which + n, plain=True), self.message(n)) for n in range(count)]
         self.broker.post_sends([(q.topic, m.body, q.queue_id, m.properties()) for q, m in sends])
         killed_at_ms = now_ms()
@@ -81,7 +82,7 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
         self.step("kills")
 
     def settle_mark(self, place: Place) -> None:
-        """A mark that had been taken may be there again: a pull tells, and takes it."""
+        """A reset mark that had been taken may be back: a pull tells, and takes it again."""
         offset = self.offsets.table.get(place, 0)
         reply = self.broker.pull(place[0], place[1], place[2], 10**9)
         if int(reply.fields["nextBeginOffset"]) != offset:
@@ -127,7 +128,7 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
         self.broker.clock.advance(max(0, due - now_ms()) / 1000)
 
     def teardown(self) -> None:
-        """All that was promised has come, and nothing else."""
+        """Checks that everything promised comes, and nothing else."""
         while any(queue.late for queue in self.queues.values()):
             self.pass_until_due()
             for queue in self.queues.values():

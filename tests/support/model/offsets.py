@@ -1,4 +1,4 @@
-"""OffsetSteps: where groups are, and where operators and clocks send them, by random steps."""
+"""OffsetSteps: random steps that commit, reset and read the offsets of groups."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OffsetSteps(ModelState):
 
     @rule(who=pick, which=pick, offset=pick, skip=st.booleans())
     def reset_to_a_time(self, who: int, which: int, offset: int, skip: bool) -> None:
-        """The time of one message, for all queues of its topic; or to the ends."""
+        """Resets all queues of a topic to the time of one message, or to their ends."""
         group, asked = self.groups[who % 2], self.any_queue(which)
         queues = [queue for queue in self.queues.values() if queue.topic == asked.topic]
         before = {queue.queue_id: self.end(queue) for queue in queues}
@@ -62,7 +62,8 @@ class OffsetSteps(ModelState):
         self.step("resets to a time")
 
     def check_search(self, queue: QueueModel, time_ms: int, at: int, known: int) -> None:
-        """`at` is the first message stored at that time or later; the end when there is none."""
+        """`at` must be the first message stored at that time or later, or the end if there is
+        none."""
         if at > 0:
             assert self.time_of(queue, at - 1) < time_ms
         if at < known:

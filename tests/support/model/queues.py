@@ -1,11 +1,12 @@
-"""What a broker must hold, as simply as it can be said: lists of messages, numbers of offsets.
+"""Model queues: what a broker must hold, in the simplest form: lists of messages, and offsets.
 
-    queue.entries       what is there, in order; an index is an offset
-    queue.late          what has been promised for later: delayed, timed, committed, sent back
+    queue.entries       the messages that are there, in order; an index is an offset
+    queue.late          messages that are promised for later: delayed, timed, committed, sent back
     queue.unsure        sends that were under way when the broker was killed
 
-Whatever a pull brings behind the known end must be one of the promised (`came`); everything else
-there is known before. After a kill, and only then, a delivery may be repeated.
+A message that a pull brings behind the known end must be one of the promised ones (`came`); the
+answer to every send tells the model where the message is. Only after a kill may a delivery be
+repeated.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from support.driven_clock import DrivenClock
 
 from rmq.format.message import StoredMessage
 
-SLOW_MS = 8000  # how much later than due a message may come: the machine has other work
-KEPT_MS = 5000  # an offset that was replaced longer ago than this is in the file no more
+SLOW_MS = 8000  # how much later than due a message may come on a busy machine
+KEPT_MS = 5000  # an offset that was replaced longer ago is no longer in the file
 
-Key = tuple[bytes, int]  # body, how often it came back
+Key = tuple[bytes, int]  # body, how often it was sent back
 Place = tuple[str, str, int]  # group, topic, queue
 _clock: DrivenClock | None = None
 
 
 def now_ms() -> int:
-    """By the clock of the broker, once there is one."""
+    """The time by the broker's clock, or by the machine's until there is a broker."""
     return time.time_ns() // 1_000_000 if _clock is None else _clock.now_ms()
 
 
@@ -54,7 +55,7 @@ class Message:
         return "".join(f"{name}\x01{value}\x02" for name, value in pairs.items() if value != "")
 
     def check(self, record: StoredMessage, topic: str) -> None:
-        """That the record is this message, as it was when it was first read."""
+        """Checks that the record is this message, and the same as when it was first read."""
         found = record.properties
         here = (record.topic, record.body, found.get("TAGS", ""), found.get("KEYS", ""))
         assert here == (topic, self.body, self.tag, self.keys)
@@ -78,7 +79,7 @@ class QueueModel:
     late: dict[Key, list[Late]] = field(default_factory=dict)
     unsure: list[Message] = field(default_factory=list)
     came_late: dict[Key, Message] = field(default_factory=dict)
-    again: dict[Key, Message] = field(default_factory=dict)  # may be repeated: there was a kill
+    again: dict[Key, Message] = field(default_factory=dict)  # may be repeated, after a kill
 
     def promise(self, message: Message, least_ms: int, most_ms: int) -> None:
         self.late.setdefault(message.key, []).append(Late(message, least_ms, most_ms))
@@ -87,7 +88,7 @@ class QueueModel:
         return [item for items in self.late.values() for item in items]
 
     def came(self, record: StoredMessage) -> None:
-        """A record behind the known end: which of the promised it is."""
+        """Takes a record behind the known end, which must be one of the promised messages."""
         assert record.queue_offset == len(self.entries), (record, len(self.entries))
         key = record.body, record.reconsume_times
         items = self.late.get(key, [])
@@ -108,20 +109,21 @@ class QueueModel:
         self.entries.append(message)
 
     def killed(self) -> None:
-        """What has been delivered may come again; also what was and nobody has seen."""
+        """After a kill, delivered messages may come again, even those that no pull has seen."""
         self.again.update(self.came_late)
         self.again.update(
             (x.message.key, x.message) for x in self.waiting() if x.least_ms < now_ms()
         )
 
     def check_times(self, up_since_ms: int) -> None:
-        """That nothing is overdue, when all there is has been read."""
+        """Checks that no message is overdue. Call it when the queue has been read to its end."""
         now = now_ms()
         over = [x for x in self.waiting() if max(x.most_ms, up_since_ms) + SLOW_MS < now]
         assert not over, f"overdue in {self.topic} {self.queue_id} at {now}: {over}"
 
     def matching(self, begin: int, end: int, tags: Iterable[str], above: int) -> list[Message]:
-        """What a consumer of these tags (none: all) and of a > above gets of a range."""
+        """The messages of a range that a consumer gets with these tags (none: all) and with
+        a > above."""
         wanted = set(tags)
         return [
             each
@@ -132,11 +134,11 @@ class QueueModel:
 
 @dataclass
 class Offsets:
-    """Where groups go on. A reset is marked until the group's next pull has been told of it."""
+    """The offsets of groups. A reset leaves a mark until the group's next pull is told of it."""
 
     table: dict[Place, int] = field(default_factory=dict)
     marks: set[Place] = field(default_factory=set)
-    taken: set[Place] = field(default_factory=set)  # marks; a kill may bring them back
+    taken: set[Place] = field(default_factory=set)  # marks that a kill may bring back
     history: dict[Place, list[tuple[int, int]]] = field(default_factory=dict)
 
     def commit(self, place: Place, offset: int) -> None:
@@ -145,14 +147,15 @@ class Offsets:
             self.history.setdefault(place, [(0, -1)]).append((now_ms(), offset))
 
     def reset(self, place: Place, offset: int) -> None:
-        """The broker answers when its file has it: what was before cannot come back."""
+        """Resets an offset. The broker answers when the reset is in its file, so that no earlier
+        offset can come back."""
         self.table[place] = offset
         self.marks.add(place)
         self.taken.discard(place)
         self.history[place] = [(now_ms(), offset)]
 
     def take_mark(self, place: Place) -> int | None:
-        """What the next pull is told, if it is told to go elsewhere."""
+        """The offset to which the next pull is sent, or None if it is not sent elsewhere."""
         if place not in self.marks:
             return None
         self.marks.discard(place)
@@ -167,7 +170,7 @@ class Offsets:
             del self.history[place]
 
     def after_kill(self, found: dict[Place, int], killed_at_ms: int) -> None:
-        """Takes over what the broker came back with, when that is what it once had."""
+        """Takes over the offsets of a broker after a kill, which must be ones that it once had."""
         limit = killed_at_ms - KEPT_MS
         for place, history in self.history.items():
             values = [value for _, value in history]

@@ -1,4 +1,4 @@
-"""ReadSteps: messages that are pulled, waited for, and looked up, by random steps."""
+"""ReadSteps: random steps that pull messages, wait for them and look them up."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rmq.format.remoting import Command
 
 
 class ReadSteps(ModelState):
-    """Pulls of groups and of nobody, queries by key, views by id."""
+    """Pulls with and without a group, queries by key, views by id."""
 
     @rule(who=pick, which=pick, tag=pick, above=st.integers(-1, 9), kind=pick)
     def consume(self, who: int, which: int, tag: int, above: int, kind: int) -> None:
-        """From the group's offset on; what came is committed, by the next pull or by itself."""
+        """Consumes from the group's offset on, and commits, with the next pull or separately."""
         queue = self.any_queue(which)
         place = (self.groups[who % 2], queue.topic, queue.queue_id)
         tags = ("red", "green") if tag % 3 == 0 else ("blue",) if tag % 3 == 1 else ()
@@ -60,7 +60,7 @@ class ReadSteps(ModelState):
         self, queue: QueueModel, offset: int, known: int, reply: Command,
         tags: tuple[str, ...] = (), above: int = -1,
     ) -> int:  # fmt: skip
-        """The answer to a pull of a queue that had `known` messages; where to go on."""
+        """Checks the answer to a pull of a queue with `known` messages; returns the next offset."""
         following = int(reply.fields["nextBeginOffset"])
         if offset > known and reply.code == MOVED:
             assert known <= following < offset
@@ -94,7 +94,7 @@ class ReadSteps(ModelState):
 
     @rule(which=pick, tag=pick)
     def wait_for_a_send(self, which: int, tag: int) -> None:
-        """A pull is held until the message comes that it asks for."""
+        """A pull must be held until a message comes that it asks for."""
         queue, message = self.queue(which), self.message(20, 1 + tag % 3)
         known = self.end(queue)
         frames = self.broker.held_pull(queue.topic, queue.queue_id, known, message.tag)

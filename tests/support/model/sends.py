@@ -1,4 +1,4 @@
-"""SendSteps: messages of every kind that are sent, and sent back, by random steps."""
+"""SendSteps: random steps that send messages of every kind, and send them back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SendSteps(ModelState):
 
     @rule(count=st.integers(2, 30), which=pick)
     def send_many_at_once(self, count: int, which: int) -> None:
-        """All under way at once, over all queues: each queue has them in order."""
+        """Sends many messages at once, over all queues. Each queue must have them in order."""
         sends = [(self.queue(which + n, plain=True), self.message(n)) for n in range(count)]
         opaques = self.broker.post_sends(
             [(q.topic, m.body, q.queue_id, m.properties()) for q, m in sends]
@@ -118,7 +118,8 @@ class SendSteps(ModelState):
     @precondition(lambda self: self.ended)
     @rule(which=pick, commit=st.booleans())
     def finish_again(self, which: int, commit: bool) -> None:
-        """Nothing comes of it: `came` would find a message that nobody sent."""
+        """Ends a transaction twice, which must deliver nothing: `came` would find a message that
+        nobody sent."""
         self.finish_one(*self.ended[which % len(self.ended)], commit)
         for queue in self.queues.values():
             self.end(queue)
@@ -132,7 +133,8 @@ class SendSteps(ModelState):
 
     @rule(who=pick, which=pick, offset=pick, dead=pick)
     def send_back(self, who: int, which: int, offset: int, dead: int) -> None:
-        """To the group's retry topic a second later, or to its dead letters at once."""
+        """Sends a message back: to the group's retry topic a second later, or to its dead letters
+        at once."""
         group = self.groups[who % 2]
         retries = self.queues.get((f"%RETRY%{group}", 0))
         queue = retries if retries and retries.entries and which % 2 else self.any_queue(which)

@@ -1,8 +1,9 @@
 """ModelState: what a run of random steps knows, and how it looks at the broker.
 
-Topics of one run: `a` (2 queues) and `b` (1), to which everything is sent, also what comes later;
-`c`, which is deleted and comes again, by a request or by the sends to it. Two groups, their retry
-and dead letter topics. All names are new in each run, so that the broker can serve many runs.
+A run has the topics `a` (2 queues) and `b` (1), to which all kinds of messages are sent, delayed
+ones too, and the topic `c`, which is deleted and made again, by a request or by sends to it. It has
+two groups, with their retry topics and dead letters. All names are new in each run, so that one
+broker can serve many runs.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ TAGS = ("", "red", "green", "blue")
 KEYS = ("", "k1", "k2", "k1 k2")
 TOPIC_UNKNOWN, PULL_NOT_FOUND, RETRY_AT_ONCE, MOVED, NOT_FOUND = 17, 19, 20, 21, 22
 
-pick = st.integers(0, 255)  # of whatever there is, by the remainder
+pick = st.integers(0, 255)  # chooses one of several things, by the remainder
 sizes = st.sampled_from((0, 0, 30, 400, 3000))
 _numbers = itertools.count(1)
 _bodies = itertools.count(1)
 
 
 class ModelState(RuleBasedStateMachine):
-    """`broker` is set by the test; `steps` counts what was really done, all runs together."""
+    """The test sets `broker`. `steps` counts the steps that were really done, over all runs."""
 
     broker: ClassVar[ModelBroker]
     steps: ClassVar[dict[str, int]] = {}
@@ -44,11 +45,11 @@ class ModelState(RuleBasedStateMachine):
         self.topics = {name: f"{self.name}-{name}" for name in QUEUES}
         self.queues: dict[tuple[str, int], QueueModel] = {}
         self.offsets = Offsets()
-        self.halves: list[tuple[Message, QueueModel, str, str]] = []  # open ones
+        self.halves: list[tuple[Message, QueueModel, str, str]] = []  # those that are not ended
         self.ended: list[tuple[str, str]] = []
         self.of_deleted: list[Message] = []
         self.locks: dict[Place, str] = {}
-        self.loose: set[Place] = set()  # unlocked, then killed: the file may not know of it
+        self.loose: set[Place] = set()  # unlocked before a kill: the file may not say so
         self.quiet_steps = 0
 
     @classmethod
@@ -57,7 +58,8 @@ class ModelState(RuleBasedStateMachine):
 
     @invariant()
     def count(self) -> None:
-        """Which rules may be chosen must not hang on times: a run has to be repeatable."""
+        """Counts steps. The choice of rules must depend on these and not on times, so that a run
+        can be repeated."""
         self.quiet_steps += 1
 
     @initialize()
@@ -83,7 +85,7 @@ class ModelState(RuleBasedStateMachine):
             self.queues.setdefault((topic, queue_id), QueueModel(topic, queue_id))
 
     def queue(self, number: int, plain: bool = False) -> QueueModel:
-        """One of those that sends go to; not plain: messages may come to it later."""
+        """A queue for a send. Not plain: the send may be of a message that comes later."""
         names = ("a", "b", "c") if plain else ("a", "b")
         places = [(self.topics[n], q) for n in names for q in range(QUEUES[n])]
         known = [place for place in places if place in self.queues]
@@ -99,7 +101,7 @@ class ModelState(RuleBasedStateMachine):
         return Message(body, TAGS[tag % len(TAGS)], KEYS[keys % len(KEYS)], number % 10)
 
     def end(self, queue: QueueModel) -> int:
-        """Reads what is new in a queue; its end."""
+        """Reads what is new in a queue; returns its end."""
         most = self.broker.number(30, topic=queue.topic, queueId=queue.queue_id)
         self.read_to(queue, most)
         return len(queue.entries)
@@ -111,14 +113,14 @@ class ModelState(RuleBasedStateMachine):
             queue.came(record)
 
     def stored(self, queue: QueueModel, messages: list[Message], reply: Command) -> None:
-        """The messages stand in the queue where the reply to their send says."""
+        """Checks that the messages are in the queue where the reply to their send says."""
         assert reply.code == 0, (reply.code, reply.remark)
         assert int(reply.fields["queueId"]) == queue.queue_id
         self.read_to(queue, int(reply.fields["queueOffset"]))
         queue.entries += messages
 
     def read_all(self, queue: QueueModel) -> None:
-        """Reads the whole queue and compares it."""
+        """Reads the whole queue and compares it with the model."""
         end = self.end(queue)
         records = self.broker.read(queue.topic, queue.queue_id, 0, end)
         for offset, (message, record) in enumerate(zip(queue.entries, records, strict=False)):

@@ -1,4 +1,4 @@
-"""The name server's key-value configuration (100, 101, 102) and its settings (318, 319)."""
+"""Name server tables: the key-value configuration (100, 101, 102) and the settings (318, 319)."""
 
 from support.broker_client import BrokerClient
 from support.power_cuts.promise import SUCCESS, Promise, Register
@@ -9,7 +9,7 @@ SETTING = "waitSecondsForService"
 
 
 class NameServerTables(Promise):
-    """Connected to the name server, which has its files beside the store."""
+    """Its clients connect to the name server, whose files are beside the store."""
 
     workers = 1
     is_of_name_server = True

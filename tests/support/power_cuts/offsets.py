@@ -1,7 +1,7 @@
-"""Offsets of groups: what an operator reset (222) or copied (314) counts; none is beyond its queue.
+"""Offsets: those that an operator has reset (222) or copied (314) last; none is beyond its queue.
 
-An offset behind which messages were lost with the power has to go back with them: the group would
-pass over those that get the same offsets next.
+If messages are lost with the power, an offset behind them must go back: otherwise the group would
+skip the messages that get the same queue offsets next.
 """
 
 import json
@@ -25,7 +25,7 @@ MESSAGES = 30
 
 
 class Offsets(Promise):
-    """The first worker resets, the second copies, the third consumes at the tail."""
+    """The first worker resets offsets, the second copies them, the third consumes at the tail."""
 
     workers = 3
 
@@ -74,7 +74,7 @@ class Offsets(Promise):
         return reply.code == SUCCESS
 
     async def consume(self, client: BrokerClient) -> bool:
-        """A consumer that takes a message as soon as it may be seen, and commits it."""
+        """Pulls a message as soon as it is visible, and commits it."""
         await client.send(self.tail, b"x")
         reply = await client.pull("tail-group", self.tail, offset=self.at, commitOffset=self.at,
                                   sysFlag=WITH_SUBSCRIPTION | WITH_COMMIT, subscription="*",
@@ -98,7 +98,7 @@ class Offsets(Promise):
         return losses + await self.beyond(client)
 
     async def told(self, client: BrokerClient, offset: int | None) -> list[str]:
-        """A group that was reset is told so by its next pull."""
+        """Checks that a group that was reset is told so by its next pull."""
         reply = await client.pull(self.group, self.topic, sysFlag=WITH_SUBSCRIPTION,
                                   subscription="*", expressionType="TAG")  # fmt: skip
         said = reply.code, int(reply.fields.get("nextBeginOffset", -1))

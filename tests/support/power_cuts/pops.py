@@ -1,8 +1,8 @@
-"""Pops (200050): an ack (200051, 200151) is for good, a changed time (200053) counts, and the rest
-comes again.
+"""Pops (200050): acknowledged messages (200051, 200151) never come again, those with a changed time
+(200053) come at that time, and all others come again.
 
-The answer to an ack counts as a promise when it came before the message was visible again; an ack
-that was too late promises nothing.
+The answer to an ack is a promise if it came before the message was visible again. An ack that was
+too late promises nothing.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ FATES = ("ack", "ack", "batch", "batch", "short", "long", "left")
 
 
 class Pops(Promise):
-    workers = 3  # the first one sends
+    workers = 3  # the first sends, the others pop
 
     def __init__(self, number: int, seed: str) -> None:
         super().__init__(number, seed)
         self.topic, self.group = self.name("popped"), self.name("pop-group")
         self.sent: set[bytes] = set()
         self.acked: set[bytes] = set()
-        self.put_off: set[bytes] = set()  # for LONG_MS
-        self.unknown: set[bytes] = set()  # asked for one of these
-        self.visible_ms = 0  # all that may come does by then
+        self.put_off: set[bytes] = set()  # made invisible for LONG_MS
+        self.unknown: set[bytes] = set()  # one of these two was asked for, without an answer
+        self.visible_ms = 0  # by this time everything that may come has come
         self.early: list[str] = []
 
     async def prepare(self, client: BrokerClient) -> None:

@@ -1,13 +1,13 @@
-"""One kind of promise: a load that asks for it, and the look whether it was kept.
+"""Promise: one kind of promise, with a load that asks for it and a check that it was kept.
 
     promise = Pops(number=3, seed="..")
-    await promise.prepare(client)            the topics it needs
+    await promise.prepare(client)            makes the topics that it needs
     load(promise, port)                      until the broker is gone
     ... power cut, restart ...
     losses = await promise.check(client)     one line for each broken promise
 
-What an answer said is sure, what was asked without an answer may or may not be so. Every round has
-names of its own, so a check reads what one round left.
+What was answered must be true afterwards; a request without an answer may have had its effect or
+not. Every round uses names of its own, so that a check reads the results of one round.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from rmq.format.remoting import Command
 CREATE_TOPIC, MAX_OFFSET, MIN_OFFSET = 17, 30, 31
 WITH_SUBSCRIPTION = 4
 SUCCESS = 0
-PAUSE_S = 0.01  # after a refusal: a broker that refuses is not asked a thousand times a second
+PAUSE_S = 0.01  # after a refusal, so that a broker is not asked a thousand times a second
 
 
 def now_ms() -> int:
@@ -34,10 +34,10 @@ def now_ms() -> int:
 
 
 class Promise:
-    """Base class."""
+    """The base class of all promises."""
 
     workers = 2  # connections
-    is_of_name_server = False  # it is the one to connect to
+    is_of_name_server = False  # connect to the name server, not to the broker
 
     def __init__(self, number: int, seed: str) -> None:
         self.number = number  # of the round
@@ -57,19 +57,19 @@ class Promise:
         return self.counter
 
     async def prepare(self, client: BrokerClient) -> None:
-        """Makes what the load needs."""
+        """Makes the topics and groups that the load needs."""
 
     async def step(self, client: BrokerClient, worker: int) -> bool:
-        """Asks for something and writes down what was answered; False after a refusal."""
+        """Asks for something and notes the answer. False: it was refused."""
         raise NotImplementedError
 
     async def check(self, client: BrokerClient) -> list[str]:
-        """What is not as it was promised."""
+        """Returns a line for each promise that was not kept."""
         raise NotImplementedError
 
 
 async def load(promise: Promise, port: int) -> None:
-    """Steps on all its connections until they end."""
+    """Makes steps on all connections until these end."""
 
     async def work(worker: int) -> None:
         try:
@@ -84,10 +84,10 @@ async def load(promise: Promise, port: int) -> None:
 
 
 class Register:
-    """Things that were set to values, by one asker at a time for each thing.
+    """The values that things may have, each of which one worker at a time sets.
 
-    with the answer outstanding     the old value or the new one
-    answered                        the new one
+    before the answer               the old value or the new one
+    after the answer                the new one
     """
 
     def __init__(self) -> None:
@@ -113,14 +113,14 @@ async def change_topic(client: BrokerClient, topic: str, queues: int) -> Command
 
 
 def log_offset(sent: Command) -> int:
-    """Where the message stands in the log, which its id says."""
+    """The log offset of a sent message, which is part of its id."""
     return int(sent.fields["msgId"][-16:], 16)
 
 
 async def all_messages(
     client: BrokerClient, topic: str, queue: int = 0
 ) -> AsyncIterator[StoredMessage]:
-    """The messages of a queue up to its present end; none when the topic is not there."""
+    """The messages of a queue up to its present end; none if there is no such topic."""
     end = await client.call(MAX_OFFSET, topic=topic, queueId=queue)
     at, behind = 0, int(end.fields["offset"]) if end.code == SUCCESS else 0
     while at < behind:
@@ -142,7 +142,7 @@ async def bodies(client: BrokerClient, topic: str, queue: int = 0) -> list[bytes
 async def bodies_with(
     client: BrokerClient, topic: str, wanted: set[bytes], timeout_s: float = HANG_S
 ) -> list[bytes]:
-    """What the queue holds when all of `wanted` is there, or so much later."""
+    """Waits until the queue has all of `wanted`, or for timeout_s; returns what it has then."""
     end = time.monotonic() + timeout_s
     return await until_is(
         lambda: bodies(client, topic),
@@ -152,7 +152,7 @@ async def bodies_with(
 
 
 def some(what: str, items: set[Any] | list[Any]) -> list[str]:
-    """At most one line about these losses."""
+    """One line about these losses, or none if there are no losses."""
     if not items:
         return []
     return [f"{len(items)} {what}: {', '.join(str(each) for each in sorted(items)[:5])}"]

@@ -1,4 +1,4 @@
-"""What consumers send back (36): it comes to their retry topic, or to the dead letters."""
+"""Sent back: messages that consumers send back (36) are in their retry topic or dead letters."""
 
 from support.broker_client import BrokerClient
 from support.power_cuts.promise import SUCCESS, Promise, bodies_with, log_offset, make_topic, some

@@ -1,5 +1,5 @@
-"""Sends, single and in batches (310, 320): a message stands at its offset, with its body. A topic
-that was made for its first message is there with it."""
+"""Sent messages: each message, sent alone or in a batch (310, 320), is at its offset with its body.
+So is the topic, if it was made for its first message."""
 
 from support.ack_history import IDENTITY, AckHistory, batch_entry
 from support.broker_client import BrokerClient
@@ -13,7 +13,7 @@ class SentMessages(Promise):
 
     def __init__(self, number: int, seed: str, journal: AckHistory) -> None:
         super().__init__(number, seed)
-        self.journal = journal  # of all rounds
+        self.journal = journal  # shared by all rounds
 
     async def prepare(self, client: BrokerClient) -> None:
         for topic, queues in TOPICS:

@@ -1,6 +1,6 @@
-"""Topics (17, 18, 215), static ones (513), groups (200, 225, 207), what they may not read (353),
-request modes (401) and locks (41, 42): as they were changed last. A topic made anew holds its new
-messages only."""
+"""Tables: topics (17, 18, 215), static topics (513), groups (200, 225, 207), groups that may not
+read a topic (353), request modes (401) and locks (41, 42) are as they were changed last. A topic
+that was deleted and made again has only its new messages."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ from rmq.format.remoting import Command
 TOPICS, DELETE_TOPIC, TOPIC, STATIC = 18, 215, 351, 513
 GROUP_UPDATE, GROUPS, DELETE_GROUP, GROUP = 200, 225, 207, 352
 FORBID, MODE, ALL_MODES, LOCK, UNLOCK = 353, 401, 402, 41, 42
-NAMES = 4  # of each kind and worker
+NAMES = 4  # names of each kind that a worker uses
 QUEUES = 8
 
 
@@ -54,7 +54,7 @@ class Tables(Promise):
             self.kept += 1
         return reply.code == SUCCESS
 
-    # Each returns (thing, value, what asks for it); one request asks for all that are listed.
+    # Each returns a list of (thing, value, what sends the request); one request sets all of them.
     Asks = list[tuple[tuple[str, str], Any, Callable[[], Awaitable[Command]]]]
 
     def own(self, kind: str, worker: int) -> str:
@@ -75,7 +75,7 @@ class Tables(Promise):
         return [(("topic", name), queues, lambda: change_topic(client, name, queues))]
 
     def change_static(self, client: BrokerClient, worker: int) -> Asks:
-        """A newer mapping, of one more queue than before."""
+        """Sends a newer mapping, with one queue more than before."""
         name, epoch = self.own("static-topic", worker), self.next()
         item = {"gen": 0, "queueId": 0, "bname": "broker-a"}
         body = {"topic": name, "bname": "broker-a", "totalQueues": epoch, "epoch": epoch,
@@ -165,11 +165,12 @@ class Tables(Promise):
 
 
 class TopicsMadeAnew(Promise):
-    """Made, filled, deleted and made again: what was sent since is there, nothing older is."""
+    """Topics that are made, filled, deleted and made again have the messages sent since, and no
+    older ones."""
 
     def __init__(self, number: int, seed: str) -> None:
         super().__init__(number, seed)
-        self.sent: dict[str, list[bytes] | None] = {}  # None: a change has no answer yet
+        self.sent: dict[str, list[bytes] | None] = {}  # None: a change of it has no answer yet
 
     async def step(self, client: BrokerClient, worker: int) -> bool:
         topic = f"{self.name('anew')}-{worker}"

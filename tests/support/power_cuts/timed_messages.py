@@ -1,4 +1,4 @@
-"""Timed and delayed messages come, recalled ones (370) never do."""
+"""Timed messages: timed and delayed messages come; recalled ones (370) never do."""
 
 import asyncio
 
@@ -14,9 +14,9 @@ from support.power_cuts.promise import (
 )
 
 RECALL = 370
-DUE_MS = 4000  # after the first one is sent
+DUE_MS = 4000  # how long after the first message they are due
 MARGIN_MS = 500
-DELAY_LEVEL_2 = "DELAY\x012\x02"  # 2 s, by the test's settings
+DELAY_LEVEL_2 = "DELAY\x012\x02"  # 2 s with the test's settings
 
 
 class TimedMessages(Promise):
@@ -44,7 +44,7 @@ class TimedMessages(Promise):
         self.waiting.add(body)
         self.kept += 1
         if is_delayed or self.random.random() < 0.5 or "recallHandle" not in sent.fields:
-            return True  # without a handle: it was due when it came
+            return True  # without a recall handle, because it was due when it arrived
         self.unknown.add(body)
         reply = await client.call(
             RECALL, producerGroup="P", topic=self.topic, recallHandle=sent.fields["recallHandle"]

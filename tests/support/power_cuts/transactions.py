@@ -1,8 +1,9 @@
-"""Half messages and their ends (37): committed is delivered, rolled back is over, open is asked.
+"""Transactions: half messages and their ends (37). Committed ones are delivered, rolled back ones
+are not, and the broker checks back about open ones.
 
-After the restart nobody has to say anything for what was committed to be there; then a producer of
-the group connects and writes down what it is asked about (39). A half message sent last is the end
-of that look: what stood open before it was asked about by then.
+After the restart, committed messages must be there without any request. Then a producer of the
+group connects and notes which transactions it is asked about (39). A half message that is sent last
+ends this check: by the time that it is asked about, so were all open ones before it.
 """
 
 import asyncio
@@ -26,10 +27,10 @@ from rmq.format.message import decode_message
 END, CHECK, CONFIG = 37, 39, 25
 COMMIT, ROLLBACK = 8, 12
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01{}\x02UNIQ_KEY\x01{}\x02"
-HALF = 4  # sysFlag
+HALF = 4  # sysFlag of a half message
 NEVER = "transactionTimeOut=600000\n"
 AT_ONCE = "transactionTimeOut=0\n"
-QUIET_S = 0.6  # some rounds of checks (transactionCheckInterval of the test)
+QUIET_S = 0.6  # several rounds of check backs (transactionCheckInterval of the test)
 TIMEOUT_S = 40.0
 
 
@@ -40,7 +41,7 @@ class Transactions(Promise):
         self.stored: set[bytes] = set()
         self.committed: set[bytes] = set()
         self.rolled_back: set[bytes] = set()
-        self.unknown: set[bytes] = set()  # an end was asked for
+        self.unknown: set[bytes] = set()  # ends that were requested and not answered
         self.asked: set[bytes] = set()
 
     async def prepare(self, client: BrokerClient) -> None:
@@ -65,7 +66,8 @@ class Transactions(Promise):
         return reply.code == SUCCESS
 
     async def half(self, client: BrokerClient, body: bytes) -> dict[str, object] | None:
-        """The fields that name the half message in its end; None when it is refused."""
+        """Sends a half message; returns the fields that name it in its end, or None if it was
+        refused."""
         marks = MARKS.format(self.group, f"{self.topic}-{body.decode()}")
         reply = await client.send(self.topic, body, i=marks, f=HALF, g=now_ms())
         if reply.code != SUCCESS:
@@ -89,7 +91,7 @@ class Transactions(Promise):
         return losses + some("messages that came in the end", again)
 
     async def ask_about_open_ones(self, client: BrokerClient) -> None:
-        """Collects what is asked about and rolls it back."""
+        """Notes the transactions that the broker asks about, and rolls them back."""
         last = b"%d" % self.next()
         assert await self.half(client, last) is not None
         body = {"clientID": client.client_id, "consumerDataSet": [],
