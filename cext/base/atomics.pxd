@@ -1,4 +1,4 @@
-"""Atomics: loads and stores with an order between threads, of cext/c/atomics.h. No .pyx."""
+"""Atomics: loads and stores that are ordered between threads (cext/c/atomics.h). No .pyx."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 cdef extern from "atomics.h" nogil:

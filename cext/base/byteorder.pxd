@@ -1,8 +1,8 @@
-"""Byte order: big-endian loads and stores. RocketMQ writes all integers of frames and files so.
+"""Byte order: big-endian loads and stores, as RocketMQ writes all integers in frames and files.
 
 The machines rmq runs on are little-endian (setup.py refuses others), so each helper is one
-unaligned move and one byte swap; gcc makes a single `movbe` or `mov` + `bswap` of it. The pointer
-needs no alignment. None of the helpers checks bounds: the caller has compared the length before.
+unaligned move and one byte swap, which gcc compiles to a single `movbe` or to `mov` + `bswap`. The
+pointer needs no alignment. No helper checks bounds: the caller has compared the length before.
 
 Example: bytes 00 00 01 90 at `at` -> load_u32(at) == 400; store_u32(at, 400) writes them again.
 """

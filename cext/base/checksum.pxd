@@ -1,7 +1,7 @@
-"""Checksum: CRC-32 (zlib polynomial) of byte ranges, of log records and all else that is checked.
+"""Checksum: CRC-32 (zlib polynomial) of byte ranges, for log records and other checked bytes.
 
-The ways of computing it, and which processor takes which, stand in cext/c/crc32.h.
-Callable from any thread, holds no state.
+The ways of computing it, and which processor takes which, are in cext/c/crc32.h.
+Callable from any thread; it holds no state.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t

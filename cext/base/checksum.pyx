@@ -1,7 +1,7 @@
 """Checksum: CRC-32 (zlib polynomial) of byte ranges.
 
-A thin module over cext/c/crc32.h, so that the tables and the choice of the processor's instructions
-exist once in the process and not in every module that checks a record.
+This is a thin module over cext/c/crc32.h, so that the tables and the choice of the processor's
+instructions exist once in the process and not in every module that checks a record.
 
 Example: crc32 of b"123456789" is 0xCBF43926, its body_crc 0x4BF43926.
 """

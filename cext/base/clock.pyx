@@ -1,9 +1,10 @@
 """The clocks of a process (clock.pxd says which to use when).
 
-`wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
-Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
-Python's side has the same clocks in rmq/base/clock.py; `monotonic` and `now_ms` here are for those
-of it that ask message by message, and `look_s` is how soon it looks at a clock that a test drives.
+Store timestamps, born timestamps and retention use `wall_ms`, so it counts like Java's
+System.currentTimeMillis(). Timeouts and latencies use `monotonic_us`.
+The Python side has the same clocks in rmq/base/clock.py. `monotonic` and `now_ms` here are for its
+modules that ask once per message; `look_s` says how soon it looks again at a clock that a test
+drives.
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -15,8 +16,8 @@ cdef extern from "<time.h>" nogil:
     clockid_t CLOCK_BOOTTIME
 
 cdef enum:
-    # How long a driven clock may have moved before all have seen it: moves come together, and a
-    # process whose clock nobody moves has better things to do than to look.
+    # How long a sleeper may take to see that a driven clock has moved. It looks often soon after a
+    # move, since moves come close together, and seldom when nobody has moved the clock for a while.
     DRIVEN_SLEEP_MS = 2
     DRIVEN_REST_MS = 20
     RECENT_US = 500000          # after a move
@@ -24,8 +25,8 @@ cdef enum:
 cdef ClockShift none            # zeros, which nobody writes
 cdef ClockShift* shift = &none
 cdef Py_buffer shift_memory     # keeps `shift` where it is
-cdef int64_t seen_move = 0      # the sum of its moves
-cdef int64_t seen_at_us = 0     # by the machine's clock
+cdef int64_t seen_move = 0      # the sum of the shift's moves when last looked at
+cdef int64_t seen_at_us = 0     # when that sum last changed, by the machine's clock
 
 
 cdef inline int64_t read_us(clockid_t clock) noexcept nogil:
@@ -95,13 +96,15 @@ def now_ms() -> int:
 
 
 def look_s() -> float:
-    """Seconds until who sleeps in Python looks at a driven clock again, as whoever sleeps here."""
+    """Seconds after which a sleeper in Python looks at a driven clock again; sleepers in C look as
+    often."""
     return look_ms(machine_us()) / 1e3
 
 
 def drive(memory) -> None:
-    """The clocks go by `memory` (writable, 40 bytes or more, at an address divisible by 8) from
-    now on, or by the machine alone again (None). Only while no thread of a core runs."""
+    """Makes the clocks follow the ClockShift in `memory` (writable, 40 bytes or more, at an address
+    divisible by 8) from now on, or the machine alone again (None). Call it only while no thread of
+    a core runs."""
     global shift, shift_memory, seen_at_us
     cdef Py_buffer view
     if shift != &none:

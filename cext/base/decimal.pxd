@@ -1,11 +1,11 @@
-"""Decimal: the digits of a number, written in place in a tenth of the time that snprintf takes.
+"""Decimal: writes the digits of a number in place, in a tenth of the time that snprintf takes.
 
 Example: put_decimal(at, -1700000000000) writes 14 bytes and returns at + 14.
 """
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 
-# At most 20 bytes; returns where they end.
+# Writes at most 20 bytes; returns the address after the last one.
 cdef inline uint8_t* put_decimal(uint8_t* at, int64_t number) noexcept nogil:
     cdef uint8_t digits[20]
     cdef uint8_t* to = digits + 20

@@ -1,8 +1,9 @@
 """Latency: how long something took, as counts in fixed buckets. Recording is one addition.
 
-Values are whole microseconds. Below 8 each has a bucket; above, every power of two is cut into 4
-equal ones, so a bucket's upper end is at most 25 % above any value in it. What is longer than the
-last bucket's end (67 s) counts there. rmq/observe/latency.py turns counts into percentiles.
+Values are whole microseconds. Each value below 8 has its own bucket. Above that, every power of two
+is cut into 4 buckets of equal width, so a bucket's upper end is at most 25 % above any value in it.
+A time beyond the end of the last bucket (67 s) counts in that bucket. rmq/observe/latency.py turns
+counts into percentiles.
 
     value    bucket
     5 us     5
@@ -23,7 +24,7 @@ cdef struct Latency:
     uint64_t counts[LATENCY_BUCKETS]
     uint64_t sum_us             # of all values recorded
 
-# `times` events took `us` each.
+# Records that `times` events took `us` each.
 cdef inline void latency_record(Latency* latency, int64_t us, uint64_t times) noexcept nogil:
     cdef uint64_t value = <uint64_t> us if us > 0 else 0
     cdef int shift

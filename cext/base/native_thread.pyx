@@ -37,7 +37,7 @@ cdef int native_thread_start(NativeThread* thread, NativeBody body, void* argume
     thread.body = body
     thread.argument = argument
     strncpy(thread.name, name, 15)
-    # A new thread inherits the mask of its maker: block all for the moment of making it.
+    # A new thread inherits its creator's signal mask, so all signals are blocked while it is made.
     sigfillset(&everything)
     pthread_sigmask(SIG_SETMASK, &everything, &before)
     error[0] = pthread_create(&thread.handle, NULL, &enter, thread)

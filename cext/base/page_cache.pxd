@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 cdef struct CachedPages:
     int64_t resident_bytes      # in the page cache
-    int64_t dirty_bytes         # of them not on the disk yet; -1: this kernel does not say
+    int64_t dirty_bytes         # of those, not on the disk yet; -1: this kernel does not say
 
-# The first `bytes` bytes of the file. OK | IO_ERROR. A GiB takes about a millisecond.
+# Counts the first `bytes` bytes of the file. OK | IO_ERROR. A GiB takes about a millisecond.
 cdef int cached_pages(int fd, int64_t bytes, CachedPages* out) noexcept nogil

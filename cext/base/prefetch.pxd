@@ -1,8 +1,9 @@
-# Prefetch: the next bytes are fetched into the cache while those before them are worked on.
+# Prefetch: fetches the next bytes into the cache while those before them are worked on.
 #
-# A record is a few dozen cache lines. The first are waited for one after the other, because only
-# they say where the next ones are. The processor prefetches by itself within a page and a run of
-# lines, not over a record's end. Any address will do; a wrong one costs memory bandwidth only.
+# A record is a few dozen cache lines. The code waits for its first lines one after the other,
+# because each says where the next fields are. The processor prefetches by itself within a page and
+# a run of lines, but not over a record's end. Any address is allowed: a wrong one costs memory
+# bandwidth only.
 #
 # Example: prefetch(at + record_bytes, record_bytes) before the record at `at` is checked.
 
@@ -20,7 +21,7 @@ cdef extern from *:
     }
     #define rmq_prefetch_to_write(at) __builtin_prefetch(at, 1)
     """
-    # Reads nothing: the first 1536 of `bytes` at `at` are on their way to the cache.
+    # Starts to fetch the `bytes` bytes at `at`, at most 1536 of them, into the cache.
     void prefetch "rmq_prefetch_bytes" (const void* at, uint64_t bytes) noexcept nogil
-    # The one line at `at`, which is about to be written.
+    # The same for the one cache line at `at`, which is about to be written.
     void prefetch_to_write "rmq_prefetch_to_write" (const void* at) noexcept nogil

@@ -1,9 +1,10 @@
-# State: where something is in its life; only some states may follow each other.
+# State: where an object is in its life; only certain states may follow each other.
 #
-# The one setter names the states from which the new one may be reached, as bits. Any other move is
-# a mistake in this code and ends the process, with the state before and the one that was wanted.
-# It moves with release order: a state may hand what it guards to another thread, which reads it
-# with acquire order. Only the side whose turn it is moves it.
+# state_move is the one setter. Its caller names, as bits, the states from which the new one may be
+# reached. Any other change is a mistake in this code and ends the process, with the state before
+# and the one that was wanted. The state is stored with release order: a change of state may hand
+# what the state guards to another thread, which reads the state with acquire order. Only the thread
+# whose turn it is changes the state.
 #
 # Example: a repair is LOOKING or WRITING before it is OVER:
 #

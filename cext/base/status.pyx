@@ -19,7 +19,7 @@ cdef dict EXCEPTIONS = {
     Status.TOO_LARGE: errors.ProtocolError,
 }
 
-# A table of our own: Cython makes the enum an IntFlag, which names combinations its own way.
+# A separate table of names: Cython makes the enum an IntFlag, which names combinations its own way.
 cdef dict NAMES = {
     Status.OK: "OK",
     Status.NOT_READY: "NOT_READY",

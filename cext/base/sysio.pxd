@@ -20,12 +20,12 @@ cdef void close_file(int fd) noexcept nogil
 cdef int write_at(int fd, const uint8_t* bytes, uint64_t size, int64_t offset, int* error,
                   uint64_t* done) noexcept nogil
 
-# The same with `zeros` zero bytes (at most 8) behind them, in one call as far as the kernel goes.
-# *done counts bytes of both.
+# The same with `zeros` zero bytes (at most 8) after them, in one system call unless the kernel
+# takes only a part. *done counts the bytes of both.
 cdef int write_with_zeros_at(int fd, const uint8_t* bytes, uint64_t size, uint64_t zeros,
                              int64_t offset, int* error, uint64_t* done) noexcept nogil
 
-# Reads up to `size` bytes at `offset`. Count read (short only at the end of the file) | IO_ERROR.
+# Reads `size` bytes at `offset`. Returns the count (less only at the end of the file) | IO_ERROR.
 cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset, int* error) noexcept nogil
 
 # fdatasync: data and the size needed to read it. OK | IO_ERROR | NO_SPACE. Never retried.
@@ -35,17 +35,17 @@ cdef int sync_file(int fd, int* error) noexcept nogil
 # fsync of a directory: makes creations, renames and removals in it survive a power cut.
 cdef int sync_directory(const char* path, int* error) noexcept nogil
 
-# Reserves blocks for [offset, offset + size), which keep what they hold: fallocate; or, where the
-# file system cannot, zeros written, for which nothing may stand there yet.
+# Reserves blocks for [offset, offset + size) with fallocate; bytes already there are kept. Where
+# the file system cannot do that, zeros are written, so the range must not hold anything yet.
 cdef int allocate(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
-# Sets the size; what is new is a hole. OK | NO_SPACE | IO_ERROR
+# Sets the size; bytes added to the file are a hole. OK | NO_SPACE | IO_ERROR
 cdef int set_file_size(int fd, int64_t size, int* error) noexcept nogil
-# Zeros written for real, so that the blocks count as written (and not only as allocated).
+# Really writes zeros, so that the blocks count as written and not only as allocated.
 cdef int write_zeros(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Makes [offset, offset + size) read as zeros, inside a file that is already that large.
 cdef int zero_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Makes [offset, offset + size) read as zeros and gives its blocks back. OK | IO_ERROR, with
-# EOPNOTSUPP or ENOSYS where the file system cannot.
+# EOPNOTSUPP or ENOSYS where the file system cannot do that.
 cdef int punch_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Size in bytes | IO_ERROR.
 cdef int64_t file_size(int fd, int* error) noexcept nogil
@@ -54,9 +54,10 @@ cdef int64_t file_disk_bytes(int fd, int* error) noexcept nogil
 
 # eventfd, non-blocking, close-on-exec. fd | -1.
 cdef int event_open(int* error) noexcept nogil
-# Adds one; never blocks; wakes whoever waits.
+# Adds one to the count and wakes the thread that waits; never blocks.
 cdef void event_signal(int fd) noexcept nogil
-# Takes the count back to 0. The count it had.
+# Sets the count to 0. Returns the count before.
 cdef uint64_t event_drain(int fd) noexcept nogil
-# Sleeps until signalled or `timeout_ms` (-1: for ever) has passed; drains. Count (0: timeout).
+# Sleeps until the eventfd is signalled or `timeout_ms` (-1: no limit) has passed, and sets the
+# count to 0. Returns the count before (0: timeout).
 cdef uint64_t event_wait(int fd, int timeout_ms) noexcept nogil

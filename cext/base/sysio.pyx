@@ -1,7 +1,8 @@
 """System calls on files and eventfds: EINTR, short transfers and errno handled once.
 
-What each function promises is in sysio.pxd. The libc names are used as they are (pwrite, fdatasync,
-fallocate ...), so the fault shim of tests/support/faultio can stand between us and the kernel.
+What each function promises is in sysio.pxd. The libc functions are called by their own names
+(pwrite, fdatasync, fallocate ...), so that the fault shim of tests/support/faultio can be put
+between this module and the kernel.
 
 `zero_range` has three ways, tried in order: FALLOC_FL_ZERO_RANGE (ext4, xfs: only metadata moves),
 a punched hole that is allocated again (tmpfs), zeros written (everything else).
@@ -57,7 +58,7 @@ cdef extern from "<unistd.h>" nogil:
 cdef enum:
     ZERO_WRITE_BYTES = 1 << 20  # size of one write when zeros must really be written
 
-cdef uint8_t ZEROS[ZERO_WRITE_BYTES]    # never written to, so the system's one page of zeros
+cdef uint8_t ZEROS[ZERO_WRITE_BYTES]    # never written to: all of it is the system's one zero page
 
 
 cdef inline int status_of(int error) noexcept nogil:
@@ -95,7 +96,7 @@ cdef int write_at(int fd, const uint8_t* bytes, uint64_t size, int64_t offset, i
             if error[0] == EINTR:
                 continue
         else:
-            error[0] = EIO       # 0 of more than 0 bytes: no errno says why
+            error[0] = EIO       # pwrite took 0 bytes, and no errno says why
         break
     if done != NULL:
         done[0] = written
@@ -124,7 +125,7 @@ cdef int write_with_zeros_at(int fd, const uint8_t* bytes, uint64_t size, uint64
         return status_of(error[0])
     if count > 0:
         done[0] = <uint64_t>count
-    if done[0] < size:                   # the kernel stopped early: go on with what is left
+    if done[0] < size:                   # the kernel took only a part: write the rest
         status = write_at(fd, bytes + done[0], size - done[0], offset + <int64_t>done[0], error,
                           &rest)
         done[0] += rest
@@ -274,7 +275,7 @@ cdef int event_open(int* error) noexcept nogil:
 cdef void event_signal(int fd) noexcept nogil:
     cdef uint64_t one = 1
     while c_write(fd, &one, 8) < 0 and errno == EINTR:
-        pass             # EAGAIN: the count is at its top, so the waiter is awake anyway
+        pass             # EAGAIN: the count is at its maximum, so the waiter is awake anyway
 
 
 cdef uint64_t event_drain(int fd) noexcept nogil:

@@ -1,12 +1,12 @@
-# Thread owner: the thread that something belongs to, for debug_check.
+# Thread owner: the thread that an object belongs to, for debug_check.
 #
-# A thread that takes something over notes itself as its owner, and clears the note when it gives it
-# up. In between, a use by another thread ends the process, in a build with RMQ_DEBUG; in others all
-# of this costs nothing. Without an owner any thread may use it: before a reactor starts and after
-# it has ended.
+# A thread that takes an object over notes itself as the owner, and clears the note when it gives
+# the object up. In between, a use by another thread ends the process in a build with RMQ_DEBUG; in
+# other builds all of this costs nothing. An object without an owner may be used by any thread, as
+# before a reactor starts and after it has ended.
 #
-# Example: the reactor notes itself in its buffer pools; a release by the control thread ends the
-# process with both threads' numbers.
+# Example: the reactor notes itself in its buffer pools; when the control thread releases a buffer,
+# the process ends with a line that has both threads' numbers.
 
 from libc.stdint cimport int32_t
 

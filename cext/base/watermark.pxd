@@ -1,10 +1,10 @@
-# Watermark: how far something is, in bytes of a log or in entries; it never moves back.
+# Watermark: how far some work has come, in bytes of a log or in entries; it never moves back.
 #
-# One thread moves it, with release order: whoever reads it with acquire order sees what was done
-# before. A move back would take back what others were promised (acks at `written` and `durable`),
-# so it ends the process. Where a mark is set anew, before others can see it, it is stored plainly;
-# where it is set back later, that is an operation of its own that checks when it may be
-# (cext/flow/append/log_marks.pxd).
+# One thread moves it, with release order: a thread that reads it with acquire order sees everything
+# that was done before the move. A move back would break promises already made to others (acks at
+# `written` and `durable`), so it ends the process. A mark that is set before other threads can see
+# it is stored plainly. Setting a mark back later is an operation of its own, which checks when that
+# is allowed (cext/flow/append/log_marks.pxd).
 #
 # Example: watermark_move(&marks.durable, end, b"the log: `durable` never moves back")
 
@@ -19,7 +19,7 @@ cdef inline void watermark_move(int64_t* mark, int64_t to, const char* text) noe
     store_release_i64(mark, to)
 
 
-# For what may say less than before: the mark stays then.
+# The same for a source that may report less than before; the mark then stays where it is.
 cdef inline void watermark_raise(int64_t* mark, int64_t to) noexcept nogil:
     if to > mark[0]:
         store_release_i64(mark, to)
