@@ -15,7 +15,7 @@ cdef extern from "<sys/mman.h>" nogil:
 
 cdef class SharedArena:
     def __cinit__(self, uint64_t size, int32_t node=-1):
-        """A node that is not to be had is reported by `bind_error`, not by an exception."""
+        """When the pages cannot come from `node`, `bind_error` says so; there is no exception."""
         if arena_open(&self.arena, size) != Status.OK:
             raise MemoryError(f"no address space for {size} bytes of buffers")
         if node >= 0:

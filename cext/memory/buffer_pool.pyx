@@ -13,8 +13,8 @@ cdef extern from "<sys/mman.h>" nogil:
 
 cdef extern from * nogil:
     """
-    /* In the sanitizer build a free buffer is poisoned but for the link at its start, so that its
-     * use after the release is reported like that of malloc'd memory. */
+    /* In the sanitizer build a free buffer is poisoned, except for the link at its start, so that a
+     * use after the release is reported as it is for malloc'd memory. */
     #if defined(__SANITIZE_ADDRESS__)
     #include <sanitizer/asan_interface.h>
     #else
@@ -75,7 +75,7 @@ cdef inline bint is_of_pool(const BufferPool* pool, const void* buffer) noexcept
 
 
 cdef bint is_free(const BufferPool* pool, const void* buffer) noexcept nogil:
-    """Looks through the buffers that were released last: for debug builds."""
+    """Returns whether `buffer` is among those released last. For debug builds."""
     cdef void* free_one = pool.free_head
     cdef int _i
     for _i in range(RELEASED_LOOKS):
@@ -94,7 +94,7 @@ cdef inline void check_sum(const BufferPool* pool, uint64_t free_count) noexcept
 cdef void count_free(const BufferPool* pool) noexcept nogil:
     cdef void* buffer = pool.free_head
     cdef uint64_t free_count = 0
-    while buffer != NULL and free_count <= pool.fresh:      # more: it has become a circle
+    while buffer != NULL and free_count <= pool.fresh:      # more: the list has become a circle
         free_count += 1
         buffer = (<void**> buffer)[0]
     check_sum(pool, free_count)

@@ -1,7 +1,7 @@
-"""Chain: an intrusive list, whose entries lie inside what they link. Joined at its end.
+"""Chain: an intrusive list, whose entries lie inside the objects they link. They join at its end.
 
-A list is one pointer, to its first entry. `previous` of the first entry is the last one, `next` of
-the last one is NULL. So both ends are at hand, and a thousand empty lists cost 8 bytes each.
+A list is one pointer, to its first entry. `previous` of the first entry is the last one, and `next`
+of the last one is NULL. So both ends are reached at once, and an empty list costs only 8 bytes.
 
     chain_join(&queue_waiters, &job.line, job)      first in, first out
     entry = queue_waiters; while entry != NULL: job = entry.owner; entry = entry.next
@@ -9,15 +9,15 @@ the last one is NULL. So both ends are at hand, and a thousand empty lists cost 
 
 Example: joined a, b, c; left b: first is a, a.next c, c.next NULL, a.previous c.
 
-One thread; no allocation. Debug builds look whether both ends fit together.
+One thread; no allocation. Debug builds check that both ends fit together.
 """
 
 from cext.base.check cimport debug_check
 
 cdef struct ChainEntry:
     ChainEntry* next            # NULL: the last one
-    ChainEntry* previous        # of the first one: the last one
-    void* owner                 # what the entry lies in
+    ChainEntry* previous        # in the first one: the last one
+    void* owner                 # the object in which the entry lies
 
 cdef inline bint chain_ends_fit(ChainEntry* first) noexcept nogil:
     return first == NULL or (first.previous != NULL and first.previous.next == NULL)

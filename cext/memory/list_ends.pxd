@@ -1,8 +1,9 @@
-# List ends: the first and the last entry of a list: both or none; for debug_check.
+# List ends: checks in debug builds that a list has a first and a last entry, or neither.
 #
-# For lists that know both of their ends (chain.pxd has its own). Called where an end changes.
+# It is for lists that store both of their ends (chain.pxd has a check of its own), and is called
+# where an end changes.
 #
-# Example: the last piece of a connection's output is sent: `first` is NULL, and `last` has to be.
+# Example: once the last piece of a connection's output is sent, `first` is NULL, so `last` must be.
 
 from cext.base.check cimport debug_check
 

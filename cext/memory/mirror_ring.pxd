@@ -1,8 +1,8 @@
-"""Mirror ring: a ring of bytes mapped twice, back to back, so that no range in it is cut in two.
+"""Mirror ring: a ring of bytes mapped twice, back to back, so that every range in it is contiguous.
 
 One memfd of `size` bytes is mapped at base and again at base + size. Byte i and byte i + size are
-the same memory. A position p of an endless stream lives at base + (p & (size - 1)), and the `size`
-bytes from there on are contiguous in addresses: writers and system calls see no wrap.
+the same memory. A position p of an endless stream is at base + (p & (size - 1)), and the `size`
+bytes from there on have consecutive addresses: writers and system calls see no wrap.
 
     size 8:   base: 0 1 2 3 4 5 6 7 | 0 1 2 3 4 5 6 7
     position 14 = byte 6; the 5 bytes 14..18 are at base + 6 .. base + 10, bytes 6 7 0 1 2

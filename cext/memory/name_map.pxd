@@ -1,10 +1,10 @@
 """Name map: from byte strings to pointers, for tables of topics, groups, filters and offsets.
 
 Open addressing with linear probing over a power-of-two table that is at most half full. Names are
-copied in; values are the caller's. Only the reactor thread touches a map. Look-ups allocate
-nothing; inserts happen at control rate (a topic is made, a consumer joins) and may grow the table.
-Names come into the map through the control thread only, which bounds their number, so a client
-cannot fill the table with colliding names of its choice on the hot path.
+copied in; values belong to the caller. Only the reactor thread touches a map. Look-ups allocate
+nothing; inserts are rare (a topic is made, a consumer joins) and may grow the table. Names come
+into the map only through the control thread, which bounds their number, so a client cannot fill the
+table with colliding names of its choice on the hot path.
 
 Example: "TopicTest" -> Topic*; "TopicTest@group-a" -> GroupOffsets*.
 """
@@ -31,20 +31,20 @@ cdef struct NameMap:
 cdef int name_map_open(NameMap* names) noexcept nogil
 cdef void name_map_close(NameMap* names) noexcept nogil
 cdef void* name_map_find(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil
-# Sets the value (not NULL) of a name; OK or POOL_EMPTY when memory is out.
+# Sets the value (not NULL) of a name. OK | POOL_EMPTY: there is no memory.
 cdef int name_map_put(NameMap* names, const uint8_t* name, uint32_t length,
                       void* value) noexcept nogil
-# The value of a name; when it has none, value_bytes of zeroed memory (free() it once it is removed)
-# become its value. NULL when memory is out.
+# Returns the value of a name. When it has none, value_bytes of zeroed memory become its value (the
+# caller calls free() once it is removed). NULL: there is no memory.
 cdef void* name_map_obtain(NameMap* names, const uint8_t* name, uint32_t length,
                            uint64_t value_bytes) noexcept nogil
 # Returns the value the name had, or NULL.
 cdef void* name_map_remove(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil
-# Walks the live entries: start with 0, pass back what comes; returns 0 at the end.
+# Walks the live entries: start with cursor 0, pass back what is returned; 0 is the end.
 cdef uint64_t name_map_next(NameMap* names, uint64_t cursor, NameEntry** entry) noexcept nogil
 
-# Makes one name of two, with a byte between them that is in neither; `out` holds PAIR_BYTES_MAX.
-# Its length, or TOO_LARGE.
+# Makes one name of two, with a byte between them that occurs in neither; `out` has room for
+# PAIR_BYTES_MAX. Returns the length, or TOO_LARGE.
 cdef inline int name_pair(uint8_t* out, const uint8_t* first, uint32_t first_length,
                           uint8_t separator, const uint8_t* second,
                           uint32_t second_length) noexcept nogil:

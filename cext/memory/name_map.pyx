@@ -9,7 +9,7 @@ cdef enum:
 
 
 cdef inline uint64_t hash_name(const uint8_t* name, uint32_t length) noexcept nogil:
-    """A multiply-and-fold hash of eight bytes at a step; never 0."""
+    """A multiply-and-fold hash that takes eight bytes in each step; never 0."""
     cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ length
     cdef uint64_t word
     cdef uint32_t half, at = 0
@@ -74,7 +74,7 @@ cdef void* name_map_find(NameMap* names, const uint8_t* name, uint32_t length) n
 
 
 cdef int grow(NameMap* names) noexcept nogil:
-    """Rebuilds the table, dropping removed entries; twice as large when really half full."""
+    """Rebuilds the table without removed entries; doubles it if the live ones fill half of it."""
     cdef uint64_t size = names.mask + 1
     if names.live * 2 >= size // 2:
         size *= 2

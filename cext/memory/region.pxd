@@ -1,10 +1,11 @@
-"""Region: the NUMA node of a mapped range, and its lock in memory. A failure is reported.
+"""Region: binds a mapped range to a NUMA node, or locks it in memory. A failure is reported.
 
     region_prefer_node(base, size, 1)   pages touched from now on come from node 1 while it has any
     region_lock(base, size)             pages stay in memory once touched; costs nothing before
 
-mbind is called as a system call: libnuma need not be installed. The whole process' policy is set by
-rmq/system/affinity.py; this is for a range on another node, or one whose refusal must be known.
+mbind is called as a system call, so libnuma need not be installed. rmq/system/affinity.py sets the
+policy of the whole process; this module is for a range on another node, or a range whose refusal
+must be known.
 
 Example: with `ulimit -l` at 8 MiB, locking a ring of 16 MiB gives IO_ERROR and ENOMEM in *error.
 """
@@ -13,8 +14,8 @@ from libc.stdint cimport int32_t, uint64_t
 cdef enum:
     NODE_MAX = 1023             # the kernel's largest node number
 
-# OK | MALFORMED (no such number, or base not at a page) | IO_ERROR (errno in *error: no such node,
-# not allowed). node -1: no preference any more.
+# node -1: no preference any more. OK | MALFORMED (node is out of range, or base is not at a page) |
+# IO_ERROR (errno in *error: no such node, not allowed).
 cdef int region_prefer_node(void* base, uint64_t size, int32_t node, int* error) noexcept nogil
-# OK | IO_ERROR: beyond the limit of locked memory, or not known to this kernel.
+# OK | IO_ERROR: beyond the limit of locked memory, or this kernel has no such call.
 cdef int region_lock(void* base, uint64_t size, int* error) noexcept nogil

@@ -1,14 +1,16 @@
-"""Use count: what is removed while others still point to it is freed when nobody does any more.
+"""Use count: an object that is removed while others still point to it is freed after its last use.
 
-    who keeps the address     use_begin() .. use_end()
-    its table takes it out    removed_list_add(): it is marked, and waits in the list
-    once a second             removed_list_free(): frees those that nobody uses
+    code that keeps its address     calls use_begin(), and use_end() when it is done
+    the table that removes it       calls removed_list_add(): it is marked, and waits in the list
+    once a second                   removed_list_free() frees the objects that nobody uses
 
-Who has the address from a table and uses it within one step of the reactor counts nothing: nothing
-is freed in the middle of a step. In debug builds what is freed is overwritten first.
+Code that takes an address from a table and uses it within one step of the reactor counts nothing,
+since nothing is freed in the middle of a step. In debug builds an object is overwritten before it
+is freed.
 
-Example: a topic is deleted while two pulls read from the disk for it: uses 2, removed. Both are
-refused when they come back: uses 0, and the next second it is gone.
+Example: a topic is deleted while two pulls read from the disk for it: uses is 2, and it is marked
+as removed. Both pulls are refused when their reads are done: uses is 0, and within a second the
+topic is freed.
 
 One thread; no allocation.
 """
@@ -18,16 +20,16 @@ from cext.base.check cimport check
 
 ctypedef void (*UseDestroy)(UseCount* object) noexcept nogil
 
-cdef struct UseCount:               # first field of what it counts for
+cdef struct UseCount:               # the first field of the object whose uses it counts
     int32_t uses
-    bint removed                    # no table has it any more
+    bint removed                    # the object is in no table any more
     UseCount* next_removed
     UseDestroy destroy              # set when it is removed
 
 cdef struct RemovedList:
     UseCount* first
     int64_t waiting                 # length of the list
-    uint64_t freed                  # ever
+    uint64_t freed                  # in all
 
 cdef inline void use_begin(UseCount* object) noexcept nogil:
     object.uses += 1
@@ -39,9 +41,10 @@ cdef inline void use_end(UseCount* object) noexcept nogil:
 
 cdef void removed_list_add(RemovedList* removed, UseCount* object,
                            UseDestroy destroy) noexcept nogil
-# Between two steps of the thread that owns the objects. `destroy` may end uses of others.
+# Called between two steps of the thread that owns the objects. `destroy` may end uses of other
+# objects.
 cdef void removed_list_free(RemovedList* removed) noexcept nogil
-# At the end: all of them, used or not.
+# Called at the end: destroys all of them, used or not.
 cdef void removed_list_close(RemovedList* removed) noexcept nogil
-# free(), and in debug builds no byte of it is what it was.
+# Calls free(); debug builds overwrite all bytes first.
 cdef void free_removed(void* memory, uint64_t bytes) noexcept nogil
