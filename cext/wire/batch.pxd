@@ -1,9 +1,9 @@
-"""Batch: the body of a send whose header says batch; several messages one after the other.
+"""Batch: the body of a send whose header says batch: several messages one after the other.
 
     i32 total size (itself included), i32 magic, i32 body CRC, i32 flag,
-    i32 n + body, i16 n + properties                      and again until the body ends
+    i32 n + body, i16 n + properties                      repeated until the body ends
 
-Magic and CRC are sent as 0 and not looked at. Properties are plain (no JSON escapes).
+Clients send magic and CRC as 0, and they are not read. Properties are plain (no JSON escapes).
 
 Example: one message "x" without properties is 23 bytes: 00000017 00000000 00000000 00000000
 00000001 78 0000.
@@ -24,5 +24,5 @@ cdef struct BatchMessage:
     int32_t flag                   # the user's own
 
 
-# Reads the message at at[0] and moves at[0] behind it. OK | MALFORMED (at[0] unchanged).
+# Reads the message at at[0] and moves at[0] to the end of it. OK | MALFORMED (at[0] unchanged).
 cdef int batch_next(const uint8_t** at, const uint8_t* end, BatchMessage* out) noexcept nogil

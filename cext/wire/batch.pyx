@@ -1,8 +1,8 @@
-"""Batch: the body of a send whose header says batch; several messages one after the other.
+"""Batch: the body of a send whose header says batch: several messages one after the other.
 
-The layout and an example stand in batch.pxd. A message whose parts do not add up to its total size
-is refused: RocketMQ's own broker ignores that field, but every client writes it right, and a wrong
-one means that the two sides see different boundaries.
+The layout and an example are in batch.pxd. A message whose parts do not add up to its total size is
+refused: RocketMQ's own broker ignores that field, but every client writes it correctly, and a wrong
+size means that the two sides see different boundaries.
 """
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t

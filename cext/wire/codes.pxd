@@ -1,24 +1,24 @@
 """Codes: request and response codes of the remoting protocol, flag bits, permissions.
 
 Numbers and names are Apache RocketMQ's (RequestCode, ResponseCode, MessageSysFlag, PullSysFlag,
-PermName); a name of ours stands where RocketMQ has none, and its line says so. rmq/codes.py is
-the same for Python; tests/source/test_vocabulary.py compares the two and refuses these numbers
-anywhere else.
+PermName). Where RocketMQ has no name the name is ours, and its line says so. rmq/codes.py is the
+same for Python; tests/source/test_vocabulary.py compares the two and refuses these numbers anywhere
+else.
 
-A header of constants: it makes no code, and every folder of cext may take from it.
+This is a header of constants: it makes no code, and every folder of cext may use it.
 
 Example: header.code == SEND_MESSAGE_V2 (310), answered with TOPIC_NOT_EXIST (17).
 """
 
-cdef enum Language:                 # of a header; what we say of ourselves, and what is not known
+cdef enum Language:                 # of a header: the one that rmq sends, and the unknown one
     LANGUAGE_PYTHON = 3                 # known to clients since 4.x
-    LANGUAGE_OTHER = 7                  # also an absent one, and one that nobody has given out
+    LANGUAGE_OTHER = 7                  # also for an absent language, and for an unknown number
 
 cdef enum:
     VERSION = 479                       # V5_3_3; Go reads 16 bits, so it stays below 32768
-    VERSION_RECONSUME = 121             # V3_4_9: from here on maxReconsumeTimes of a request counts
+    VERSION_RECONSUME = 121             # V3_4_9: since then maxReconsumeTimes of a request counts
 
-cdef enum:                          # of a stored message: how long its topic may be
+cdef enum:                          # of a stored record: it says how long the topic may be
     MAGIC_V1 = 0xDAA320A7
     MAGIC_V2 = 0xDAA320AB
 
@@ -294,22 +294,22 @@ cdef enum MessageSysFlag:           # bits of a message's sysFlag, on the wire a
     BORNHOST_V6_FLAG = 0x10
     STOREHOSTADDRESS_V6_FLAG = 0x20
     NEED_UNWRAP_FLAG = 0x40             # body: messages of a batch, one after the other
-    INNER_BATCH_FLAG = 0x80             # the record stands for as many queue entries
+    INNER_BATCH_FLAG = 0x80             # the record counts as one queue entry for each message
     COMPRESSION_LZ4_TYPE = 0x100
     COMPRESSION_ZSTD_TYPE = 0x200
     COMPRESSION_ZLIB_TYPE = 0x300
-    COMPRESSION_TYPE_COMPARATOR = 0x700     # the bits that say how a body is packed
+    COMPRESSION_TYPE_COMPARATOR = 0x700     # the bits that say how a body is compressed
     SYS_FLAGS_KNOWN = 0x7FF             # ours: all of the above; on disk another bit is damage
 
 cdef enum PullSysFlag:              # bits of a pull's sysFlag
-    FLAG_COMMIT_OFFSET = 0x1            # commitOffset is to be stored
-    FLAG_SUSPEND = 0x2                  # it may be held
-    FLAG_SUBSCRIPTION = 0x4             # its expression stands in the request
+    FLAG_COMMIT_OFFSET = 0x1            # commitOffset must be stored
+    FLAG_SUSPEND = 0x2                  # the pull may be held
+    FLAG_SUBSCRIPTION = 0x4             # the request has the expression of its subscription
     FLAG_CLASS_FILTER = 0x8
     FLAG_LITE_PULL_MESSAGE = 0x10
 
 cdef enum Permission:               # bits of a topic's or broker's perm
-    PERM_INHERIT = 0x1                  # topics may be created in its image
+    PERM_INHERIT = 0x1                  # new topics may be created with its settings
     PERM_WRITE = 0x2
     PERM_READ = 0x4
     PERM_PRIORITY = 0x8

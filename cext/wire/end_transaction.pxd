@@ -16,9 +16,9 @@ cdef struct EndTransaction:
     Text topic                      # absent with clients before 5.0
     int64_t queue_offset            # tranStateTableOffset: entry in the half queue
     int64_t log_offset              # commitLogOffset: where the half record is
-    int32_t decision                # commitOrRollback (codes.pxd); any other: unknown
+    int32_t decision                # commitOrRollback (codes.pxd); any other number: unknown
     bint from_check                 # fromTransactionCheck: the answer to a check back
-    const char* bad_field           # why read_end_transaction() is not OK
+    const char* bad_field           # the field because of which the status is not OK
 
 # OK | MISSING_FIELD | MALFORMED, with bad_field.
 cdef int read_end_transaction(const Header* header, EndTransaction* out) noexcept nogil

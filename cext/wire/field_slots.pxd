@@ -1,10 +1,10 @@
 """Field slots: a request's values sorted by name, in one pass over the header's fields.
 
-    cdef const Text* slots[SLOT_COUNT]      # one for each name of the table, in its order
+    cdef const Text* slots[SLOT_COUNT]      # one for each name of the table, in the table's order
     sort_into_slots(&names, &header, slots, SLOT_COUNT)
 
-A slot without a field, or whose field is null, is NULL; a later field of the same name replaces an
-earlier one.
+A slot is NULL when the header has no such field or the field is null. A later field of the same
+name replaces an earlier one.
 """
 from libc.string cimport memset
 

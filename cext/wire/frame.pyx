@@ -1,6 +1,6 @@
 """Frame: where one remoting command begins and ends in the bytes a connection has received.
 
-The layout and an example stand in frame.pxd.
+The layout and an example are in frame.pxd.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset

@@ -1,14 +1,14 @@
 """Header: a remoting command's header, scanned in place. JSON and binary give the same struct.
 
-The format, the struct and an example stand in header.pxd.
+The format, the struct and an example are in header.pxd.
 
-How JSON is read: a mark cursor (cext/c/scan.h) gives the places of quotes and backslashes; between
-two strings stand only a colon, a comma or a number, which are looked at byte by byte. So in valid
-JSON the next mark is always the quote the reader stands on. Unknown nested values are walked by a
-slower reader, after which the cursor starts again behind them.
+How JSON is read: a mark cursor (cext/c/scan.h) gives the places of quotes and backslashes. Between
+two strings there are only colons, commas and numbers, which are read byte by byte. So in valid
+JSON the next mark is always the quote that the reader has arrived at. Unknown nested values are
+walked by a slower reader, and the cursor starts again at their end.
 
-Accepted beyond strict JSON: control characters inside strings, and escapes nobody copies are not
-looked at. Everything else, trailing bytes too, is MALFORMED.
+Two things are accepted beyond strict JSON: control characters inside strings, and broken escapes in
+strings that nobody copies. Everything else, trailing bytes too, is MALFORMED.
 """
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t
@@ -75,10 +75,10 @@ name_table_add(&languages, b"RUST")
 name_table_add(&languages, b"NODE_JS")
 
 
-# ---- JSON: what stands between the strings. A place is an offset; RMQ_NO_MARK means broken ----
+# ---- JSON: what is between the strings. A place is an offset; RMQ_NO_MARK means broken JSON ----
 
 cdef inline uint32_t skip_space(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    while at < length and bytes[at] <= 32:       # mostly false at once: clients write none
+    while at < length and bytes[at] <= 32:       # mostly false at once: clients write no blanks
         if bytes[at] != 32 and bytes[at] != 10 and bytes[at] != 13 and bytes[at] != 9:
             break
         at += 1
@@ -86,7 +86,7 @@ cdef inline uint32_t skip_space(const uint8_t* bytes, uint32_t length, uint32_t 
 
 
 cdef inline uint32_t skip_colon(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    """From behind a key to the first byte of its value, which is inside the header."""
+    """From the end of a key to the first byte of its value, which is inside the header."""
     at = skip_space(bytes, length, at)
     if at >= length or bytes[at] != c':':
         return RMQ_NO_MARK
@@ -102,7 +102,7 @@ cdef uint32_t skip_string(const uint8_t* bytes, uint32_t length, uint32_t at) no
 
 
 cdef inline uint32_t skip_digits(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    """Behind the digits; broken when there is none."""
+    """The place after the digits; broken when there are none."""
     cdef uint32_t first = at
     while at < length and c'0' <= bytes[at] <= c'9':
         at += 1
@@ -132,7 +132,7 @@ cdef uint32_t skip_word(const uint8_t* bytes, uint32_t length, uint32_t at, cons
 
 cdef uint32_t skip_nested(const uint8_t* bytes, uint32_t length, uint32_t at,
                           int depth) noexcept nogil:
-    """Behind an object or array whose bracket stands at `at`."""
+    """The place after the object or array whose bracket is at `at`."""
     cdef bint is_object = bytes[at] == c'{'
     cdef uint8_t closing = c'}' if is_object else c']'
     if depth > DEPTH_MAX:
@@ -160,7 +160,7 @@ cdef uint32_t skip_nested(const uint8_t* bytes, uint32_t length, uint32_t at,
 
 cdef uint32_t skip_value(const uint8_t* bytes, uint32_t length, uint32_t at,
                          int depth) noexcept nogil:
-    """Behind any JSON value that starts at `at` (which is inside)."""
+    """The place after any JSON value that starts at `at` (which is inside the header)."""
     cdef uint8_t first = bytes[at]
     if first == QUOTE:
         return skip_string(bytes, length, at)
@@ -179,8 +179,8 @@ cdef uint32_t skip_value(const uint8_t* bytes, uint32_t length, uint32_t at,
 
 cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at, int depth,
                          Text* out) noexcept nogil:
-    """Behind a value that is not a string. Its text is what is written there; null is absence.
-    depth: objects around it."""
+    """The place after a value that is not a string. `out` is the value as written; absent for null.
+    `depth` is the number of objects around it."""
     cdef uint32_t end = skip_value(bytes, length, at, depth)
     out.bytes = NULL
     out.length = 0
@@ -192,7 +192,7 @@ cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at, int
 
 
 cdef inline void note_letter(Header* header, const Text* key) noexcept nogil:
-    """Remembers where the value of a one-letter key is, for the V2 names."""
+    """Notes the index of a field whose key is one letter, for the V2 names."""
     cdef uint8_t plain[8]
     cdef uint8_t letter = key.bytes[0]
     if key.escaped:
@@ -204,7 +204,7 @@ cdef inline void note_letter(Header* header, const Text* key) noexcept nogil:
 
 
 cdef int32_t language_number(const Text* value) noexcept nogil:
-    """By name, as JSON has it, or by number; what is unknown is OTHER."""
+    """The number of a language given by name, as in JSON, or by number; OTHER when unknown."""
     cdef int32_t language = 0
     if value.escaped:
         return LANGUAGE_OTHER
@@ -217,7 +217,7 @@ cdef int32_t language_number(const Text* value) noexcept nogil:
 
 
 cdef inline void forget_fields(Header* header) noexcept nogil:
-    """Others come, or null."""
+    """Drops the fields read so far, because another extFields follows, or null."""
     header.too_many = False
     header.ext_count = 0
     memset(header.letters, 0, sizeof(header.letters))
@@ -248,9 +248,10 @@ cdef inline int set_member(Header* out, int member, const Text* value) noexcept 
 
 cdef inline int close_object(const uint8_t* bytes, uint32_t length, uint32_t* place,
                              bint* inside) noexcept nogil:
-    """place[0] is behind a value: OK, and it moves behind a comma; CLOSED at the header's end.
+    """Goes on from place[0], the end of a value. OK: place[0] is now after a comma. CLOSED: the
+    header has ended.
 
-    inside: within extFields; the brace that ends them is passed over."""
+    inside: within extFields; the brace that ends them is skipped."""
     cdef uint32_t at = skip_space(bytes, length, place[0])
     if at < length and bytes[at] == c'}' and inside[0]:
         inside[0] = False
@@ -311,7 +312,8 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
         else:
             at = read_plain(bytes, length, at, 1 + inside, &pair.value)
             if at <= length and (bytes[at - 1] == c'}' or bytes[at - 1] == c']'):
-                rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)   # it had quotes
+                # The value may have had quotes in it, so the cursor starts again at its end.
+                rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)
         if at >= length:
             return Status.MALFORMED
         if pair != &member:
@@ -330,7 +332,7 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
 
 cdef int parse_binary_fields(const uint8_t* at, const uint8_t* end, Header* out) noexcept nogil:
     cdef ExtField* field
-    cdef ExtField rest                      # one too many: checked, not kept
+    cdef ExtField rest                      # a field beyond EXT_FIELDS_MAX: checked, not kept
     cdef int32_t length
     while at < end:
         if out.ext_count < EXT_FIELDS_MAX:
@@ -387,7 +389,7 @@ cdef int parse_binary(const uint8_t* bytes, uint32_t length, Header* out) noexce
 cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_type,
                       Header* out) noexcept nogil:
     cdef int status = Status.MALFORMED
-    memset(out, 0, sizeof(Header) - sizeof(out.ext))      # ext stands last: its entries come later
+    memset(out, 0, sizeof(Header) - sizeof(out.ext))      # ext is last: its entries are set later
     out.serialize_type = serialize_type
     out.language = LANGUAGE_OTHER
     if length > HEADER_BYTES_MAX:

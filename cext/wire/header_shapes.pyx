@@ -44,7 +44,7 @@ cdef void let_differ(Shape* shape, const Text* text) noexcept nogil:
 
 cdef void learn(HeaderShapes* shapes, Shape* shape, const uint8_t* bytes,
                 uint32_t length) noexcept nogil:
-    """Makes a shape of a header that parse_header took."""
+    """Makes a shape of a header that parse_header accepted."""
     cdef Header* header = &shape.header
     cdef int i
     shape.length = 0
@@ -54,7 +54,7 @@ cdef void learn(HeaderShapes* shapes, Shape* shape, const uint8_t* bytes,
     if parse_header(shape.bytes, length, SERIALIZE_JSON, header) != Status.OK:
         return
     for i in range(header.ext_count):
-        # Only a quoted value has a quote before it: numbers, words and nested ones stay fixed.
+        # Only a quoted value has a quote before it. Numbers, words and nested values stay fixed.
         if header.ext[i].value.bytes != NULL and (header.ext[i].value.bytes - 1)[0] == QUOTE:
             let_differ(shape, &header.ext[i].value)
     shape.free_opaque = header.opaque_text.bytes != NULL and not header.opaque_text.escaped
@@ -66,7 +66,7 @@ cdef void learn(HeaderShapes* shapes, Shape* shape, const uint8_t* bytes,
 
 
 cdef inline Text moved(const Text* text, ptrdiff_t shift) noexcept nogil:
-    """The text at the same place of another header."""
+    """The text at the same place in another header."""
     cdef Text out = text[0]
     if out.bytes != NULL:
         out.bytes += shift
@@ -75,8 +75,8 @@ cdef inline Text moved(const Text* text, ptrdiff_t shift) noexcept nogil:
 
 cdef inline bint is_like(const Shape* shape, const uint8_t* bytes, uint32_t length,
                          int32_t* opaque) noexcept nogil:
-    """Whether the header has this shape; False as well when the opaque is not plainly a number:
-    then parse_header says what it is."""
+    """Whether the header has this shape. Also False when the opaque is not simply a number:
+    parse_header then decides what it is."""
     cdef Text digits
     if shape.length != length or not rmq_same_shape(bytes, shape.bytes, shape.fixed, length):
         return False
@@ -89,7 +89,7 @@ cdef inline bint is_like(const Shape* shape, const uint8_t* bytes, uint32_t leng
 
 cdef inline Shape* shape_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
                               uint8_t serialize_type, int32_t* opaque) noexcept nogil:
-    """The shape of this header, or NULL: parse_and_learn."""
+    """The shape of this header; NULL: it must be parsed (parse_and_learn)."""
     cdef Shape* shape
     if (serialize_type != SERIALIZE_JSON or length == 0 or length > SHAPE_BYTES_MAX
             or shapes.shapes == NULL):
@@ -127,7 +127,7 @@ cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t 
     cdef Shape* shape = shape_like(shapes, bytes, length, serialize_type, &opaque)
     if shape == NULL:
         return parse_and_learn(shapes, bytes, length, serialize_type, out)
-    # The keys stay the shape's: the same bytes, and they outlive the request.
+    # The keys keep pointing into the shape: they are the same bytes, and outlive the request.
     memcpy(out, &shape.header, sizeof(Header) - (EXT_FIELDS_MAX - shape.header.ext_count)
            * sizeof(ExtField))
     shift = bytes - shape.bytes

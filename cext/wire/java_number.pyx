@@ -94,7 +94,7 @@ cdef inline bint is_hex_digit(uint8_t c) noexcept nogil:
 
 
 cdef uint32_t exponent_end(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    """Behind the sign and digits of an exponent; 0 when there are no digits."""
+    """The place after the sign and digits of an exponent; 0 when there are no digits."""
     cdef uint32_t begin
     if at < length and (bytes[at] == c'-' or bytes[at] == c'+'):
         at += 1
@@ -105,14 +105,14 @@ cdef uint32_t exponent_end(const uint8_t* bytes, uint32_t length, uint32_t at) n
 
 
 cdef bint ends_well(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    """At the end, or one type letter before it."""
+    """Whether the text ends here, or after one type letter."""
     if at < length and bytes[at] | 0x20 in (c'f', c'd'):
         at += 1
     return at == length
 
 
 cdef int slow_double(const uint8_t* bytes, uint32_t length, double* out) noexcept nogil:
-    """A well-formed spelling, which the C library rounds as Java does."""
+    """Reads a text known to be well formed with the C library, which rounds as Java does."""
     cdef char copy[PROPERTIES_BYTES_MAX + 1]
     if length > PROPERTIES_BYTES_MAX:
         return Status.MALFORMED
@@ -124,7 +124,7 @@ cdef int slow_double(const uint8_t* bytes, uint32_t length, double* out) noexcep
 
 cdef int hex_double(const uint8_t* bytes, uint32_t length, uint32_t at,
                     double* out) noexcept nogil:
-    """0x1.8p3: the exponent is required; `at` is behind the 0x."""
+    """Reads texts like 0x1.8p3: the exponent is required; `at` is the place after the 0x."""
     cdef uint32_t whole = 0
     cdef uint32_t part = 0
     while at < length and is_hex_digit(bytes[at]):
@@ -157,7 +157,7 @@ cdef int decimal_double(const uint8_t* bytes, uint32_t length, uint32_t at, bint
         else:
             digits += 1
             if mantissa >= EXACT_MANTISSA // 10:
-                plain = False           # more digits than a double holds for certain
+                plain = False           # so many digits may be more than a double can hold
             else:
                 mantissa = mantissa * 10 + <uint64_t> (bytes[at] - 48)
             scale -= point

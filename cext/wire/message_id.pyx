@@ -1,8 +1,8 @@
-"""Message ids: the two kinds of id a send has, both upper-case hex.
+"""Message ids: the two kinds of id that a sent message has, both upper-case hex.
 
-Layouts and an example stand in message_id.pxd. The time in a unique key counts from the local
-midnight of the month's first day, because tools turn it back into a date that way; it is looked up
-again only when the month is over (or the clock was set back behind its start).
+Layouts and an example are in message_id.pxd. The time in a unique key counts from local midnight of
+the month's first day, because tools turn it back into a date that way. That midnight is computed
+again only when the month is over (or the clock was set back to before its start).
 """
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy, memset

@@ -1,7 +1,8 @@
-"""Name table: which of a few known names is this one, by one hash and one comparison.
+"""Name table: finds which of a few known names a name is, by one hash and one comparison.
 
-Filled once when a module is imported, then only read, so any thread may look names up.
-The hash is length, first and last byte; names that collide move on to the next free slot.
+A table is filled once, when a module is imported, and then only read, so any thread may look names
+up. The hash is made of the length, the first and the last byte; a name that collides goes into the
+next free slot.
 
 Example: add topic (0), queueId (1); find "queueId" -> 1, find "queueIx" -> -1.
 """
@@ -28,7 +29,7 @@ cdef struct NameTable:
 # Adds a string constant; its index is the number of names added before. Import time only.
 cdef int name_table_add(NameTable* table, const char* name) except -1
 
-# The same for a key spelled with JSON escapes: compares with every name.
+# name_table_find for a key with JSON escapes: it is compared with every name.
 cdef int name_table_find_escaped(const NameTable* table, const Text* key) noexcept nogil
 
 

@@ -1,7 +1,7 @@
-"""Name table: which of a few known names is this one, by one hash and one comparison.
+"""Name table: finds which of a few known names a name is, by one hash and one comparison.
 
-What it is for and an example stand in name_table.pxd. Names are added at import, with the GIL, and
-a table that is too small is a programming error seen at import.
+Its purpose and an example are in name_table.pxd. Names are added at import, with the GIL, so a
+table that is too small is a programming error that shows at import.
 """
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport strlen

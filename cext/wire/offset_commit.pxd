@@ -1,7 +1,7 @@
 """Offset commit (15 UPDATE_CONSUMER_OFFSET): a group's progress on a queue.
 
-Example: consumerGroup=g, topic=t, queueId=3, commitOffset=128: the group wants message 128 of queue
-3 of t next.
+Example: consumerGroup=g, topic=t, queueId=3, commitOffset=128: the next message that group g wants
+from queue 3 of t is number 128.
 
 Any thread, no state.
 """

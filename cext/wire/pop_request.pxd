@@ -8,13 +8,15 @@
     notification 200054   consumerGroup! topic! queueId! pollTime! bornTime order attemptId
     polling info 200055   consumerGroup! topic! queueId!
 
-A queueId of -1 is all queues. A binary header has 16 bits for the code: those above arrive as
-3442 .. 3447, see pop_code().
+`!` is required. A queueId of -1 means all queues. A binary header has 16 bits for the code, so the
+codes above arrive as 3442 .. 3447: see pop_code().
 
-extraInfo is what a message popped carries, and what its ack brings back, with blanks between:
+extraInfo comes with a popped message and is sent back in its ack. It has these parts, with blanks
+between them:
 
-    first offset of the check point, pop time, invisible time, queue of the revive log (999: in
-    order), 0 | 1 retry topic | 2 retry topic v2, broker, queue id, the message's own offset
+    first offset of the check point, pop time, invisible time, queue of the revive log (999: popped
+    in order), topic (0: its own, 1: retry topic, 2: retry topic v2), broker, queue id, the
+    message's own offset
 
 Example: "100 1700000000000 60000 3 0 broker-a 1 102".
 """
@@ -25,7 +27,7 @@ from cext.wire.header cimport Header
 from cext.wire.text cimport Text
 
 cdef enum:
-    REVIVE_IN_ORDER = 999           # the revive queue of what was popped in order
+    REVIVE_IN_ORDER = 999           # the revive queue of messages that were popped in order
 
 cdef struct PopRequest:
     Text consumer_group             # all texts borrow from the frame and may be escaped
@@ -51,7 +53,7 @@ cdef struct ExtraInfo:
     int32_t revive_queue
     Text broker_name
 
-# The code, the truncated ones of binary headers undone.
+# The request's code, with the truncated codes of binary headers made whole again.
 cdef inline int32_t pop_code(const Header* header) noexcept nogil:
     if header.serialize_type == 1:
         if POP_MESSAGE & 0xFFFF <= header.code <= POLLING_INFO & 0xFFFF:

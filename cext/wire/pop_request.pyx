@@ -23,7 +23,7 @@ cdef enum:                          # the order in which the names are added bel
     POLL_TIME
     INIT_MODE
     EXTRA_INFO
-    OFFSET                          # the last that is ever required
+    OFFSET                          # the last one that any code requires
     BORN_TIME
     EXP_TYPE
     EXP
@@ -49,7 +49,7 @@ name_table_add(&names, b"attemptId")
 
 
 cdef uint32_t required(int32_t code) noexcept nogil:
-    """A bit for each slot that has to be there."""
+    """A bit for each slot that must be there."""
     cdef uint32_t always = 1 << CONSUMER_GROUP | 1 << TOPIC | 1 << QUEUE_ID
     if code == POP_MESSAGE:
         return always | 1 << MAX_MSG_NUMS | 1 << INVISIBLE_TIME | 1 << POLL_TIME | 1 << INIT_MODE
@@ -65,7 +65,7 @@ cdef uint32_t required(int32_t code) noexcept nogil:
 
 
 cdef int first_malformed(const Text** slots, PopRequest* out) noexcept nogil:
-    """Reads the numbers that are there; the first slot that is none, or -1."""
+    """Reads the numbers that are there. The first slot that is not a number, or -1."""
     if text_i32(slots[QUEUE_ID], &out.queue_id) != OK:
         return QUEUE_ID
     if slots[MAX_MSG_NUMS] != NULL and text_i32(slots[MAX_MSG_NUMS], &out.max_messages) != OK:
@@ -138,7 +138,7 @@ cdef int read_extra_info(const Text* text, ExtraInfo* out) noexcept nogil:
             or not next_word(&rest, &word) or text_i32(&word, &out.revive_queue) != OK
             or not next_word(&rest, &word) or not next_word(&rest, &out.broker_name)):
         return MALFORMED
-    # Sums of the two are computed with: keep them far from the ends of an int64.
+    # Later code adds these numbers: they must be far from the ends of an int64.
     if (out.start_offset < 0 or out.pop_ms < 0 or out.invisible_ms < 0 or out.revive_queue < 0
             or out.pop_ms >> 60 or out.invisible_ms >> 60
             or out.broker_name.length > BROKER_NAME_BYTES_MAX):

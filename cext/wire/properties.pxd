@@ -2,9 +2,9 @@
 
     name 0x01 value 0x02 name 0x01 value 0x02 ...      UTF-8, the last 0x02 may be missing
 
-Always the UNESCAPED form (text_copy first for a JSON header). As Java reads it: pieces end at 0x02;
-a piece is a pair when its first 0x01 is neither its first nor its last byte, otherwise it is
-ignored; the later of two equal names counts.
+All functions take the UNESCAPED form (call text_copy first for a JSON header). The string is read
+as Java does: pieces end at 0x02; a piece is a pair when its first 0x01 is neither its first nor its
+last byte, and is ignored otherwise; of two equal names the later counts.
 
 Example: KEYS 01 k1 02 TAGS 01 A 02 -> keys "k1", tags "A"; tags_code("A") == 65.
 
@@ -44,10 +44,10 @@ cdef struct SendProperties:
     Text inner_count             # INNER_NUM
     Text born_host               # __BORNHOST
     Text message_type            # MSG_TYPE
-    Text timer_out_ms            # TIMER_OUT_MS: stored as a timed message before
-    Text timer_roll_times        # TIMER_ROLL_TIMES: stored anew so often
+    Text timer_out_ms            # TIMER_OUT_MS: the message was stored as a timed one before
+    Text timer_roll_times        # TIMER_ROLL_TIMES: how often it was stored anew
     Text sharding_key            # __SHARDINGKEY: messages with equal ones stay in order
-    # What follows from them.
+    # Conclusions from the values above.
     int32_t delay_level          # 0 when DELAY is absent
     bint has_delay               # delay_level > 0
     bint has_transaction         # TRAN_MSG is true: a half message
@@ -56,24 +56,25 @@ cdef struct SendProperties:
     bint terminated              # empty, or ends with 0x02: another pair may be appended as it is
 
 
-# One pass. OK | MALFORMED (DELAY is not a number) | TOO_LARGE (over PROPERTIES_BYTES_MAX).
+# Reads in one pass. OK | MALFORMED (DELAY is not a number) | TOO_LARGE (over PROPERTIES_BYTES_MAX).
 cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* out) noexcept nogil
 
-# The same for a message of a batch, of which only this is asked: its tag, whether it is special
-# (delayed, timed, half), which a batch may not hold, and whether it has properties that are the
-# broker's own (property_edit.pxd); this one is set and never cleared. OK | MALFORMED | TOO_LARGE.
+# The same for a message of a batch, of which only three things are needed: its tag; whether it is
+# special (delayed, timed, half), which no message of a batch may be; and whether it has properties
+# that are reserved for the broker (property_edit.pxd): `reserved` is set then and never cleared.
+# OK | MALFORMED | TOO_LARGE.
 cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags, bint* special,
                       bint* reserved) noexcept nogil
 
-# The value of any property; False when it is not there. The last of equal names.
+# The value of any property; False when it is not there. Of equal names the last counts.
 cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
                         Text* out) noexcept nogil
 
-# What the queue entry holds for a tag: Java's String.hashCode (over UTF-16 units, 32 bits
-# wrapping), sign-extended; 0 for an empty tag. Invalid UTF-8 counts as U+FFFD, as Java decodes it.
+# What the queue entry holds for a tag: Java's String.hashCode (over UTF-16 units, wrapping at 32
+# bits), sign-extended; 0 for an empty tag. Invalid UTF-8 counts as U+FFFD, as Java decodes it.
 cdef int64_t tags_code(const uint8_t* utf8, uint32_t length) noexcept nogil
 
-# Writes name 0x01 value 0x02 and returns the bytes written. property_bytes() of room is needed.
+# Writes name 0x01 value 0x02 and returns the bytes written. `out` needs property_bytes() of room.
 cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_length,
                               const uint8_t* value, uint32_t value_length) noexcept nogil
 # The same for a number, in decimal digits (20 at most).

@@ -1,8 +1,8 @@
 """Properties: the string of name-value pairs that travels with a message and is stored with it.
 
-Format, rules and an example stand in properties.pxd, the walk over the pairs in property_pairs.pxd.
-Each name is looked up in a table whose index is the Text's place in SendProperties, so that a
-further property costs one line there and one here.
+Format, rules and an example are in properties.pxd, the walk over the pairs is in
+property_pairs.pxd. Each name is looked up in a table whose index is the Text's place in
+SendProperties, so a new property needs one line there and one here.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset, strlen
@@ -17,7 +17,7 @@ from cext.wire.text cimport Text, text_i32, text_is_true
 
 cdef enum:
     TAGS = 0                    # index in the table
-    FIRST_THAT_MATTERS = 4      # those before it (tags, keys, ..) make no message special
+    FIRST_THAT_MATTERS = 4      # names before it (tags, keys, ..) make no message special
 
 cdef NameTable names                              # in the order of the Texts of SendProperties
 name_table_add(&names, b"TAGS")
@@ -94,7 +94,7 @@ cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags, bint* s
         index = name_table_find(&names, name.bytes, name.length)
         if index == TAGS:
             tags[0] = value
-        elif index >= FIRST_THAT_MATTERS:       # seldom: then everything is looked at
+        elif index >= FIRST_THAT_MATTERS:       # seldom: then all properties are read
             status = scan_properties(bytes, length, &all)
             tags[0] = all.tags
             special[0] = all.has_delay or all.has_transaction or all.has_timer
@@ -140,9 +140,9 @@ cdef uint32_t append_number(uint8_t* out, const char* name, uint32_t name_length
 # ---- tag codes ----
 
 cdef inline int continuation_bytes(uint8_t lead, uint8_t* low, uint8_t* high) noexcept nogil:
-    """How many bytes follow this lead byte, 0 if it may not lead; the range of the first of them.
+    """How many bytes follow this lead byte (0: it cannot lead), and the range of the first of them.
 
-    The ranges keep out overlong forms (E0, F0), surrogates (ED) and what is above 10FFFF (F4)."""
+    The ranges exclude overlong forms (E0, F0), surrogates (ED) and points above 10FFFF (F4)."""
     low[0] = 0x80
     high[0] = 0xBF
     if 0xC2 <= lead <= 0xDF:
@@ -164,7 +164,8 @@ cdef inline int continuation_bytes(uint8_t lead, uint8_t* low, uint8_t* high) no
 
 cdef const uint8_t* read_point(const uint8_t* at, const uint8_t* end,
                                uint32_t* point) noexcept nogil:
-    """Behind one code point; the longest broken beginning is one U+FFFD."""
+    """Reads one code point and returns the place after it. A broken sequence, as far as it could
+    begin a character, is one U+FFFD."""
     cdef uint8_t low
     cdef uint8_t high
     cdef uint8_t lead = at[0]

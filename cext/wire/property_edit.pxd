@@ -1,7 +1,7 @@
-"""Property edit: a property string without some names, others added by append_property().
+"""Property edit: copies a property string without some names; append_property() then adds others.
 
-Always the unescaped form of properties.pxd. What is left out is found by whole names, in any
-order and however often it stands there; pieces that are no pair go through as they are.
+All strings are in the unescaped form of properties.pxd. A pair is left out when its whole name
+matches, wherever and however often it occurs; pieces that are no pair are copied as they are.
 
 Example: DELAY 01 3 02 TAGS 01 A without {"DELAY"} -> TAGS 01 A 02 (always closed by 0x02, so that
 the next pair may be appended).
@@ -15,7 +15,8 @@ from libc.stdint cimport uint8_t, uint32_t
 cdef uint32_t copy_properties_without(const uint8_t* bytes, uint32_t length,
                                       const char** names, int count, uint8_t* out) noexcept nogil
 
-# The same without what is the broker's own and not a sender's to say: POP_CK, by which a consumer
-# acknowledges what it popped. scan_properties() says whether it is there (pop_check_point).
+# The same without the property that only the broker may set and no sender: POP_CK, by which a
+# consumer acknowledges what it popped. scan_properties() says whether it is there
+# (pop_check_point).
 cdef uint32_t copy_without_reserved(const uint8_t* bytes, uint32_t length,
                                     uint8_t* out) noexcept nogil

@@ -1,4 +1,4 @@
-"""Property pairs: the walk over a property string (properties.pxd), one pair after the other.
+"""Property pairs: walks over a property string (properties.pxd), one pair after the other.
 
 A mark cursor (cext/c/scan.h) finds the two separators 64 bytes at a time.
 

@@ -4,7 +4,7 @@
     suspendTimeoutMillis! subVersion! subscription expressionType maxMsgBytes requestSource
     proxyFrowardClientId
 
-`!` is required; the last name is misspelt in the protocol. The bits of sysFlag are PullSysFlag's
+`!` is required; the last name is misspelt in the protocol. The bits of sysFlag are in PullSysFlag
 (codes.pxd).
 
 Example: queueOffset "abc" -> MALFORMED, bad_field "queueOffset".
@@ -23,8 +23,8 @@ cdef struct PullRequest:
     Text proxy_client_id           # proxyFrowardClientId; bytes NULL when absent
     int64_t queue_offset           # the queue offset wanted next
     int64_t commit_offset          # the consumer's progress; counts only with FLAG_COMMIT_OFFSET
-    int64_t suspend_timeout_ms     # how long it may be held; counts only with FLAG_SUSPEND
-    int64_t sub_version            # version of the subscription the client believes in
+    int64_t suspend_timeout_ms     # how long the pull may be held; counts only with FLAG_SUSPEND
+    int64_t sub_version            # version of the subscription that the client has
     int32_t queue_id
     int32_t max_messages           # maxMsgNums, as sent
     int32_t sys_flag               # sum of PullSysFlag

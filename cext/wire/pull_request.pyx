@@ -1,7 +1,7 @@
 """Pull request: the fields of codes 11 (pull) and 361 (lite pull).
 
-The fields, their meaning and an example stand in pull_request.pxd. One pass over the header's
-fields sorts the values into slots by name; a later field of the same name replaces an earlier one.
+The fields, their meaning and an example are in pull_request.pxd. One pass over the header's fields
+sorts the values into slots by name; a later field of the same name replaces an earlier one.
 """
 from libc.string cimport memset
 
@@ -46,7 +46,7 @@ name_table_add(&names, b"proxyFrowardClientId")
 
 
 cdef int first_malformed(const Text** slots, PullRequest* out) noexcept nogil:
-    """Reads the numbers; the first slot that is none, or -1."""
+    """Reads the numbers. The first slot that is not a number, or -1."""
     if text_i32(slots[QUEUE_ID], &out.queue_id) != Status.OK:
         return QUEUE_ID
     if text_i64(slots[QUEUE_OFFSET], &out.queue_offset) != Status.OK:

@@ -1,7 +1,7 @@
-"""Recall request (370 RECALL_MESSAGE): a timed message that is not due yet is to be forgotten.
+"""Recall request (370 RECALL_MESSAGE): a producer takes back a timed message that is not due yet.
 
-Example: producerGroup=P, topic=t, recallHandle="djEgdCBicm9rZXItYSAxNzYzNzI2NDEwMDAxIDBB": what
-that is, recall_handle.pxd says.
+Example: producerGroup=P, topic=t, recallHandle="djEgdCBicm9rZXItYSAxNzYzNzI2NDEwMDAxIDBB";
+recall_handle.pxd explains the handle.
 
 Any thread, no state.
 """
@@ -9,10 +9,10 @@ from cext.wire.header cimport Header
 from cext.wire.text cimport Text
 
 cdef struct RecallRequest:
-    Text producer_group             # all texts borrow from the frame, may be escaped; NULL: none
+    Text producer_group             # texts borrow from the frame, may be escaped; NULL: absent
     Text topic
     Text handle
-    const char* bad_field           # which one is missing
+    const char* bad_field           # the name of the missing field
 
 # OK | MISSING_FIELD, with bad_field.
 cdef int read_recall_request(const Header* header, RecallRequest* out) noexcept nogil

@@ -1,13 +1,12 @@
-"""Replies: whole response frames written straight into a buffer, in the client's serialisation.
+"""Replies: response frames, written straight into a buffer in the client's serialisation.
 
     JSON    {"code":0,"flag":1,"language":"PYTHON","opaque":7,
              "serializeTypeCurrentRPC":"JSON","version":479,"extFields":{"msgId":"..",..}}
     binary  the fields of header.pxd with language 3 (PYTHON) and version 479 (V5_3_3)
 
-Values of extFields are always strings (the Go client fails on anything else). A remark that is
-absent is not written. No function checks room: the caller gives the bytes that the constants and
-the ..._bytes_max functions ask for. Texts must be unescaped ones (a backslash is taken for a
-backslash).
+Values of extFields are always strings (the Go client fails on anything else). An absent remark is
+not written. No function checks for room: the caller provides as many bytes as the constants and the
+..._bytes_max functions say. Texts must be unescaped (a backslash in them means a backslash).
 
 Example: write_error_reply(out, 7, SERIALIZE_JSON, 17, "no topic") -> a frame of 126 bytes, 118
 of them header.
@@ -21,7 +20,7 @@ from cext.wire.text cimport Text
 cdef enum:
     SEND_REPLY_FIXED_BYTES = 512    # a send reply without its texts
     PUSHED_REPLY_FIXED_BYTES = 768  # prefix and header of a pushed reply without its texts
-    CHECK_FIXED_BYTES = 512         # the same of a check back
+    CHECK_FIXED_BYTES = 512         # the same for a check back
     PULL_REMARK_BYTES_MAX = 64      # longer ones are cut
     PULL_REPLY_BYTES_MAX = 896      # prefix and header of a pull reply
     POP_TEXT_BYTES_MAX = 2560       # each of the three texts of a pop reply
@@ -31,7 +30,7 @@ cdef enum:
 
 
 cdef struct SendReply:
-    int32_t code                    # 0, or 10, 11, 12: stored, but not as safe as wished
+    int32_t code                    # 0; or 10, 11, 12: stored, but not as safely as configured
     int32_t opaque                  # of the request
     int32_t queue_id
     uint8_t serialize_type          # of the request
@@ -53,9 +52,9 @@ cdef struct PullReply:
     int64_t min_offset
     int64_t max_offset
     int64_t suggested_broker_id     # suggestWhichBrokerId
-    bint has_offset_delta           # offsetDelta is written: the queue is a logical one, and so far
-    int64_t offset_delta            # are its offsets from those in the records
-    uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
+    bint has_offset_delta           # offsetDelta is written, because the queue is a logical one:
+    int64_t offset_delta            # the difference of its offsets from those in the records
+    uint32_t body_bytes             # counted in the frame's length; the caller sends the body
 
 
 cdef struct PopReply:
@@ -66,11 +65,11 @@ cdef struct PopReply:
     int64_t pop_ms
     int64_t invisible_ms
     int32_t revive_queue
-    int64_t rest                    # restNum, -1: popTime, invisibleTime and reviveQid are all
-    Text start_offsets              # startOffsetInfo ..; bytes NULL: not written
-    Text message_offsets
-    Text order_counts
-    uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
+    int64_t rest                    # restNum; -1: not written
+    Text start_offsets              # startOffsetInfo; bytes NULL: not written (so the next two)
+    Text message_offsets            # msgOffsetInfo
+    Text order_counts               # orderCountInfo
+    uint32_t body_bytes             # counted in the frame's length; the caller sends the body
 
 
 cdef struct PushedReplyFields:      # 326 PUSH_REPLY_MESSAGE_TO_CLIENT, a request in JSON
@@ -89,7 +88,7 @@ cdef struct PushedReplyFields:      # 326 PUSH_REPLY_MESSAGE_TO_CLIENT, a reques
     Text properties
     Text born_host                  # address:port
     Text store_host
-    uint32_t body_bytes             # counted in the frame's length; the caller puts them behind
+    uint32_t body_bytes             # counted in the frame's length; the caller adds the body
 
 
 cdef struct CheckFields:            # 39 CHECK_TRANSACTION_STATE, a one-way request in JSON
@@ -99,10 +98,10 @@ cdef struct CheckFields:            # 39 CHECK_TRANSACTION_STATE, a one-way requ
     Text unique_key                 # bytes NULL: none
     Text offset_message_id
     Text broker_name
-    uint32_t body_bytes             # counted in the frame's length; the caller puts them behind
+    uint32_t body_bytes             # counted in the frame's length; the caller adds the body
 
 
-# Each returns the bytes written.
+# Each function returns the number of bytes written.
 cdef uint32_t write_check_header(uint8_t* out, const CheckFields* fields) noexcept nogil
 cdef uint32_t write_pushed_reply_header(uint8_t* out,
                                         const PushedReplyFields* fields) noexcept nogil
@@ -114,18 +113,18 @@ cdef uint32_t write_notification_reply(uint8_t* out, int32_t opaque, uint8_t ser
 cdef uint32_t write_polling_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
                                   int64_t waiting) noexcept nogil
 cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept nogil
-# The answer to a recall (370): the key of the message that is recalled.
+# The answer to a recall (370): the key of the recalled message.
 cdef uint32_t write_recall_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
                                  const Text* key, const Text* region) noexcept nogil
 cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noexcept nogil
 
-# Also the plain success without fields: code 0, remark with bytes NULL.
+# Also writes a plain success without fields: code 0, and a remark whose bytes are NULL.
 cdef uint32_t write_error_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type, int32_t code,
                                 const Text* remark) noexcept nogil
 
 
 cdef inline uint64_t send_reply_bytes_max(const SendReply* reply) noexcept nogil:
-    """Room that write_send_reply may need: six bytes for a character that JSON must escape."""
+    """Room that write_send_reply may need: JSON may escape a character with six bytes."""
     return SEND_REPLY_FIXED_BYTES + 6 * (
         <uint64_t>reply.remark.length + reply.message_ids.length
         + reply.transaction_id.length + reply.region.length + reply.recall_handle.length)
@@ -137,13 +136,13 @@ cdef inline uint32_t recall_reply_bytes_max(const Text* key, const Text* region)
 
 
 cdef inline uint64_t pushed_reply_bytes_max(const PushedReplyFields* fields) noexcept nogil:
-    """The same for write_pushed_reply_header, the body left out."""
+    """The same for write_pushed_reply_header, without the body."""
     return PUSHED_REPLY_FIXED_BYTES + 6 * (
         <uint64_t>fields.producer_group.length + fields.topic.length + fields.default_topic.length
         + fields.properties.length + fields.born_host.length + fields.store_host.length)
 
 
 cdef inline uint64_t check_bytes_max(const CheckFields* fields) noexcept nogil:
-    """The same for write_check_header, the body left out."""
+    """The same for write_check_header, without the body."""
     return CHECK_FIXED_BYTES + 6 * (<uint64_t>2 * fields.unique_key.length
                                     + fields.offset_message_id.length + fields.broker_name.length)

@@ -1,9 +1,9 @@
-"""Replies: whole response frames written straight into a buffer, in the client's serialisation.
+"""Replies: response frames, written straight into a buffer in the client's serialisation.
 
-What is written, and an example, stand in replies.pxd. A Writer hides which of the two
-serialisations it is: begin writes the fixed members, one call per field follows, end fills in the
-lengths that were left open. Everything goes forward once; numbers are written as decimal digits in
-place.
+The formats and an example are in replies.pxd. A Writer hides which of the two serialisations is
+used: begin writes the fixed members, one call for each field follows, and end fills in the lengths
+that were left open. All is written once, from front to back, and numbers in place as decimal
+digits.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, strlen
@@ -70,7 +70,7 @@ cdef inline uint8_t* put_number(uint8_t* at, int64_t number) noexcept nogil:
 
 
 cdef uint8_t* put_json_text(uint8_t* at, const Text* text) noexcept nogil:
-    """The text between quotes. Bytes above 0x7F are passed on as they are."""
+    """Writes the text between quotes. Bytes above 0x7F are written as they are."""
     cdef const char* digits = b"0123456789abcdef"
     cdef uint32_t done = 0
     cdef uint32_t plain
@@ -99,7 +99,7 @@ cdef uint8_t* put_json_text(uint8_t* at, const Text* text) noexcept nogil:
 
 
 cdef Text cut(const Text* text, uint32_t length_max) noexcept nogil:
-    """The text, or its beginning, without half a UTF-8 character at the end."""
+    """The text, or its first bytes up to length_max, without half a UTF-8 character at the end."""
     cdef Text short = text[0]
     if short.length > length_max:
         short.length = length_max
@@ -111,8 +111,8 @@ cdef Text cut(const Text* text, uint32_t length_max) noexcept nogil:
 # ---- the writer ----
 
 cdef inline uint8_t* put_json_end(uint8_t* at) noexcept nogil:
-    """Of a header without its fields. Java's clients do without the type, which the frame has
-    already; Rust's do not."""
+    """Writes the last fixed members of a header. The frame already has the serialisation's type,
+    but clients in Rust want it in the header as well."""
     return rmq_put(at, b',"serializeTypeCurrentRPC":"JSON","version":479')
 
 
@@ -147,7 +147,7 @@ cdef inline void begin_json(Writer* writer, int32_t code, int32_t opaque,
 
 cdef inline void begin_request(Writer* writer, uint8_t* out, const char* head,
                                int32_t opaque) noexcept nogil:
-    """JSON, which every client reads; the head goes as far as the opaque."""
+    """Begins a request in JSON, which every client reads; `head` goes as far as the opaque."""
     writer.start = out
     writer.binary = False
     writer.any_field = False
@@ -168,7 +168,7 @@ cdef inline void begin(Writer* writer, uint8_t* out, uint8_t serialize_type, int
 
 
 cdef inline void put_key(Writer* writer, const char* key) noexcept nogil:
-    """JSON: up to the colon. Binary: up to and including the value's length, to be filled in."""
+    """JSON: writes up to the colon. Binary: also the value's length, which is filled in later."""
     if writer.binary:
         store_u16(writer.at, <uint16_t>strlen(key))
         writer.at = rmq_put(writer.at + 2, key) + 4

@@ -1,4 +1,4 @@
-"""Reply reader: a broker's answers, as its clients read them from a stream of bytes.
+"""Reply reader: reads a broker's answers from a stream of bytes, for clients.
 
     cdef ReplyReader reader
     reply_reader_open(&reader)
@@ -6,16 +6,17 @@
     reply.header.code; reply.header.opaque; reply.frame.body
     reply_number(&reply, b"nextBeginOffset", &offset)
 
-The client, the load generator and the Arrow reader share it. JSON and binary give the same. A JSON
-header like an earlier one is not parsed again (header_shapes.pxd), which is nearly every answer of
-one broker to one kind of request. The fields of a binary header are parsed when the first of them
-is asked for. The client's engine, which looks at all fields, takes whole headers.
+The client, the load generator and the Arrow reader share it. JSON and binary headers give the same
+result. A JSON header like an earlier one is not parsed again (header_shapes.pxd); nearly every
+answer of one broker to one kind of request is like that. The fields of a binary header are parsed
+when the first of them is asked for. The client's engine, which reads all fields, takes whole
+headers (read_reply_header).
 
 Example: {"code":0,"extFields":{"queueId":"3"},"flag":1,"opaque":10000007} -> code 0, opaque
 10000007, is_response, queueId 3.
 
-A ReplyReader belongs to one thread; all zero it parses every header in full. What a reply points at
-lies in the caller's bytes and in the reader, until the next answer is read.
+A ReplyReader belongs to one thread. One that is all zero parses every header in full. A reply
+points into the caller's bytes and into the reader, and is valid until the next answer is read.
 """
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -34,31 +35,32 @@ cdef struct ReplyReader:
 cdef struct ReplyHeader:
     int32_t code
     int32_t opaque
-    bint is_response            # False: the broker asks or tells us something
-    # Its own, or one of the same keys whose values lie elsewhere; NULL: the header is binary, and
-    # no field was asked for yet.
+    bint is_response            # False: this is a request of the broker's
+    # The header itself, or another with the same keys, whose values are at other addresses. NULL:
+    # the header is binary, and no field was asked for yet.
     const Header* like
-    ptrdiff_t shift             # its values lie so many bytes behind those of `like`
+    ptrdiff_t shift             # add it to the addresses of the values in `like`
     Header* room                # the reader's `parsed`
 
 
 cdef struct ReplyFrame:
-    Frame frame                 # with NOT_READY: `needed` says how many bytes to come back with
+    Frame frame                 # with NOT_READY: `needed` says how many bytes the next call needs
     ReplyHeader header
 
 
 # OK | POOL_EMPTY: no memory.
 cdef int reply_reader_open(ReplyReader* reader) noexcept nogil
-# Allowed again, and for a reader that is all zero.
+# May be called twice, and for a reader that is all zero.
 cdef void reply_reader_close(ReplyReader* reader) noexcept nogil
 
-# The first frame of these bytes, when it is here to its end: OK | NOT_READY | TOO_LARGE (longer
-# than frame_max_bytes) | MALFORMED (also: a header without an opaque answers nobody). Of a binary
-# header the fixed part is read: broken fields are MALFORMED when one is asked for.
+# Reads the first frame in these bytes, once all of it is here. OK | NOT_READY | TOO_LARGE (longer
+# than frame_max_bytes) | MALFORMED (also when the header has no opaque, since it then answers no
+# request). Of a binary header only the fixed part is read: when its fields are broken, asking for a
+# field gives MALFORMED.
 cdef int read_reply(ReplyReader* reader, const uint8_t* bytes, uint64_t available,
                     uint32_t frame_max_bytes, ReplyFrame* out) noexcept nogil
 
-# The same as soon as the header is here: of `frame.body` some or all may be missing.
+# The same as soon as the header is here: some or all of `frame.body` may be missing.
 cdef int read_reply_head(ReplyReader* reader, const uint8_t* bytes, uint64_t available,
                          uint32_t frame_max_bytes, ReplyFrame* out) noexcept nogil
 
@@ -71,7 +73,7 @@ cdef int reply_bytes(ReplyFrame* reply, const char* name, const uint8_t** out,
 
 
 cdef inline int read_reply_header(const Frame* frame, Header* out) noexcept nogil:
-    """The whole header of a frame that has been found, for who keeps no reader: OK | MALFORMED. Of
-    more than EXT_FIELDS_MAX fields the first are kept."""
+    """Parses the whole header of a frame that has been found, for callers without a reader.
+    OK | MALFORMED. Of more than EXT_FIELDS_MAX fields the first ones are kept."""
     cdef int status = parse_header(frame.header, frame.header_bytes, frame.serialize_type, out)
     return Status.OK if status == Status.TOO_LARGE else status

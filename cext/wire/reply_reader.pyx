@@ -1,6 +1,6 @@
-"""Reply reader: a broker's answers, as its clients read them from a stream of bytes.
+"""Reply reader: reads a broker's answers from a stream of bytes, for clients.
 
-What is read, and for how long it holds: reply_reader.pxd.
+What is read, and for how long it is valid, is in reply_reader.pxd.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
@@ -20,7 +20,7 @@ cdef enum:
 
 cdef int reply_reader_open(ReplyReader* reader) noexcept nogil:
     memset(reader, 0, sizeof(ReplyReader))
-    # A client has no arena; of 270 KB of zeros the kernel gives the pages that are used.
+    # A client has no arena. These are 270 KB of zeros, and only pages that are used take memory.
     reader.shapes.shapes = <Shape*>calloc(SHAPES, sizeof(Shape))
     return Status.OK if reader.shapes.shapes != NULL else Status.POOL_EMPTY
 

@@ -1,16 +1,19 @@
-"""Revive entry: a check point of a pop, or acks, as JSON in the revive log with Apache's names.
+"""Revive entry: a check point of a pop, or acks, as JSON in the revive log, named as in RocketMQ.
 
     ck     {"bm":0,"bn":"b","c":"g","d":[0,1,3],"it":60000,"n":3,"pt":1700000000000,"q":0,
             "ro":0,"so":100,"t":"T"}
-           messages 100, 101 and 103 of T's queue 0 were given to a consumer of g, until pt + it
+           messages 100, 101 and 103 of T's queue 0 went to a consumer of g, until pt + it
     ack    {"ao":101,"bn":"b","c":"g","pt":1700000000000,"q":0,"so":100,"t":"T"}
     bAck   {"ao":-1,"aol":[100,103],..}     several acks of one check point
 
-    bm bits, of those given, that are done    rp how often it was put back    ro not used here
+    bm  a bit for each listed message, set when it is done
+    rp  how often the check point was put back
+    ro  not used here
 
 A request of code 200151 is {"acks":[{"b":"Bg==","c":"g","it":..,"pt":..,"q":0,"r":"0","rq":3,
-"so":100,"t":"T"}],"brokerName":"b"}: b is base64 of little-endian bits, bit i stands for so + i; r
-says which of the group's topics it is; rq is the queue of the revive log. One reader serves all.
+"so":100,"t":"T"}],"brokerName":"b"}. b is the base64 of little-endian bits, where bit i stands for
+message so + i; r says which topic it is (the topic itself or one of the group's retry topics); rq
+is the queue of the revive log. One reader reads all of these.
 
 Any thread, no state.
 """
@@ -21,8 +24,8 @@ from cext.wire.text cimport Text
 cdef enum:
     CHECK_POINT_MESSAGES_MAX = 32       # of one pop
     LISTED_MAX = 64                     # numbers of d or aol that are read
-    BITS_TEXT_MAX = 4096                # of b, for 24,576 messages: a filtered pop scans 16,384
-    CHECK_POINT_BYTES_MAX = 6400        # names of 255 bytes, each maybe six in JSON, and numbers
+    BITS_TEXT_MAX = 4096                # of b, for 24,576 messages; a filtered pop scans 16,384
+    CHECK_POINT_BYTES_MAX = 6400        # names of 255 bytes, each up to six in JSON, and numbers
 
 cdef struct ReviveEntry:
     Text topic
@@ -46,12 +49,13 @@ cdef struct ReviveEntry:
 cdef uint32_t write_check_point(uint8_t* out, const ReviveEntry* e) noexcept nogil
 cdef uint32_t write_ack(uint8_t* out, const ReviveEntry* e) noexcept nogil
 
-# One object. OK | MALFORMED | TOO_LARGE (more listed numbers than LISTED_MAX). `used`: its bytes.
+# Reads one object; `used` is its length in bytes. OK | MALFORMED | TOO_LARGE (more listed numbers
+# than LISTED_MAX).
 cdef int read_revive_entry(const uint8_t* at, uint32_t length, ReviveEntry* out,
                            uint32_t* used) noexcept nogil
-# Walks the acks of a request 200151: start with at[0] = 0; the next ack, NOT_FOUND at their end, or
+# Reads the next ack of a request 200151; start with at[0] = 0. OK | NOT_FOUND: there are no more |
 # MALFORMED.
 cdef int next_batch_ack(const uint8_t* body, uint32_t length, uint32_t* at,
                         ReviveEntry* out) noexcept nogil
-# Bits of b: the numbers of those that are set, at most `capacity`; their count or MALFORMED.
+# Writes the numbers of the bits that are set in b, at most `capacity`. Their count, or MALFORMED.
 cdef int32_t read_bits(const Text* text, int32_t* out, int32_t capacity) noexcept nogil

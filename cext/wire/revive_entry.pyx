@@ -22,7 +22,7 @@ cdef uint8_t* put_number(uint8_t* at, const char* before, int64_t number) noexce
 
 
 cdef uint8_t* put_name(uint8_t* at, const char* before, const Text* name) noexcept nogil:
-    """A name between quotes, of 255 bytes at most; what is longer is cut."""
+    """Writes a name between quotes; a name longer than 255 bytes is cut."""
     cdef uint32_t i
     at = put(at, before, <uint32_t> strlen(before))
     at[0] = c'"'
@@ -83,7 +83,7 @@ cdef struct Reader:
 
 
 cdef uint8_t next_byte(Reader* r) noexcept nogil:
-    """The next byte that is no blank, which stays; 0 at the end."""
+    """The next byte that is no blank, without taking it; 0 at the end."""
     while r.at < r.end and (r.at[0] == 32 or 9 <= r.at[0] <= 13):
         r.at += 1
     return r.at[0] if r.at < r.end else 0
@@ -97,7 +97,7 @@ cdef bint take_byte(Reader* r, uint8_t byte) noexcept nogil:
 
 
 cdef int take_string(Reader* r, Text* out) noexcept nogil:
-    """A string's inside; its bytes are there even when it is empty."""
+    """Takes a string, without its quotes; `out.bytes` is not NULL even when it is empty."""
     cdef const uint8_t* start
     cdef bint escaped = False
     if not take_byte(r, c'"'):
@@ -117,7 +117,7 @@ cdef int take_string(Reader* r, Text* out) noexcept nogil:
 
 
 cdef int take_word(Reader* r, Text* out) noexcept nogil:
-    """A number, true, false or null."""
+    """Takes a number, true, false or null."""
     cdef const uint8_t* start
     next_byte(r)
     start = r.at
@@ -189,7 +189,7 @@ cdef int set_number(const Text* key, const Text* value, ReviveEntry* out) noexce
     elif is_key(key, b"it", 2):
         out.invisible_ms = number
     elif number < -0x80000000 or number > 0x7FFFFFFF:
-        return OK                                   # of no field that is known here
+        return OK                                   # so it belongs to a field not known here
     elif is_key(key, b"q", 1):
         out.queue_id = <int32_t> number
     elif is_key(key, b"rq", 2):
@@ -219,7 +219,7 @@ cdef int take_member(Reader* r, ReviveEntry* out) noexcept nogil:
 
 
 cdef int check(const ReviveEntry* e) noexcept nogil:
-    """What is computed with is far from the ends of an int64."""
+    """OK when the numbers used in later sums are far from the ends of an int64."""
     if (e.start_offset < 0 or e.start_offset >> 60 or e.pop_ms < 0 or e.pop_ms >> 60
             or e.invisible_ms < 0 or e.invisible_ms >> 60):
         return MALFORMED

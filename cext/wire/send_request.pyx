@@ -1,8 +1,8 @@
-"""Send request: the fields of a send, whichever of its two spellings the header uses.
+"""Send request: the fields of a send, in either of the two spellings that headers use.
 
-Both spellings, and an example, stand in send_request.pxd. Here each is first brought to the same
-list of slots, slot i being letter 'a' + i: for the letters the header's own letter table gives
-them, for the long names one pass over the fields does. Then one function reads the slots.
+Both spellings and an example are in send_request.pxd. Both are first brought into the same list of
+slots, where slot i is for the letter 'a' + i. For letters the header's letter table gives the
+slots; for long names one pass over the fields does. Then one function reads the slots.
 """
 from libc.stdint cimport int32_t
 
@@ -61,7 +61,7 @@ cdef int first_missing(const Text** slots) noexcept nogil:
 
 
 cdef int first_malformed(const Text** slots, SendRequest* out) noexcept nogil:
-    """Reads the numbers; the first slot that is none, or -1."""
+    """Reads the numbers. The first slot that is not a number, or -1."""
     if text_i32(slots[3], &out.default_topic_queue_nums) != Status.OK:
         return 3
     if text_i32(slots[4], &out.queue_id) != Status.OK:

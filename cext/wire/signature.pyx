@@ -18,21 +18,21 @@ cdef enum:
     BLOCK_BYTES = 64
     DIGEST_BYTES = 20
     SIGNATURE_BYTES = 28            # of a digest in Base64
-    LAID_BYTES_MAX = 4096           # of a body that is copied
+    LAID_BYTES_MAX = 4096           # longer bodies are not copied
 
-cdef struct Signed:                 # what a request brings
-    const ExtField* fields[EXT_FIELDS_MAX]  # by name, each name once
+cdef struct Signed:                 # what is signed of a request
+    const ExtField* fields[EXT_FIELDS_MAX]  # sorted by name, each name once
     int count
     const ExtField* signature       # one of them; NULL: there is none
 
 cdef const char* BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-# Of HMAC's second hash, behind the digest: a one, zeros, and the number of bits, 8 * (64 + 20).
+# What follows the digest in HMAC's second hash: a one bit, zeros, the number of bits 8 * (64 + 20).
 cdef const char* OUTER_END = (
     b"\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
     b"\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\xA0")
 
-# What some clients send and do not sign.
+# Fields that some clients send and do not sign.
 cdef const char* SECURITY_TOKEN = b"SecurityToken"
 cdef const char* UNIQUE_KEY_QUERY = b"_UNIQUE_KEY_QUERY"
 
@@ -40,7 +40,7 @@ cdef const char* UNIQUE_KEY_QUERY = b"_UNIQUE_KEY_QUERY"
 # ---- keys
 
 cdef void begin(SHA_CTX* state, const uint8_t* block, uint8_t pad) noexcept nogil:
-    """Behind the key's block."""
+    """The state of a hash after the key's block."""
     cdef uint8_t mixed[BLOCK_BYTES]
     cdef int i
     for i in range(BLOCK_BYTES):
@@ -55,7 +55,7 @@ cdef void signing_key_set(SigningKey* key, const uint8_t* password, uint32_t len
     memset(block, 0, BLOCK_BYTES)
     if length <= BLOCK_BYTES:
         memcpy(block, password, length)
-    else:                               # a longer one counts by its digest
+    else:                               # HMAC uses the digest of a longer password
         SHA1_Init(&state)
         SHA1_Update(&state, password, length)
         SHA1_Final(block, &state)
@@ -92,7 +92,7 @@ cdef inline bint is_named(const Text* key, const char* name, uint32_t length) no
 cdef inline int compare_names(const Text* a, const Text* b) noexcept nogil:
     cdef int found
     if a.length > 0 and b.length > 0 and a.bytes[0] != b.bytes[0]:
-        return <int> a.bytes[0] - <int> b.bytes[0]     # of nearly all
+        return <int> a.bytes[0] - <int> b.bytes[0]     # decides for nearly all names
     found = memcmp(a.bytes, b.bytes, min(a.length, b.length))
     if found != 0:
         return found
@@ -101,7 +101,8 @@ cdef inline int compare_names(const Text* a, const Text* b) noexcept nogil:
 
 cdef bint is_ordered(const SignatureCheck* check, const Header* header,
                      Signed* signed) noexcept nogil:
-    """Whether the order of the last request is this one's, too. Then `signed` has the fields."""
+    """Whether this request's fields are in the same order as the last one's. `signed` has them
+    then."""
     cdef const ExtField* field
     cdef int i
     if header.ext_count != check.order_count:
@@ -129,8 +130,8 @@ cdef void keep_order(SignatureCheck* check, const Header* header,
 
 
 cdef int sort_fields(const Header* header, Signed* signed) noexcept nogil:
-    """OK; TOO_LARGE: a name has backslashes. Of equal names the last counts. Clients send them
-    nearly in order."""
+    """OK | TOO_LARGE: a name has backslashes. Of equal names the last counts. An insertion sort,
+    because clients send the names nearly in order."""
     cdef const ExtField* field
     cdef int i, at
     cdef int order = 0
@@ -181,7 +182,7 @@ cdef int read_fields(SignatureCheck* check, const Header* header, Signed* signed
 
 cdef inline void take_fields(const SignatureCheck* check, const Header* header,
                              Signed* signed) noexcept nogil:
-    """Those of a header that has the shape of the last one."""
+    """Takes the fields of a header that has the same shape as the last one."""
     cdef int i
     for i in range(check.order_count):
         signed.fields[i] = &header.ext[check.order[i]]
@@ -198,8 +199,8 @@ cdef inline void move_up(const ExtField** fields, int at, int count) noexcept no
 
 
 cdef inline void copy_short(uint8_t* to, const uint8_t* given, uint32_t length) noexcept nogil:
-    """Most values are some bytes, and a call costs more than they do. The second half of eight or
-    four may lie over the first."""
+    """Copies a value. Most are a few bytes long, for which a call of memcpy would cost more than
+    the copying. The two pieces of eight or four bytes may overlap."""
     cdef uint32_t i
     if length > 16:
         memcpy(to, given, length)
@@ -216,8 +217,8 @@ cdef inline void copy_short(uint8_t* to, const uint8_t* given, uint32_t length) 
 
 cdef int gather(SignatureCheck* check, const Signed* signed, const char* left_out,
                 uint32_t left_out_bytes) noexcept nogil:
-    """The values, one behind the other, in check.values: one piece is hashed faster than many. How
-    many bytes; TOO_LARGE, MALFORMED."""
+    """Copies the values into check.values, one after the other: one piece is hashed faster than
+    many. The number of bytes | TOO_LARGE | MALFORMED."""
     cdef const ExtField* field
     cdef uint8_t* at = check.values
     cdef uint8_t* end = at + VALUES_MAX
@@ -243,8 +244,8 @@ cdef int gather(SignatureCheck* check, const Signed* signed, const char* left_ou
 
 
 cdef inline void write_proof(const uint8_t* digest, uint8_t* text) noexcept nogil:
-    """Of DIGEST_BYTES the SIGNATURE_BYTES of Base64. OpenSSL's own, for pieces of any length, takes
-    as long as hashing them."""
+    """Writes the digest's DIGEST_BYTES as SIGNATURE_BYTES of Base64. OpenSSL's function, which is
+    for pieces of any length, takes as long as hashing them."""
     cdef uint32_t word
     cdef int i
     for i in range(7):
@@ -259,18 +260,19 @@ cdef inline void write_proof(const uint8_t* digest, uint8_t* text) noexcept nogi
 
 
 cdef inline bint is_same(const uint8_t* a, const uint8_t* b) noexcept nogil:
-    """It takes as long for two that differ in the first byte as for equal ones."""
+    """Compares two signatures. It takes as long when they differ in the first byte as when they
+    are equal."""
     cdef uint64_t differs = load_word(a) ^ load_word(b)
     cdef int at
     for at in range(8, SIGNATURE_BYTES - 8, 8):
         differs |= load_word(a + at) ^ load_word(b + at)
-    at = SIGNATURE_BYTES - 8            # the last ones lie over some before
+    at = SIGNATURE_BYTES - 8            # the last word overlaps the one before
     return (differs | load_word(a + at) ^ load_word(b + at)) == 0
 
 
 cdef inline void hash_outer(const SigningKey* key, uint8_t* digest) noexcept nogil:
-    """HMAC's second hash, of the first one's digest, which it takes the place of: one block, whose
-    end is always the same, so that OpenSSL need not make it each time."""
+    """HMAC's second hash, over the digest of the first, which it then replaces. It is one block
+    whose end is always the same, so OpenSSL need not build that end each time."""
     cdef SHA_CTX state = key.outer
     cdef uint8_t block[BLOCK_BYTES]
     memcpy(block, digest, DIGEST_BYTES)
@@ -282,9 +284,10 @@ cdef inline void hash_outer(const SigningKey* key, uint8_t* digest) noexcept nog
 cdef inline void hash_inner(const SigningKey* key, uint8_t* values, uint32_t bytes,
                             const uint8_t* body, uint32_t body_bytes,
                             uint8_t* digest) noexcept nogil:
-    """HMAC's first hash, of the values and the body. A short body is laid behind the values with
-    the end that each hash has, and all of it hashed by one call: three calls, with the pieces of
-    blocks that OpenSSL keeps in between, cost as much as two blocks. `values` has VALUES_MAX."""
+    """HMAC's first hash, over the values and the body. A short body is copied after the values,
+    together with the end that every hash has, and all of it is hashed by one call: three calls, for
+    which OpenSSL keeps pieces of blocks, cost as much as two blocks more. `values` has room for
+    VALUES_MAX."""
     cdef SHA_CTX state = key.inner
     cdef uint32_t all_bytes = bytes + body_bytes
     cdef uint32_t end = (all_bytes + 1 + 8 + BLOCK_BYTES - 1) // BLOCK_BYTES * BLOCK_BYTES
@@ -324,8 +327,8 @@ cdef int compare(SignatureCheck* check, const SigningKey* key, const Signed* sig
 
 
 cdef const uint8_t* given_proof(const Signed* signed, uint8_t* buffer) noexcept nogil:
-    """SIGNATURE_BYTES of text; `buffer`, of six times as many, is for one with escapes. NULL: there
-    is none of that length."""
+    """The request's signature, SIGNATURE_BYTES of text. `buffer`, six times as large, is for one
+    with escapes. NULL: there is no signature of that length."""
     cdef const Text* text
     if signed.signature == NULL or signed.signature.value.bytes == NULL:
         return NULL

@@ -1,4 +1,4 @@
-"""SqlProgram: check and run. See sql_program.pxd; the format stands in rmq/filters/program.py."""
+"""SqlProgram: check and run. See sql_program.pxd; the format is in rmq/filters/program.py."""
 from libc.math cimport copysign, isnan
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp
@@ -19,7 +19,7 @@ cdef enum:
     CONSTANTS_MAX = 2048
     HEADER_BYTES = 16
 
-cdef enum Kind:                     # of constants and values; the numbers of rmq/filters/tree.py
+cdef enum Kind:                     # of constants and values; numbers as in rmq/filters/tree.py
     KIND_NULL
     KIND_BOOL
     KIND_INT
@@ -27,7 +27,7 @@ cdef enum Kind:                     # of constants and values; the numbers of rm
     KIND_DOUBLE
     KIND_TEXT
 
-cdef enum Operation:                # the numbers of rmq/filters/program.py
+cdef enum Operation:                # numbers as in rmq/filters/program.py
     PROPERTY
     CONSTANT
     NEGATE
@@ -136,7 +136,7 @@ cdef bint all_texts(const Parts* p, uint32_t first, uint32_t count) noexcept nog
 
 
 cdef int operand_check(const Parts* p, const Instruction* x, uint32_t number) noexcept nogil:
-    """How much the stack grows by it, and -2 when its operands are out of range."""
+    """By how much the instruction makes the stack grow; -2: its operands are out of range."""
     if x.operation == PROPERTY:
         return 1 if x.a < p.header.names else -2
     if x.operation == CONSTANT:
@@ -197,7 +197,7 @@ cdef int sql_program_check(const uint8_t* program, uint64_t length) noexcept nog
 # ------------------------------------------------------------------- comparing
 
 cdef inline int order_of(double a, double b) noexcept nogil:
-    """Double.compareTo: -0.0 before 0.0, NaN behind all and equal to itself."""
+    """As Java's Double.compareTo: -0.0 is below 0.0, NaN is above all and equal to itself."""
     if a < b:
         return -1
     if a > b:
@@ -222,7 +222,7 @@ cdef bint is_true_text(const Value* v) noexcept nogil:
 
 
 cdef bint read_text(const Value* text, int kind, Value* out) noexcept nogil:
-    """The text as a number of this kind; False where Java throws."""
+    """Reads the text as a number of this kind; False where Java throws."""
     out.kind = kind
     if kind == KIND_DOUBLE:
         return java_double(text.bytes, text.length, &out.n.real) == Status.OK
@@ -234,7 +234,8 @@ cdef bint read_text(const Value* text, int kind, Value* out) noexcept nogil:
 
 
 cdef bint order_of_values(const Value* a, const Value* b, int* order) noexcept nogil:
-    """Neither is null. False: the evaluation fails. Of types that have no order, -1."""
+    """Compares two values that are not null. False: the evaluation fails. `order` is -1 for types
+    that have no order."""
     cdef Value read
     order[0] = -1
     if a.kind == KIND_TEXT:
@@ -347,7 +348,8 @@ cdef void find_in(Value* v, bint negated, const Parts* p, uint32_t first,
 
 cdef void find_values(const Parts* p, const uint8_t* properties, uint32_t length,
                       Value* values) noexcept nogil:
-    """The value of each of the program's names; of equal names in the message the last counts."""
+    """Finds the value of each of the program's names; of equal names in the message the last
+    counts."""
     cdef PairCursor pairs
     cdef Text name, value
     cdef const Place* wanted
@@ -401,7 +403,8 @@ cdef inline bint jumps(const Value* top, int operation) noexcept nogil:
 
 cdef bint step(const Parts* p, const Instruction* x, const Value* values,
                Value** at) noexcept nogil:
-    """Every operation but the jumps; at: the top of the stack. False: the evaluation fails."""
+    """Runs any instruction except jumps; `at` is the top of the stack. False: the evaluation
+    fails."""
     cdef Value* top = at[0]
     if x.operation == PROPERTY:
         at[0] = top + 1
@@ -437,7 +440,7 @@ cdef bint step(const Parts* p, const Instruction* x, const Value* values,
 cdef int sql_program_run(const uint8_t* program, const uint8_t* properties,
                          uint32_t properties_bytes) noexcept nogil:
     cdef Value values[SQL_NAMES_MAX]
-    cdef Value stack[SQL_STACK_MAX + 1]     # stack[0] lies below the bottom
+    cdef Value stack[SQL_STACK_MAX + 1]     # stack[0] is below the bottom and not used
     cdef Value* top = stack
     cdef Parts p = parts_of(program)
     cdef const Instruction* x

@@ -1,12 +1,12 @@
-"""Subscription: the tag expression of a pull, as the codes its queue entries are compared with.
+"""Subscription: the tag expression of a pull, as tag codes with which queue entries are compared.
 
 The rule is Java's: absent, empty and exactly "*" mean everything; otherwise the text is split at
 "||", each part is stripped of characters up to and including the blank, and empty parts are
-dropped. A text of nothing but separators ("||") is an error, one of separators and blanks (" || ")
-matches nothing.
+dropped. A text of nothing but separators ("||") is an error; a text of separators and blanks
+(" || ") matches nothing.
 
-Example: "A|| B ||" -> codes 65, 66. It is parsed once per pull only when the pull carries its own
-subscription; the registered ones are parsed by control.
+Example: "A|| B ||" -> codes 65, 66. A pull that carries its own subscription is parsed here each
+time; registered subscriptions are parsed by control.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
@@ -16,7 +16,7 @@ from cext.wire.text cimport Text, text_copy
 
 
 cdef inline uint32_t part_end(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    """Where the next "||" at or behind `at` stands, or length."""
+    """The place of the next "||" at or after `at`, or length."""
     while at < length:
         if bytes[at] == c'|' and at + 1 < length and bytes[at + 1] == c'|':
             return at

@@ -2,20 +2,20 @@
 
     SCHEDULE_TOPIC_XXXX            messages with a delay level, until they are due
     RMQ_SYS_TRANS_HALF_TOPIC       half messages, until their transaction ends
-    RMQ_SYS_TRANS_OP_HALF_TOPIC    what has become of them
+    RMQ_SYS_TRANS_OP_HALF_TOPIC    which half messages are ended
     rmq_sys_wheel_timer            messages with a time of their own, until they are due
     rmq_sys_REVIVE_LOG_<cluster>   check points of pops, and their acks
-    %RETRY%<group>                 what the group has not consumed and gets again
-    %DLQ%<group>                   dead letters: what it gets no more
+    %RETRY%<group>                 messages that the group could not consume and gets again
+    %DLQ%<group>                   dead letters: messages that the group does not get again
 
-Lengths are the compiler's. rmq/names.py is the same for Python; tests/source/test_vocabulary.py
-compares the two and refuses these names anywhere else. A header of constants: it makes no code,
-and every folder of cext may take from it.
+The compiler computes the lengths. rmq/names.py is the same for Python;
+tests/source/test_vocabulary.py compares the two and refuses these names anywhere else. This is a
+header of constants: it makes no code, and every folder of cext may use it.
 
-The reactor asks a topic's name once, when control puts the topic into its table (topic_table.pxd),
-and the kind from then on. A record says its topic by name: is_named().
+The reactor looks at a topic's name once, when control puts the topic into its table
+(topic_table.pxd), and from then on at the kind. A record has only the topic's name: is_named().
 
-Example: topic_kind("%RETRY%g", 8) is TOPIC_RETRY; of "%RETRY%" alone TOPIC_ORDINARY.
+Example: topic_kind("%RETRY%g", 8) is TOPIC_RETRY; "%RETRY%" alone is TOPIC_ORDINARY.
 """
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcmp
@@ -60,10 +60,10 @@ cdef extern from *:
     const uint32_t REVIVE_GROUP_BYTES "RMQ_TEXT_BYTES(RMQ_REVIVE_GROUP)"
 
 cdef enum TopicKind:
-    TOPIC_ORDINARY = 0          # whatever has no place below
+    TOPIC_ORDINARY = 0          # every topic that is none of those below
     TOPIC_RETRY
     TOPIC_DEAD_LETTER
-    TOPIC_TIMER                 # from here to TOPIC_OP_HALF: inner ones
+    TOPIC_TIMER                 # from here to TOPIC_OP_HALF: inner topics
     TOPIC_REVIVE
     TOPIC_SCHEDULE              # this one and those after it are closed to clients' sends
     TOPIC_HALF
@@ -74,16 +74,16 @@ cdef inline bint is_named(const uint8_t* name, uint32_t length, const char* othe
                           uint32_t other_bytes) noexcept nogil:
     return length == other_bytes and memcmp(name, other, other_bytes) == 0
 
-# Whether the name is this prefix with something behind it.
+# Whether the name is this prefix with something after it.
 cdef inline bint has_prefix(const uint8_t* name, uint32_t length, const char* prefix,
                             uint32_t prefix_bytes) noexcept nogil:
     return length > prefix_bytes and memcmp(name, prefix, prefix_bytes) == 0
 
-# What the broker writes for itself, of whoever's messages.
+# Whether the broker writes into the topic for its own use, whoever's messages these are.
 cdef inline bint is_inner(TopicKind kind) noexcept nogil:
     return TOPIC_TIMER <= kind <= TOPIC_OP_HALF
 
-# Clients may not send to it.
+# Whether the topic is closed to clients' sends.
 cdef inline bint is_closed(TopicKind kind) noexcept nogil:
     return kind >= TOPIC_SCHEDULE
 
@@ -108,7 +108,7 @@ cdef inline TopicKind topic_kind(const uint8_t* name, uint32_t length) noexcept 
         return TOPIC_CLOSED
     return TOPIC_ORDINARY
 
-# The same of a name; most are shorter, or begin otherwise.
+# is_inner for a name. It first excludes names that are shorter or begin otherwise, as most do.
 cdef inline bint is_inner_name(const uint8_t* name, uint32_t length) noexcept nogil:
     return (length >= SCHEDULE_TOPIC_BYTES and (name[0] == c"r" or name[0] == c"R"
                                                 or name[0] == c"S")

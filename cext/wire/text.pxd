@@ -1,8 +1,8 @@
-"""Text: a string of a frame, where it lies, not copied.
+"""Text: a string in a frame, pointed at and not copied.
 
-A JSON header spells 0x01 as \\u0001, so a Text says whether backslashes are inside; comparing and
-copying undo them, everybody else may treat the bytes as opaque. Texts of binary headers and of
-stored properties are never escaped.
+A JSON header spells 0x01 as \\u0001, so a Text says whether it has backslashes inside. Comparing
+and copying undo the escapes; all other code may pass the bytes on as they are. Texts of binary
+headers and of stored properties are never escaped.
 
 Example: the JSON value "TAGS\\u0001A" -> length 11, escaped; text_copy gives 6 bytes TAGS 0x01 A.
 
@@ -19,20 +19,20 @@ cdef extern from "scan.h" nogil:
 
 cdef struct Text:
     const uint8_t* bytes  # borrowed from the frame; NULL: absent, or JSON null
-    uint32_t length       # bytes as they lie in the frame, backslashes included
+    uint32_t length       # bytes in the frame, backslashes included
     bint escaped          # there is at least one JSON backslash inside
 
 
-# Copies the text, JSON escapes undone (a lone surrogate becomes '?', as in Java), into out.
-# Returns the length, or TOO_LARGE when it may not fit, MALFORMED for a broken escape. Never longer
-# than text.length. Bytes of out behind the text, up to capacity, may be overwritten with rubbish.
+# Copies the text into `out` with JSON escapes undone (a lone surrogate becomes '?', as in Java).
+# Returns the length, which is never more than text.length | TOO_LARGE: it may not fit | MALFORMED:
+# a broken escape. Bytes of `out` after the text, up to `capacity`, may be overwritten with rubbish.
 cdef int32_t text_copy(const Text* text, uint8_t* out, uint32_t capacity) noexcept nogil
 
-# Whether the text is this name (at most 255 bytes); for escaped texts, the slow half of
-# text_equals.
+# The slow half of text_equals, for escaped texts: whether the text is this name (at most 255
+# bytes).
 cdef bint escaped_text_equals(const Text* text, const uint8_t* name, uint32_t length) noexcept nogil
 
-# Numbers with an escape or more digits than 19: the slow half of text_i64.
+# The slow half of text_i64, for numbers with an escape or with more than 19 characters.
 cdef int text_i64_slow(const Text* text, int64_t* out) noexcept nogil
 
 
@@ -52,7 +52,7 @@ cdef inline bint text_equals(const Text* text, const char* name, uint32_t length
         return escaped_text_equals(text, <const uint8_t*>name, length)
     if text.length != length:
         return False
-    # Names that differ do so in the first byte mostly, and a call of memcmp costs more.
+    # Different names mostly differ in the first byte; comparing it costs less than calling memcmp.
     return length == 0 or (text.bytes[0] == <uint8_t>name[0]
                            and memcmp(text.bytes, name, length) == 0)
 
@@ -83,7 +83,7 @@ cdef inline int text_i64(const Text* text, int64_t* out) noexcept nogil:
         total = total * 10 + digit
         i += 1
     if total > <uint64_t>0x7FFFFFFFFFFFFFFF:
-        return Status.MALFORMED       # the lowest of all has 20 characters: the slow half
+        return Status.MALFORMED       # the lowest number has 20 characters: text_i64_slow reads it
     out[0] = -<int64_t>total if negative else <int64_t>total
     return Status.OK
 
@@ -93,7 +93,7 @@ cdef inline int text_i32(const Text* text, int32_t* out) noexcept nogil:
     cdef int64_t wide = 0
     if text.length == 1 and not text.escaped and c'0' <= text.bytes[0] <= c'9':
         out[0] = text.bytes[0] - 48
-        return Status.OK                # most numbers of a send
+        return Status.OK                # most numbers in a send are of this kind
     if text_i64(text, &wide) != Status.OK or wide != <int64_t>(<int32_t>wide):
         return Status.MALFORMED
     out[0] = <int32_t>wide
@@ -101,7 +101,7 @@ cdef inline int text_i32(const Text* text, int32_t* out) noexcept nogil:
 
 
 cdef inline bint text_is_true(const Text* text) noexcept nogil:
-    """Java's parseBoolean: "true" in any case is true, everything else, absence too, is false."""
+    """As Java's parseBoolean: "true" in any case is true; everything else, or no text, is false."""
     if text.bytes == NULL or text.escaped or text.length != 4:
         return False
     return ((text.bytes[0] | 32) == c't' and (text.bytes[1] | 32) == c'r'

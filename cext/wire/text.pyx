@@ -1,14 +1,15 @@
-"""Text: a string of a frame, where it lies, not copied.
+"""Text: a string in a frame, pointed at and not copied.
 
-This half undoes JSON escapes. Java's writer escapes the two property separators, so the properties
-of nearly every send request pass here once: bytes between escapes are copied 16 at a time.
+This module undoes JSON escapes. Java's writer escapes the two property separators, so it is called
+once for the properties of nearly every send: bytes between escapes are copied 16 at a time.
 
 Example: `K\\u0001v\\u0002` (14 bytes) -> K 0x01 v 0x02 (4 bytes).
 
 What \\u escapes become, in UTF-8:
     0000-007F one byte, 0080-07FF two, 0800-FFFF three, a pair D800-DBFF + DC00-DFFF four;
-    half a pair alone becomes '?', which is what Java makes of it when it encodes UTF-8.
-It does not look at bytes that are not escaped: they are taken to be UTF-8 and passed on unchanged.
+    half a pair alone becomes '?', as when Java encodes it in UTF-8.
+
+Bytes that are not escaped are not checked: they are taken to be UTF-8 and copied unchanged.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
@@ -87,16 +88,16 @@ cdef inline uint8_t* write_utf8(uint8_t* out, uint32_t point) noexcept nogil:
 
 cdef const uint8_t* undo_escape(const uint8_t* at, const uint8_t* end,
                                 uint8_t** out) noexcept nogil:
-    """`at` is behind a backslash. Writes what was meant, returns where the text goes on, or NULL.
-
-    Every escape is at least as long as its UTF-8, so out never overtakes the source."""
+    """Writes the character that is escaped at `at`, which is the place after a backslash. Returns
+    where the text goes on, or NULL. Every escape is at least as long as its UTF-8, so `out` never
+    overtakes the source."""
     cdef int32_t unit
     cdef int32_t low
     cdef int plain
     if at >= end:
         return NULL
     if end - at >= 5 and memcmp(at, b"u000", 4) == 0 and hex_digit(at[4]) >= 0:
-        out[0][0] = <uint8_t>hex_digit(at[4])      # the property separators: nearly all there are
+        out[0][0] = <uint8_t>hex_digit(at[4])      # the property separators: nearly all escapes
         out[0] += 1
         return at + 5
     plain = simple_escape(at[0])

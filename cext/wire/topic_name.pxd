@@ -1,8 +1,8 @@
-"""Topic name: whether control could make a topic of such a name.
+"""Topic name: whether a topic may have this name.
 
-The same rules as rmq.names.topic_fault(), which has the words for what is wrong.
+The rules are those of rmq.names.topic_fault(), which also says what is wrong with a name.
 
-Example: "orders" and "%RETRY%group" are names; "a b", "" and 128 characters are none.
+Example: "orders" and "%RETRY%group" are allowed; "a b", "" and 128 characters are not.
 """
 from libc.stdint cimport uint8_t, uint32_t
 

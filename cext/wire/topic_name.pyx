@@ -32,7 +32,7 @@ cdef bint is_topic_name(const uint8_t* name, uint32_t length) noexcept nogil:
         return False
     for i in range(length):
         if is_retry and name[i] == c'+' and not has_plus:
-            has_plus = True                     # of retry topics of pops (pop_table.pxd)
+            has_plus = True                     # retry topics of pops have one (pop_table.pxd)
         elif not is_allowed(name[i]):
             return False
     return True
