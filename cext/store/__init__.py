@@ -5,13 +5,13 @@
     index           messages by key
     timers          messages that wait for their time
 
-A start, which reads all of them
+A start reads all of these files:
 
-    recovery            which queue entries count: the table of all cases (where the log ends: log)
-    recovery_state      what its steps know
-    recovery_start      where dispatch starts, and what queues must hold below it
-    recovery_queues     their files, cut or made anew
+    recovery            which queue entries count: the table of all cases (log says where it ends)
+    recovery_state      what the steps of a recovery know
+    recovery_start      where dispatch starts, and what queues must hold below that offset
+    recovery_queues     queue files, cut or made anew
     known_end           where the log once ended
-    deleted_topics      whose messages are passed over
-    truncation          a log that is cut back, now or at the next start
+    deleted_topics      topics whose messages recovery passes over
+    truncation          cuts a log back, now or at the next start
 """

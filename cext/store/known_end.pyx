@@ -1,4 +1,4 @@
-"""Known end: where the log once reached, by what a start finds. See known_end.pxd."""
+"""Known end: where the log once ended, according to the files of a store. See known_end.pxd."""
 import os
 from pathlib import Path
 
@@ -21,7 +21,7 @@ ENDS_NAME, SYNCED_ENDS_NAME = "queueEnds", "queueEnds.synced"
 
 
 cdef bint is_boot(const void* boot_id, bytes boot) except -1:
-    """Whether a file was written on the boot that runs, which may have no name."""
+    """Whether a file was written on the present boot. False when the boot's id is not known."""
     return memcmp(boot_id, <const char*> boot, 16) == 0 and boot != bytes(16)
 
 
@@ -77,7 +77,7 @@ cdef int note_clean_end(LogScan scan, QueueStore queues) except -1:
             continue
         name = name_of(queue)
         memset(&found, 0, sizeof(found))
-        # One that cannot be searched says nothing here; where it is used what is wrong is told.
+        # A queue that cannot be searched is skipped: what is wrong is reported where it is used.
         if scan_queue(queues.sync_files, &name, &found) != Status.OK or found.damaged:
             continue
         if found.last_physical >= 0 and found.last_physical + found.last_size > end:

@@ -1,4 +1,5 @@
-"""How recovery goes: it dispatches what the queues lack, and opens the log. See recovery.pxd."""
+"""The course of a recovery: it dispatches what the queues lack and opens the log. See recovery.pxd.
+"""
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
@@ -25,12 +26,12 @@ from cext.wire.codes cimport (
 DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
                    1_800_000, 3_600_000, 7_200_000)
 
-cdef int GAP = -1000                # dispatch: the queue ends below the record's offset
-cdef int MISFIT = -1001             # dispatch: a record reaches over the start
+cdef int GAP = -1000                # dispatch: the queue ends below the record's queue offset
+cdef int MISFIT = -1001             # dispatch: a record begins below the start and ends above it
 
 
 cdef int dispatch_all(RecoveryState r) noexcept nogil:
-    """From scan_from to the end of the log. OK, GAP, MISFIT or a failure."""
+    """Dispatches from scan_from to the end of the log. OK, GAP, MISFIT or a failure."""
     cdef RecordView view
     cdef int status
     r.scan.seek(r.scan_from)
@@ -151,7 +152,7 @@ cdef object drop_memory(RecoveryState r):
 
 
 cdef object finish(RecoveryState r, bint clean):
-    """Opens the log at its end and writes what is now true into the checkpoint."""
+    """Opens the log at its end and writes the checkpoint as it is now true."""
     cdef QueueStore queues = r.queues
     cdef int64_t end = r.scan.position
     cdef int64_t i
@@ -162,13 +163,13 @@ cdef object finish(RecoveryState r, bint clean):
     r.log.set_end(end, zero_rest=not (sound and end == r.start))
     with nogil:
         queues.writer.read_file_ends(queues.sync_files)
-    # The searches are over: nothing of them is needed while serving.
+    # The searches are over, and their open files are not needed while serving.
     queues.sync_files.close_all()
     queues.log_end = end
     queues.last_physical = (r.scan.last_record if r.scan.last_record >= 0
                             else r.anchor)
     if r.rebuilt > 0 or r.row == "S3" or r.start > end:
-        # What was made anew below the start is in memory only: after a crash, all over again.
+        # Entries made anew below the start are in memory only: after a crash they are made again.
         r.start, r.anchor = min(r.log_min, end), -1
     queues.persisted_mark.log_offset = queues.persisted_log_offset = r.start
     queues.persisted_mark.anchor = r.anchor
@@ -187,7 +188,8 @@ cdef object finish(RecoveryState r, bint clean):
 
 
 cdef object write_checkpoint(RecoveryState r):
-    """At once: until then the file may speak of a log that is no more."""
+    """Writes the checkpoint at once: until then the file may describe a log that no longer exists.
+    """
     cdef CheckpointFields fields = r.queues.checkpoint
     fields.physic_ms = fields.logics_ms = r.queues.synced_mark.stamp_ms
     fields.persisted_offset = r.queues.persisted_log_offset
@@ -214,12 +216,13 @@ cdef dict report(RecoveryState r, bint clean, int64_t dispatch_from, int64_t mil
 
 def recover(CommitLog log, QueueStore queues, root, bint clean,
             delay_levels_ms=DELAY_LEVELS_MS, bint check_crc=True, deleted=None) -> dict:
-    """Brings log and queues into one state and opens the log for writing; returns what was done.
+    """Makes log and queues consistent and opens the log for writing; returns a report.
 
-    Before: log.load(), a new QueueStore that was not started, the store's lock held. `root` is the
-    store directory; its checkpoint is read and from now on written there. `clean`: no abort file.
-    `deleted`: topic -> (log offset, ms); its records below that are not newer are no messages.
-    After: queues.start(); all entries dispatched here are in memory or files, and readable.
+    Before: call log.load(), make a QueueStore that is not started, and hold the store's lock.
+    `root` is the store directory: the checkpoint there is read, and written from now on. `clean`:
+    there is no abort file. `deleted`: topic -> (log offset, ms): the topic's records below that
+    offset that are not newer are passed over.
+    After: call queues.start(); all entries dispatched here are in memory or files, and readable.
     """
     if queues.checkpoint_fd < 0:
         queues.use_checkpoint(os.path.join(os.fspath(root), "checkpoint"))

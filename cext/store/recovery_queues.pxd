@@ -1,22 +1,23 @@
-"""Recovery queues: each queue's files are cut at the start, compared, removed or filled up.
+"""Recovery queues: cuts each queue's files at the start, compares them, removes or fills them.
 
-Rows Q of recovery.pxd.
+These are rows Q of recovery.pxd.
 """
 from libc.stdint cimport int64_t
 
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.recovery_state cimport RecoveryState
 
-# Before the dispatch: cuts every queue at the start and gives it its range.
+# Before the dispatch: cuts every queue at the start and sets its range.
 cdef object prepare_queues(RecoveryState r)
-# While dispatching: the queue now ends at `offset`: entries from there on go, from memory and
-# files. An offset above the end leaves nothing of the queue: it starts there.
+# While dispatching: ends the queue at `offset`. Entries from there on are removed, from memory and
+# files. When `offset` is above the queue's end nothing of the queue is left: it starts there.
 cdef int cut_at(RecoveryState r, Queue* queue, int64_t offset) noexcept nogil
-# Records between are damaged or were never written: blanks keep the offsets right.
+# While dispatching: fills the queue with blanks up to `offset`, so that later offsets are right.
+# The records in between are damaged or were never written.
 cdef int fill_gap(RecoveryState r, Queue* queue, int64_t offset) noexcept nogil
-# Behind the dispatch. Q1 where the log ended before the start, Q12 where it ended before what an
-# entry of queueEnds knows: what the queues say beyond its end goes. True: one of them is damaged
-# where it is to be cut, and half cut (Q8); all have to be made anew.
+# After the dispatch: removes entries of records beyond the log's end. That is Q1 when the log ends
+# below the start, and Q12 when it ends below a record that queueEnds knows. True: a queue is
+# damaged where it must be cut, and is now half cut (Q8), so all queues must be made anew.
 cdef bint truncate_beyond(RecoveryState r) except -1
-# Q10: offsets that were given once are not given again.
+# Q10: takes care that no offset that was given once is given again.
 cdef object keep_offsets(RecoveryState r)

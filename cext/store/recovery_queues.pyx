@@ -36,7 +36,7 @@ cdef object prepare_queues(RecoveryState r):
             continue
         name = name_of(queue)
         if r.from_table:
-            # All of it is above the start, or it is not what was left here.
+            # All entries of this queue must be above the start, since queueEnds does not know it.
             with nogil:
                 status = scan_queue(r.queues.sync_files, &name, state)
             r.check(status, queue, state)
@@ -64,12 +64,12 @@ cdef object prepare_queues(RecoveryState r):
             continue
         r.check(<int> min(low, <int64_t> 0), queue, state)
         r.queues.set_range(queue, low, state.end_offset, state.first_file >= 0)
-        # Without a file nothing below the start is there either.
+        # A queue without a file has no entries below the start either: all are dispatched.
         queue.rebuilt_from = r.start if state.first_file >= 0 else 0
 
 
 cdef int compare(RecoveryState r, Queue* queue, QueueState* state) except -1:
-    """The files hold what is known, and the queue has its range from that; or it is rebuilt."""
+    """Sets the queue's range by its known ends if the files agree with them; else rebuilds it."""
     cdef QueueName name = name_of(queue)
     cdef QueueEnds ends = state.ends
     cdef int64_t searched = state.end_offset
@@ -87,14 +87,14 @@ cdef int compare(RecoveryState r, Queue* queue, QueueState* state) except -1:
     r.queues.set_range(queue, state.min_offset, ends.end_offset, state.first_file >= 0)
     if state.min_offset == ends.min_offset:
         r.queues.writer.set_file_ends(queue, &ends)
-    # An entry may know more than the start says.
+    # The known ends may include records at or above the start.
     queue.rebuilt_from = max(r.start, ends.last_physical + 1)
     return 0
 
 
 cdef bint is_gone(RecoveryState r, const Queue* queue, QueueState* state) noexcept nogil:
-    """Q11: nothing below the start belongs to the queue. An entry of queueEnds may be of the
-    time before the deletion."""
+    """Q11: whether all records of the queue below the start are those of a deleted topic. An entry
+    of queueEnds may be older than the deletion."""
     cdef Deleted* d = r.deleted.of_queue(queue)
     cdef RecordView view
     if d == NULL:
@@ -108,14 +108,14 @@ cdef bint is_gone(RecoveryState r, const Queue* queue, QueueState* state) noexce
                 or not r.deleted.has(&view):
             return False
         state.known = 0
-    # What was stored since lies above the start, or the log was read for it.
+    # Records stored since are above the start, or the log has been read and none was found.
     return not r.from_table or d.below >= r.start
 
 
 cdef bint is_own(RecoveryState r, Queue* queue, const QueueState* state) noexcept nogil:
-    """Whether the last entry's record is what the entry says. On the same boot the log has
-    every record that any queue names: an entry beyond the start that names none is garbled, and
-    to cut it would lose the record it stood for."""
+    """Whether the last entry's record is the one that the entry names. On the same boot the log has
+    every record that any queue names. So an entry beyond the start that names no record is garbled,
+    and cutting it would lose the record for which it stood."""
     cdef RecordView view
     return (r.scan.peek(state.last_physical, &view) == Status.OK
             and view.queue_offset == state.end_offset - 1 and view.queue_id == queue.queue_id
@@ -124,7 +124,7 @@ cdef bint is_own(RecoveryState r, Queue* queue, const QueueState* state) noexcep
 
 
 cdef int rebuild(RecoveryState r, Queue* queue, QueueState* state) except -1:
-    """Q5, Q8: the queue's files go; it is dispatched from the log's start."""
+    """Q5, Q8: removes the queue's files; its records are dispatched from the log's start on."""
     remove(r, queue, state)
     if not r.everything and r.start > r.log_min:
         r.scan_from = r.log_min
@@ -147,7 +147,7 @@ cdef int remove(RecoveryState r, Queue* queue, QueueState* state) except -1:
 
 
 cdef int64_t lowest(RecoveryState r, const QueueName* name, QueueState* state) noexcept nogil:
-    """First offset whose record is still in the log; old files go."""
+    """The first queue offset whose record is still in the log. Removes older files."""
     cdef int64_t low = state.end_offset
     cdef int64_t high
     cdef int status
@@ -239,7 +239,7 @@ cdef int cut_at(RecoveryState r, Queue* queue, int64_t offset) noexcept nogil:
     if status != Status.OK:
         return status
     queue_release(queue, &r.queues.pool, 0)
-    # Descriptors the writer or reader may hold must not outlive their file.
+    # The writer or reader must not keep descriptors of files that are removed.
     r.queues.writer.files.forget(queue.serial)
     r.queues.reader_files.forget(queue.serial)
     if offset <= queue.min_offset or offset > queue.max_offset:

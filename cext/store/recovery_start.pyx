@@ -1,4 +1,4 @@
-"""How recovery chooses a row, and what it then knows of the queues. See recovery_start.pxd."""
+"""The choice of a row, and of the queues' ends that go with it. See recovery_start.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp
 
@@ -66,7 +66,7 @@ cdef object choose_start(RecoveryState r, bint clean):
 
 
 cdef bint use_ends(RecoveryState r) except -1:
-    """A1: takes the newest queueEnds that counts. False: there is none."""
+    """A1: takes the newest queueEnds that can be believed. False: there is none."""
     for suffix, row in ((b"", "S4"), (b".synced", "S5")):
         path = r.queues.writer.ends_name + suffix
         try:
@@ -86,7 +86,8 @@ cdef bint use_ends(RecoveryState r) except -1:
 
 
 cdef str take_ends(RecoveryState r, bytes data, str row):
-    """Notes the entries with the queues; what is wrong with the file, or nothing."""
+    """Notes the file's entries as the queues' known ends. Returns what is wrong with the file, or
+    an empty text."""
     cdef const uint8_t* bytes_of = <const uint8_t*> <const char*> data
     cdef EndsHeader header
     cdef EndsEntry entry
@@ -104,7 +105,7 @@ cdef str take_ends(RecoveryState r, bytes data, str row):
     while ends_next(bytes_of, len(data), &at, &entry):
         queue = r.queues.open_queue(entry.topic, entry.topic_length, entry.queue_id)
         if queue == NULL:
-            continue                # the checksum is right: memory is out
+            continue                # no memory: the entry itself is right, as the checksum is
         if queue.index >= r.state_count:
             r.grow_states()
         r.states[queue.index].known = 1
@@ -113,7 +114,7 @@ cdef str take_ends(RecoveryState r, bytes data, str row):
 
 
 cdef object search_ends(RecoveryState r):
-    """Without queueEnds: where the entries of each queue seem to end."""
+    """Without queueEnds: finds where the entries of each queue seem to end."""
     cdef Queue* queue
     cdef QueueName name
     cdef int64_t i
@@ -142,14 +143,14 @@ cdef object begin(RecoveryState r, str row, int64_t start, bint everything=False
 
 
 cdef object start_by_time(RecoveryState r, str row):
-    """S7, S8: RocketMQ's rule, the newest segment whose leading message is old enough."""
+    """S7, S8: RocketMQ's rule: starts at the newest segment whose first message is old enough."""
     cdef int64_t written_ms = min(r.checkpoint.physic_ms, r.checkpoint.logics_ms)
     cdef int64_t limit_ms = 0
     cdef int64_t i
     cdef RecordView view
     r.thorough = True
     r.anchor = -1
-    # A checkpoint of the future is a garbled one: it would vouch for everything.
+    # A checkpoint from the future is garbled; every segment would be old enough for it.
     if 0 < written_ms <= wall_ms() + DAY_MS:
         limit_ms = written_ms - CHECKPOINT_SLACK_MS
     for i in range(r.log.segment_count() - 1, -1, -1):
@@ -161,7 +162,7 @@ cdef object start_by_time(RecoveryState r, str row):
 
 
 cdef bint is_boundary(RecoveryState r, int64_t offset, int64_t anchor):
-    """Does a record (or a segment) start at `offset`, or the last record end there?"""
+    """Whether a record or a segment starts at `offset`, or the record at `anchor` ends there."""
     cdef RecordView view
     if offset == r.log_min or (offset % r.log.segment_bytes == 0
                                and r.log_min <= offset <= r.log_limit):
@@ -171,7 +172,7 @@ cdef bint is_boundary(RecoveryState r, int64_t offset, int64_t anchor):
     if (r.log_min <= anchor < offset and r.scan.peek(anchor, &view) == Status.OK
             and anchor + <int64_t> view.total_bytes == offset):
         return True
-    # The anchor itself may be damaged; a record at the offset proves as much.
+    # The record at the anchor may be damaged; a record at the offset is proof as well.
     return r.scan.peek(offset, &view) == Status.OK
 
 
@@ -213,11 +214,12 @@ cdef int note_record(RecoveryState r, const RecordView* view) noexcept nogil:
         <const char*> view.topic, <int32_t> view.topic_bytes, view.queue_id)
     cdef QueueState* state
     if queue == NULL:
-        # No directory: deleted with its topic. Or lost, and then S3 has all dispatched.
+        # The queue has no directory: it was deleted with its topic, or it was lost, and then all is
+        # dispatched by S3.
         return Status.OK
     state = &r.states[queue.index]
     if not state.known or view.queue_offset < state.ends.end_offset:
-        state.known = 1                 # lower: the topic was made anew (Q6)
+        state.known = 1                 # a lower offset: the topic was made anew (Q6)
         state.ends.min_offset = view.queue_offset
         state.ends.first_physical = view.physical_offset
     state.ends.end_offset = view.queue_offset + 1

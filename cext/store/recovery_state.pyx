@@ -15,7 +15,7 @@ from cext.wire.limits cimport DELAY_LEVELS_MAX
 from rmq.errors import StoreError
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class RecoveryState:
     def __cinit__(self, CommitLog log, QueueStore queues, delay_levels_ms, bint check_crc,
                   dict deleted, str root):

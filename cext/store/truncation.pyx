@@ -1,29 +1,29 @@
-"""Truncation: a store's log is cut back to an offset, with all that was derived from what is cut.
+"""Truncation: cuts a store's log back to an offset, with all that was derived from the cut part.
 
-A slave whose log has gone another way than its master's cuts it where they were last the same.
-Whenever the process is killed or the power fails, the log then ends where it ended or at the
-offset, and nothing speaks of what was cut:
+A slave whose log differs from its master's cuts it where the two were last the same. The process
+may be killed or the power may fail at any moment: the log then ends where it ended before or at the
+offset, and no file knows of the cut part:
 
-    1 begin_truncation()    DIR/truncation is written and synced: from here on it will happen
-    2 truncate_store()      before anything else looks at the files. What could speak of records at
-                            or above the offset goes: queueEnds that know of them, our part of the
-                            checkpoint, files of the key index and of timers; then segments, the
-                            newest first; the one that is cut reads as zeros from the offset on.
-                            Each step is synced before the next
+    1 begin_truncation()    DIR/truncation is written and synced: from now on it will happen
+    2 truncate_store()      called before any other code reads the files. Removes what may know of
+                            records at or above the offset: queueEnds that know them, rmq's part of
+                            the checkpoint, files of the key index and of timers; then segments,
+                            the newest first. The segment in which the log is cut reads as zeros
+                            from the offset on. Each step is synced before the next
     3 recover()             as at any start: queue entries beyond the log's end are cut
-    4 the note              whoever began it changes his own files by what he noted down then
-                            (rmq/broker/tasks/truncation.py: offsets of groups)
-    5 end_truncation()      DIR/truncation is removed and that is synced
+    4 the note              the caller that began the truncation changes its own files by the note
+                            it wrote then (rmq/broker/tasks/truncation.py: offsets of groups)
+    5 end_truncation()      DIR/truncation is removed, and the removal is synced
 
-There is one way through 2 to 5: a start that finds DIR/truncation, and ShardCore.truncate(), which
-stops the core of a slave and opens it again, do the same. Both do all of it from the beginning;
-each step may have been done before. Nobody appends before 5 (ShardCore.start() refuses).
+Steps 2 to 5 are the same for a start that finds DIR/truncation and for ShardCore.truncate(), which
+stops the core of a slave and opens it again. Both do all of them from the beginning, and each step
+may have been done before. Nothing is appended before step 5 (ShardCore.start() refuses).
 
     DIR/truncation   u32 magic "rmqX" | u32 version 1 | i64 offset | 2 * i64 timers
                      u32 bytes of the note | note | u32 crc32 of all before         big-endian
 
-Example: the log ends at 9,000,000, the offset is 5,000,100, segments of 4 MiB: that of 8,388,608
-is removed, that of 4,194,304 is zeros from byte 805,796 on.
+Example: the log ends at 9,000,000, the offset is 5,000,100, segments are 4 MiB: the segment that
+starts at 8,388,608 is removed, and the one at 4,194,304 is zeros from byte 805,796 on.
 """
 import os
 import shutil
@@ -45,16 +45,16 @@ from rmq.errors import StoreCorruptError, StoreError
 FORM = ">IIqqqI"
 FORM_BYTES, CRC_BYTES = 36, 4
 MAGIC, VERSION = 0x726D7158, 1
-FLUSHED_AT, CONFIRM_AT = 24, 32                 # of the checkpoint: log offsets
-INDEX_HEAD_BYTES, INDEX_END_AT = 40, 24         # of an index file: log offset of its newest record
+FLUSHED_AT, CONFIRM_AT = 24, 32                 # in the checkpoint: log offsets
+INDEX_HEAD_BYTES, INDEX_END_AT = 40, 24         # in an index file: log offset of its newest record
 RUNS_HEAD_BYTES, RUN_BYTES, RUN_END_AT = 32, 48, 40     # of a timer keeper's checkpoint
-SLOT_BYTES, SLOTS_AT = 512, (0, 512, 4096)      # of a timer position, see timer_position.pxd
+SLOT_BYTES, SLOTS_AT = 512, (0, 512, 4096)      # of a timer position: timer_position.pxd
 SLOT_FORM, SLOT_CRC_AT, SLOT_END_AT = ">IIqqqqqqqqqq", 4, 56
 
 
 class Truncation(NamedTuple):
-    """`timers`: all timed messages due before timers[0] (ms of the wall clock) were delivered below
-    `offset`, or are behind timers[1] in their queue. `note`: of whoever began it."""
+    """`timers`: every timed message due before timers[0] (ms of the wall clock) was delivered below
+    `offset`, or comes after timers[1] in its queue. `note`: bytes of the caller that began it."""
 
     offset: int
     timers: tuple[int, int]
@@ -66,8 +66,8 @@ def marker_path(root) -> str:
 
 
 def begin_truncation(root, int64_t offset, bytes note, timers) -> None:
-    """The log shall end at `offset`, where a record of it starts or the last one ends: the next
-    start sees to it, also after a power cut. OSError: nothing will be cut."""
+    """Makes the next start cut the log at `offset`, even after a power cut. A record must start at
+    `offset`, or the last one end there. OSError: nothing will be cut."""
     if offset < 0:
         raise ValueError(f"a log cannot end at {offset}")
     data = struct.pack(FORM, MAGIC, VERSION, offset, *timers, len(note)) + note
@@ -75,8 +75,8 @@ def begin_truncation(root, int64_t offset, bytes note, timers) -> None:
 
 
 def wanted_truncation(root) -> "Truncation | None":
-    """A truncation that was begun, or None. StoreCorruptError when that cannot be read: the log
-    must not be used as it is."""
+    """The truncation that was begun, or None. StoreCorruptError: its file cannot be read, and the
+    log must not be used as it is."""
     try:
         with open(marker_path(root), "rb") as file:
             data = file.read()
@@ -94,13 +94,13 @@ def wanted_truncation(root) -> "Truncation | None":
 
 
 def end_truncation(root) -> None:
-    """Step 5: it is done."""
+    """Step 5: notes that the truncation is done."""
     remove(marker_path(root))
     sync_directory(root)
 
 
 def truncate_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
-    """Step 2; before CommitLog.load(). `index`: directory of the key index, or empty."""
+    """Step 2; call it before CommitLog.load(). `index`: directory of the key index, or empty."""
     offset = cut.offset
     root = os.fspath(root)
     for name in ("queueEnds", "queueEnds.synced"):
@@ -115,7 +115,7 @@ def truncate_store(root, commitlog, index, int64_t segment_bytes, cut) -> None:
 
 
 def forget_end(root) -> None:
-    """Nothing speaks of where the log ends any more: it has no byte, and is to begin elsewhere."""
+    """Removes every note of where the log ends, for an empty log that will begin elsewhere."""
     remove(os.path.join(root, "rmqKnownEnd"))
     truncate_checkpoint(os.path.join(root, "checkpoint"), 0)
     sync_directory(root)
@@ -131,7 +131,7 @@ def truncate_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
     for start in reversed(starts):
         if start > active:
             os.unlink(f"{directory}/{start:020d}")
-            sync_directory(directory)                # so that there never is a gap
+            sync_directory(directory)                # so that the log never has a gap
     if active in starts:
         with open(f"{directory}/{active:020d}", "r+b") as file:
             file.truncate(offset - active)
@@ -140,8 +140,8 @@ def truncate_segments(directory, int64_t segment_bytes, int64_t offset) -> None:
 
 
 cdef bint ends_fit(path, int64_t offset) except -1:
-    """Whether a file of queue ends knows of nothing at or above the offset; what cannot be read
-    does not fit."""
+    """Whether a file of queue ends knows no record at or above the offset. False also for a file
+    that cannot be read."""
     cdef EndsHeader header
     cdef EndsEntry entry
     cdef int64_t at = 0
@@ -162,7 +162,7 @@ cdef bint ends_fit(path, int64_t offset) except -1:
 
 
 def truncate_checkpoint(path, int64_t offset) -> None:
-    """Times stay true; our own part, and the offsets of replication, need not be."""
+    """Clears rmq's own part and lowers the offsets to `offset`; the times in it stay true."""
     if not os.path.exists(path):
         return
     with open(path, "r+b") as file:
@@ -178,7 +178,7 @@ def truncate_checkpoint(path, int64_t offset) -> None:
 
 
 def truncate_index(directory, int64_t offset) -> None:
-    """Files with keys of what is cut go, younger ones with them: they are indexed again."""
+    """Removes files with keys of cut records, and all newer files; they are indexed again."""
     gone = False
     for name in sorted(name for name in os.listdir(directory) if name.isdigit()):
         path = os.path.join(directory, name)
@@ -192,8 +192,9 @@ def truncate_index(directory, int64_t offset) -> None:
 
 
 def truncate_timers(root, int64_t offset, timers) -> None:
-    """What was delivered at or above the offset is delivered again. Runs may be without it: then
-    they go, before the position says less, and timed messages are read from their queue again."""
+    """Makes timed messages that were delivered at or above the offset be delivered again. Runs may
+    no longer have these messages. Such runs are removed before the position is set back, and timed
+    messages are read from their queue again."""
     directory = os.path.join(root, "rmqTimers")
     path = os.path.join(directory, "position")
     if not os.path.isdir(directory):
@@ -208,13 +209,14 @@ def truncate_timers(root, int64_t offset, timers) -> None:
     if not os.path.exists(path):
         return
     truncate_position(path, offset, timers)
-    remove(os.path.join(root, "config", "timercheck"))  # it would be taken for Apache's, and newer
+    remove(os.path.join(root, "config", "timercheck"))  # it would pass for a newer one of Apache's
     if os.path.isdir(os.path.join(root, "config")):
         sync_directory(os.path.join(root, "config"))
 
 
 def runs_fit(path, int64_t offset) -> bool:
-    """Whether no run of a timer keeper has messages from beyond the offset."""
+    """Whether no run of a timer keeper has messages from beyond the offset. False also without a
+    file."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -225,8 +227,8 @@ def runs_fit(path, int64_t offset) -> bool:
 
 
 def truncate_position(path, int64_t offset, timers) -> bool:
-    """Whether a slot knows of more than the log will have. Unless `timers` is None, such slots go
-    back to where the deliveries below the offset had come."""
+    """Returns whether a slot knows more than the log will have. Unless `timers` is None, such slots
+    are set back to how far the deliveries below the offset had come."""
     beyond = False
     with open(path, "r+b") as file:
         for at in SLOTS_AT:
