@@ -7,9 +7,9 @@
     flusher, committer, preparer    threads: fdatasync; the store pool's writes; the next segment
     disk_reader         threads that read what is not in memory
     raw_append          bytes of another log, for replicas
-    log_scan            at a start: what of the log is believed, and where it ends
-    log_cursor, log_window, log_progress  reading the log behind the reactor
+    log_scan            at a start: which parts of the log are believed, and where it ends
+    log_cursor, log_window, log_progress  threads that read the log behind the reactor
     checkpoint          up to when log, queues and index are on the disk
 
-It knows nothing of what is built from it: queues, index, timers.
+This folder knows nothing of what is built from the log: queues, index, timers.
 """

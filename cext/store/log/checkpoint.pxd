@@ -11,12 +11,12 @@
            i64 queue_count | i64 persisted_anchor | i64 synced_anchor
            u32 crc32 of everything from @1024 up to here
 
-The own part is believed only when its checksum is right and its copy equals @0: a broker that
-wrote the store in the meantime has moved @0. persisted_offset (all messages below it have their
-queue entries in the page cache) counts only while the same kernel runs, that is after kill -9;
-synced_offset (the same, on the disk) counts also after a power cut. synced_offset <=
-persisted_offset. An anchor is where the last record below the offset starts: when it does not end
-there, the log is not the one meant.
+The own part is believed only when its checksum is right and its copy equals @0: another broker that
+has written the store since has changed @0. All messages below persisted_offset have their queue
+entries in the page cache, so it counts only while the same kernel runs, that is after kill -9. The
+entries below synced_offset are on the disk, so it counts also after a power cut. synced_offset <=
+persisted_offset. An anchor is where the last record below the offset starts: when that record does
+not end at the offset, this is not the log that the checkpoint describes.
 
 Example: killed at log offset 10,000,000 with persisted_offset 9,500,000 on the same boot: only the
 last 500,000 bytes of the log are dispatched again.
@@ -40,12 +40,12 @@ cdef struct CheckpointFields:
     int64_t persisted_anchor        # log offset of the last record below persisted_offset; -1: none
     int64_t synced_anchor           # the same for synced_offset
     uint8_t boot_id[16]
-    int32_t own_valid               # read only: the own part has magic, checksum and copy right
+    int32_t own_valid               # set by reading: magic, checksum and copy of the own part fit
 
 # Any thread. `page` has CHECKPOINT_BYTES.
 cdef void checkpoint_encode(const CheckpointFields* fields, uint8_t* page) noexcept nogil
 cdef void checkpoint_decode(const uint8_t* page, CheckpointFields* fields) noexcept nogil
-# One pwrite of the whole page; OK | IO_ERROR | NO_SPACE, errno is set. Not synced.
+# Writes the whole page with one pwrite, without a sync. OK | IO_ERROR | NO_SPACE, errno is set.
 cdef int checkpoint_write(int fd, const CheckpointFields* fields) noexcept nogil
 # OK | NOT_FOUND (shorter than 40 bytes: all fields zero) | IO_ERROR.
 cdef int checkpoint_read(int fd, CheckpointFields* fields) noexcept nogil

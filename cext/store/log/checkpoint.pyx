@@ -1,8 +1,8 @@
 """Reading and writing the checkpoint page. See checkpoint.pxd.
 
 The page is written as a whole by one pwrite into the page cache, so a killed process leaves either
-the old or the new one. A power cut may tear it at a sector: the first 40 bytes and the own part are
-both inside one sector each, and the own part has a checksum.
+the old page or the new one. A power cut may tear it at a sector: the first 40 bytes are inside one
+sector and the own part is inside another, and the own part has a checksum.
 """
 from libc.errno cimport EDQUOT, EINTR, ENOSPC, errno
 from libc.string cimport memcpy, memset
@@ -97,7 +97,7 @@ cdef int checkpoint_read(int fd, CheckpointFields* fields) noexcept nogil:
 
 
 def boot_id() -> bytes:
-    """The 16 bytes by which the kernel names this boot; zeros where it does not say."""
+    """The kernel's id of this boot, 16 bytes; zeros if there is none."""
     try:
         text = Path("/proc/sys/kernel/random/boot_id").read_text()
         return bytes.fromhex(text.strip().replace("-", ""))

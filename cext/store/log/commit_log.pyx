@@ -1,9 +1,9 @@
 """The commit log: what reserve, commit, write_out, view and the marks promise is in commit_log.pxd.
 
-Two rules keep the hot path at a few nanoseconds. `limit` sums up the reasons to think (segment end,
-unwritten bytes, bytes that a view holds): below it reserve() is one comparison and a look at the
-poison. And [written, appended) never crosses a segment: a roll writes the old segment out first, so
-that write_out() is always one pwrite to one file.
+Two rules keep the hot path at a few nanoseconds. `limit` is the lowest offset at which something
+must be checked (segment end, unwritten bytes, bytes that a view holds): below it reserve() is one
+comparison and a look at the poison. And [written, appended) never crosses a segment's end: a roll
+writes the old segment out first, so that write_out() is always one pwrite to one file.
 
     >>> log = CommitLog("/store/commitlog", segment_bytes=1 << 30)
     >>> log.load(); log.set_end(0)
@@ -59,14 +59,14 @@ cdef extern from "<sys/stat.h>" nogil:
     int c_stat_path "stat" (const char* path, c_stat* out)
 
 cdef enum:
-    CLAIM_PART = 16                 # of the ring: claimed at once
-    AHEAD_PART = 4                  # of ahead_bytes: a write as large is not followed by zeros
-    NEARLY_FULL_PART = 4            # of a segment, ...
-    NEARLY_FULL_BYTES = 16777216    # ... or so much: what 64 connections may have sent already
+    CLAIM_PART = 16                 # 1/16 of the ring is claimed at once
+    AHEAD_PART = 4                  # after a write of 1/4 of ahead_bytes no zeros are written
+    NEARLY_FULL_PART = 4            # nearly full: 1/4 of a segment is left, ...
+    NEARLY_FULL_BYTES = 16777216    # ... or this much, which 64 connections may have sent already
     NEARLY_ROOM_BYTES = SEGMENT_ROOM_BYTES // 2
-    ROOM_FIRST_ASK_BYTES = 262144   # written behind a start before more room is asked for
-    ROOM_GROWTH = 16                # times what the segment holds: room asked for
-    ROOM_WHOLE_PART = 8             # of a segment: with so much in it, all of it is asked for
+    ROOM_FIRST_ASK_BYTES = 262144   # written after a start before more room is asked for
+    ROOM_GROWTH = 16                # room is asked for 16 times what the segment holds
+    ROOM_WHOLE_PART = 8             # when 1/8 of a segment is used, all of it is asked for
 
 cdef const char* WRITTEN_BACK = b"the log: `written` never moves back"
 cdef const char* APPENDED_BACK = b"the log: `appended` never moves back"
@@ -89,7 +89,7 @@ cdef class CommitLog:
         if not path.startswith(b"/") or len(path) > LOG_PATH_MAX - 64:
             raise ValueError(
                 f"directory {directory!r}: absolute, at most {LOG_PATH_MAX - 64} bytes")
-        # Half of the ring stays appendable while views hold the other half.
+        # Half of the ring can be appended to while views hold the other half.
         while size < <uint64_t>ring_bytes or size < 2 * <uint64_t>(max_record_bytes + 64):
             size *= 2
         self.directory = directory.rstrip("/")
@@ -109,10 +109,10 @@ cdef class CommitLog:
         memcpy(self.link.spare_directory, <const char*>path, len(path))
         if mirror_ring_open(&self.ring, size) != Status.OK:
             raise StoreError(f"no memory for a tail of {size} bytes")
-        if node >= 0:                       # a refusal is told with the arena's
+        if node >= 0:                       # a refusal is reported with that of the arena
             region_prefer_node(self.ring.base, size, node, &error)
         self.ring_locked = region_lock(self.ring.base, size, &error) == Status.OK
-        error = 0                           # the limit may be small; said at the start (rmq.broker)
+        error = 0                           # the limit may be small; rmq.broker reports it
         self.window_bytes = size // 2
         self.pinned_low = INT64_MAX
         segment_map_init(&self.map, self.link.directory, segment_bytes, mappings)
@@ -185,7 +185,7 @@ cdef class CommitLog:
             watermark_move(&self.link.claimed, self.marks.appended + max_bytes
                            + TERMINATOR_BYTES + <int64_t>self.ring.size // CLAIM_PART,
                            b"the log: what the ring is claimed for never moves back")
-            fence()             # the claim is seen before any byte that is written there
+            fence()             # others see the claim before any byte that is written there
         low = min(low, min(min(self.room_end, self.ask_at), self.link.claimed))
         self.limit = low - TERMINATOR_BYTES
         if self.marks.appended + max_bytes > self.limit:
@@ -238,7 +238,7 @@ cdef class CommitLog:
 
     cdef void look_for_room(self, int64_t end) noexcept nogil:
         if self.room_end < self.active_end:
-            # Of the segment before it says nothing of this one.
+            # link.room may still be that of the segment before: then room_end stays.
             self.room_end = min(self.active_end,
                                 max(self.room_end, load_acquire_i64(&self.link.room)))
         check(self.room_end <= self.active_end, b"the log: a file's room ends where it does",
@@ -263,7 +263,7 @@ cdef class CommitLog:
             if load_acquire_i32(&self.link.prepare_status) == Status.NO_SPACE:
                 return Status.NO_SPACE
             return Status.NOT_READY
-        # There has to be room for the hand-over of the active one, too.
+        # There must also be room to hand the active segment over.
         if self.link.handles_pushed - load_acquire_u64(&self.link.handles_popped) >= HANDLES_MAX:
             return Status.NOT_READY
         if self.pooled and (self.link.commit_pushed - load_acquire_u64(&self.link.commit_popped)
@@ -272,7 +272,7 @@ cdef class CommitLog:
         return Status.OK
 
     cdef int roll(self) noexcept nogil:
-        """Finishes the active segment and goes to the next one, if that is prepared."""
+        """Finishes the active segment and enters the next one, if that is prepared."""
         cdef int64_t end = self.active_end
         cdef int status = self.next_segment()       # before anything is changed
         if status != Status.OK:
@@ -283,7 +283,7 @@ cdef class CommitLog:
         record_write_blank(mirror_ring_at(&self.ring, <uint64_t>self.marks.appended),
                            <uint32_t>(end - self.marks.appended))
         self.marks.appended += TERMINATOR_BYTES
-        # What is left behind the BLANK's head is filler: it counts as written, but never is.
+        # The rest after the BLANK's head is filler: it counts as written, but never is.
         if self.pooled:
             self.link.commit_handles[(self.link.commit_pushed - 1) & (HANDLES_MAX - 1)].data_end = \
                 self.marks.appended
@@ -302,8 +302,8 @@ cdef class CommitLog:
         return Status.OK
 
     cdef int activate(self, int64_t start, int fd, int64_t room) noexcept nogil:
-        """`start` becomes the segment being written; the next one is asked for at once when this is
-        whole, and else, with the rest of this, when it is used."""
+        """Makes the segment at `start` the active one. If it has all of its blocks, the next
+        segment is asked for at once; else later, together with the rest of this one's blocks."""
         self.active_start = start
         self.active_end = start + self.segment_bytes
         self.active_fd = fd
@@ -314,7 +314,7 @@ cdef class CommitLog:
         if self.pooled and not log_push_commit(&self.link, start, fd):
             return Status.NOT_READY
         self.room_end = room
-        # A disk that was full at the start may have left less than that.
+        # If the disk was full at the start, there may be less room than that.
         self.ask_at = min(self.marks.appended + ROOM_FIRST_ASK_BYTES, room)
         if room == self.active_end:
             self.ask_at = INT64_MAX
@@ -324,7 +324,8 @@ cdef class CommitLog:
         return Status.OK
 
     cdef void hand_over(self) noexcept nogil:
-        """With a pool: what is appended to the committer, what it has written into `written`."""
+        """With a pool: offers what is appended to the committer, and copies how far it has written
+        to `written`."""
         cdef int64_t committed = load_acquire_i64(&self.link.committed)
         check(committed <= self.link.committable,
               b"the store pool: what is committed was offered", committed, self.link.committable)
@@ -375,7 +376,8 @@ cdef class CommitLog:
         log_wake_flusher(&self.link)
 
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil:
-        """[written, end) and the terminator to the active segment; `written` becomes `mark`."""
+        """Writes [written, end) and the terminator to the active segment; `written` becomes `mark`.
+        """
         cdef int error = 0
         cdef uint64_t done = 0
         cdef int64_t start = self.marks.written
@@ -395,10 +397,11 @@ cdef class CommitLog:
         return Status.POISONED
 
     cdef int touch_ahead(self, int64_t end, int64_t bytes) noexcept nogil:
-        """Zeros from `end` on, where a write of so many bytes came to blocks never written."""
+        """Writes zeros from `end` on, after a write of `bytes` bytes that came to blocks never
+        written before."""
         cdef int64_t to = min(self.room_end, end - end % self.ahead_bytes + self.ahead_bytes)
         cdef int error = 0
-        # A large write is worth a commit of its own, and would cost more if it were written twice.
+        # A large write is worth its own commit of metadata; writing it twice would cost more.
         if bytes >= self.ahead_bytes // AHEAD_PART:
             self.touched = end
             return Status.OK
@@ -423,7 +426,7 @@ cdef class CommitLog:
         in_segment = offset % self.segment_bytes
         if in_segment + size > self.segment_bytes:
             return Status.CORRUPT
-        # What is not written yet is in the ring whatever its distance (reserve sees to that).
+        # Bytes not written yet are always in the ring, however old (reserve() takes care of that).
         if offset >= low or offset >= self.marks.written:
             if offset < self.pinned_low:
                 self.pinned_low = offset
@@ -481,7 +484,7 @@ cdef class CommitLog:
             if count <= 0:
                 return Status.IO_ERROR
             got += count
-        # A segment dropped meanwhile may already hold other bytes: only now is it known.
+        # A segment dropped meanwhile may already hold other bytes, which is known only now.
         if offset < load_acquire_i64(&self.link.min_offset):
             return Status.NOT_FOUND
         return got
@@ -506,7 +509,7 @@ cdef class CommitLog:
             return Status.NOT_FOUND
         if load_acquire_i64(&self.marks.durable) < end or not drops_have_room(self):
             return Status.NOT_READY
-        # Readers must stop believing in it before its bytes may change.
+        # Readers must stop using the segment before its bytes may change.
         watermark_move(&self.link.min_offset, end, b"the log: its beginning never moves back")
         segment_map_drop(&self.map, start)
         check(log_push_drop(&self.link, start), b"the log: room for a file that is dropped", start,
@@ -530,9 +533,9 @@ cdef class CommitLog:
         return base
 
     def load(self) -> int:
-        """Finds the segments; returns their number. Every one must have the exact size and follow
-        the one before; a last one of length zero is removed. Nothing is scanned. Until set_end()
-        the log can be read up to the end of the last segment."""
+        """Finds the segments and returns their number. Each must have the exact size and follow the
+        one before; a last one of length zero is removed. No record is read. Until set_end() the log
+        can be read up to the end of the last segment."""
         if self.opened:
             raise StoreError("load: the log is already open")
         make_directory(Path(self.directory))
@@ -560,9 +563,9 @@ cdef class CommitLog:
         return len(starts)
 
     def forget_pages(self, int64_t since):
-        """The log from `since` on, which may not have been synced, is read from the disk from now
-        on. After a write-back that failed the kernel shows its pages until it needs the memory.
-        StoreError: one has failed that nobody has been told of."""
+        """Makes later reads take the log from `since` on, which may not have been synced, from the
+        disk. After a failed write-back the kernel shows the pages until it needs their memory.
+        StoreError: a write-back has failed that was not reported before."""
         cdef int64_t start
         for start in range(max(self.link.min_offset, since - since % self.segment_bytes),
                            self.active_end, self.segment_bytes):
@@ -579,11 +582,11 @@ cdef class CommitLog:
                 os.close(fd)
 
     cpdef int set_end(self, int64_t end, bint zero_rest=True) except -1:
-        """The log ends at `end`: everything behind is gone for ever, all marks become `end`, and
-        the log can be written. Before it returns, whatever is below `end` has been synced (a killed
-        process leaves dirty pages) and, with `zero_rest`, the rest of the segment reads as zeros:
-        needed after anything but a clean stop, or a record cut off once could come to life again
-        behind a later one. Without it only 8 bytes are zeroed."""
+        """Ends the log at `end`: everything after it is lost, all marks become `end`, and the log
+        can be written. Before it returns, all bytes below `end` have been synced (a killed process
+        leaves dirty pages) and, with `zero_rest`, the rest of the segment reads as zeros. That is
+        needed after anything but a clean stop, because a record that was once cut off could
+        otherwise appear again after a later one. Without `zero_rest` only 8 bytes are zeroed."""
         cdef int64_t first = self.link.min_offset
         if self.opened:
             raise StoreError("set_end: the log is already open")
@@ -605,10 +608,10 @@ cdef class CommitLog:
         return 0
 
     cdef int settle_files(self, int64_t end, bint zero_rest) except -1:
-        """Files as `end` demands: the active one exists and is open, none comes after."""
+        """Makes the files fit `end`: the active segment exists and is open, and none follows it."""
         cdef int64_t active = end - end % self.segment_bytes
         cdef int64_t start
-        cdef int64_t room = self.segment_bytes      # of the active one
+        cdef int64_t room = self.segment_bytes      # of the active segment
         cdef int64_t least = max(<int64_t>SEGMENT_ROOM_BYTES, 2 * self.max_record_bytes)
         cdef int error = 0
         cdef int fd = -1
@@ -653,13 +656,13 @@ cdef class CommitLog:
         return f"{self.directory}/{start:020d}"
 
     def spare_directory(self) -> str:
-        """Where files are made and kept that are not segments of the log (yet)."""
+        """The directory for files that are not segments of the log, or not yet."""
         return f"{self.directory}.spare"
 
     # ---- any thread, with the GIL --------------------------------------------------------------
 
     def poison_cause(self) -> "tuple[str, int, str, int] | None":
-        """(what failed, errno, path, offset) of the first failure; None while the log is sound."""
+        """(operation, errno, path, offset) of the first failure; None while there is none."""
         if not self.poisoned():
             return None
         operation = OPERATIONS.get(self.link.poison.operation, "?")
@@ -667,9 +670,9 @@ cdef class CommitLog:
         return operation, self.link.poison.error, os.fsdecode(path), self.link.poison.offset
 
     def read_record(self, int64_t offset, int or_fail=0) -> "bytes | None":
-        """The whole record at `offset`, checked (position, lengths, body CRC), below `written`;
-        None when there is none, or the disk does not give it: with `or_fail` that is a StoreError.
-        May wait for the disk; the GIL is released."""
+        """The whole record at `offset`, below `written`, checked (position, lengths, body CRC).
+        None when there is none, or when the disk cannot be read; with `or_fail` the latter raises a
+        StoreError. May wait for the disk; the GIL is released."""
         cdef uint8_t head[8]
         cdef uint8_t* data
         cdef int64_t count

@@ -2,22 +2,22 @@
 # (transientStorePoolEnable, ASYNC_FLUSH). Without a pool the reactor writes by itself.
 #
 #   reactor    appends to the tail ring, which is the pool now, and acks; at the end of its turn it
-#              offers what it has (link.committable)
-#   committer  writes [committed, committable) in pieces of at most COMMIT_BYTES_MAX as soon as
-#              least_bytes of it wait (commitCommitLogLeastPages), and whatever waits thorough_ms
-#              (commitCommitLogThoroughInterval) after the last write, or when somebody wants it on
-#              the disk (hurry); moves `committed` and wakes the reactor
-#   reactor    copies `committed` to `written`: consumers see it, the flusher syncs it
+#              offers what it has appended (link.committable)
+#   committer  writes [committed, committable) in pieces of at most COMMIT_BYTES_MAX: as soon as
+#              least_bytes wait (commitCommitLogLeastPages); whatever waits thorough_ms
+#              (commitCommitLogThoroughInterval) after the last write; or at once when it is asked
+#              to (hurry). Then it moves `committed` and wakes the reactor
+#   reactor    copies `committed` to `written`: consumers see the messages, the flusher syncs them
 #
-# What it buys: the copy into the page cache, and every wait of the kernel in it, is on another
-# core. Its price is RocketMQ's: a killed process loses what was acked and not committed, at most
-# thorough_ms of messages while the disk keeps up, and the whole pool when it does not.
+# The gain: the copy into the page cache, and every wait of the kernel in it, is on another core.
+# The price is the same as in RocketMQ: a killed process loses what was acked and not committed, at
+# most thorough_ms of messages while the disk keeps up, and the whole pool when it does not.
 #
-# A failed write poisons the log; what is in the pool then is lost.
+# A failed write poisons the log, and what is in the pool is lost.
 #
-# Example: least 16 KiB, thorough 200 ms: a lone message is written at once, what little comes in
-# the 200 ms after it goes out with their end; a stream of 100 MB/s goes out in pieces of 16 KiB and
-# more, as large as gathers while the last one is written.
+# Example: least 16 KiB, thorough 200 ms: a lone message is written at once, and the few that come
+# in the next 200 ms are written at the end of these. A stream of 100 MB/s is written in pieces of
+# 16 KiB and more: as much as gathers while the last piece is written.
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -34,11 +34,11 @@ cdef struct CommitterState:
     LogLink* link               # borrowed; outlives the thread
     const MirrorRing* ring      # borrowed
     int32_t stopping            # owner -> thread
-    int32_t hurried             # anyone -> thread, which takes it: what was offered goes out now
-    int64_t interval_ms         # commitIntervalCommitLog: it looks as often at least; owner
+    int32_t hurried             # anyone -> thread, which clears it: write what was offered now
+    int64_t interval_ms         # commitIntervalCommitLog: the thread looks at least so often; owner
     int64_t thorough_ms         # owner
     int64_t last_commit_us      # thread
-    uint64_t commits            # thread; writes
+    uint64_t commits            # thread; number of writes
     Latency latency             # thread; of each write
 
 cdef class Committer:

@@ -4,7 +4,7 @@
     committer = Committer(log, least_pages=4, interval_ms=200, thorough_ms=200)
     committer.start()
     ...
-    committer.hurry()           # writes what was offered, though little waits for company
+    committer.hurry()           # writes what was offered now, however little it is
     committer.stop()            # writes all that was offered (unless poisoned) and joins
 """
 
@@ -35,7 +35,7 @@ from rmq.errors import StoreError
 
 cdef int write_piece(CommitterState* state, const CommitHandle* handle, int64_t start,
                      int64_t end) noexcept nogil:
-    """[start, end) to the segment it lies in, with a terminator while there is room for one."""
+    """Writes [start, end) to its segment, with a terminator if there is room for one."""
     cdef char path[FILE_PATH_MAX]
     cdef int error = 0
     cdef uint64_t done = 0
@@ -56,10 +56,10 @@ cdef int write_piece(CommitterState* state, const CommitHandle* handle, int64_t 
 
 
 cdef int commit_to(CommitterState* state, int64_t target) noexcept nogil:
-    """Writes up to `target`, which was offered, piece by piece; every piece is told at once."""
+    """Writes up to `target`, which was offered, piece by piece; moves `committed` after each."""
     cdef LogLink* link = state.link
     cdef CommitHandle* handle
-    cdef int64_t at = link.committed                    # ours: no one else writes it
+    cdef int64_t at = link.committed                    # only this thread writes it
     cdef int64_t end, segment_end
     while at < target:
         check(link.commit_popped != load_acquire_u64(&link.commit_pushed),
@@ -75,7 +75,7 @@ cdef int commit_to(CommitterState* state, int64_t target) noexcept nogil:
                 return Status.POISONED
             at = end
         if target >= segment_end and at >= handle.data_end:
-            at = segment_end                            # what follows the blank's head is filler
+            at = segment_end                            # the rest after the BLANK's head is filler
             store_release_u64(&link.commit_popped, link.commit_popped + 1)
         watermark_move(&link.committed, at, b"the store pool: `committed` never moves back")
         log_notify(link)
@@ -84,7 +84,7 @@ cdef int commit_to(CommitterState* state, int64_t target) noexcept nogil:
 
 cdef void sleep_until_offered(CommitterState* state, int64_t seen, int32_t depth,
                               int64_t timeout_ms) noexcept nogil:
-    """Sleeps unless there is news since `seen`; loses no wake (log_link.pxd)."""
+    """Sleeps unless more was offered since `seen`; no wake-up is lost (log_link.pxd)."""
     cdef LogLink* link = state.link
     cdef int64_t offered
     cdef bint news
@@ -104,7 +104,7 @@ cdef void run(void* argument) noexcept nogil:
     cdef bint stopping, hurried
     while True:
         stopping = load_acquire_i32(&state.stopping) != 0
-        hurried = exchange_i32(&state.hurried, 0) != 0      # before the look at what was offered
+        hurried = exchange_i32(&state.hurried, 0) != 0      # before `committable` is read
         target = load_acquire_i64(&link.committable)
         if target == link.committed or log_is_poisoned(link):
             if stopping:
@@ -120,7 +120,7 @@ cdef void run(void* argument) noexcept nogil:
         commit_to(state, target)
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class Committer:
     def __cinit__(self, CommitLog log not None, *, int64_t least_pages=4, int64_t interval_ms=200,
                   int64_t thorough_ms=200):
@@ -134,7 +134,7 @@ cdef class Committer:
         self.state.ring = &log.ring
         self.state.interval_ms = interval_ms
         self.state.thorough_ms = thorough_ms
-        # A pool that is a quarter full is written whatever was asked for.
+        # A pool that is a quarter full is written, whatever least_pages says.
         log.link.commit_least_bytes = min(least_pages * FLUSH_PAGE_BYTES,
                                           <int64_t>log.ring.size // 4)
 
@@ -154,7 +154,7 @@ cdef class Committer:
             raise StoreError(f"committer thread: {os.strerror(error)}")
 
     def stop(self) -> None:
-        """Writes everything offered, unless poisoned, and ends the thread. Harmless twice."""
+        """Writes everything offered, unless poisoned, and ends the thread. May be called twice."""
         if self.thread.running:
             store_release_i32(&self.state.stopping, 1)
             event_signal(self.state.link.committer_event)
@@ -162,10 +162,11 @@ cdef class Committer:
                 native_thread_join(&self.thread)
 
     def hurry(self) -> None:
-        """What was offered by now is written now, however little; nobody waits here. Any thread."""
+        """Makes the thread write at once what was offered so far, however little. Does not wait.
+        Any thread."""
         store_release_i32(&self.state.hurried, 1)
         event_signal(self.state.link.committer_event)
 
     def counters(self) -> dict:
-        """commits: write calls."""
+        """commits: number of write calls."""
         return {"commits": self.state.commits}

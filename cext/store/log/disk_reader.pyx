@@ -3,7 +3,7 @@
     readers = DiskReader(log, threads=2)
     readers.start()
     ...                     # reactor: submit(job), later completed() -> job
-    readers.stop()          # jobs not begun come back with CLOSED
+    readers.stop()          # jobs that were not begun come back with CLOSED
 """
 
 import os
@@ -33,10 +33,10 @@ cdef extern from "<fcntl.h>" nogil:
     enum: O_RDONLY, POSIX_FADV_WILLNEED
 
 cdef enum:
-    AHEAD_BYTES_MAX = 4 << 20   # records within this span are asked for together, ahead
+    AHEAD_BYTES_MAX = 4 << 20   # records within this span are hinted to the kernel together
 
 
-cdef struct OpenSegment:        # of one job
+cdef struct OpenSegment:        # open while one job is done
     int fd
     int64_t start               # -1: none open
 
@@ -56,7 +56,7 @@ cdef int use_segment(LogLink* link, OpenSegment* open, int64_t start) noexcept n
 
 cdef int32_t run_length(LogLink* link, const ReadJob* job, int32_t first, uint32_t room,
                         uint64_t* bytes) noexcept nogil:
-    """Records from `first` on that lie side by side in one segment and fit `room` together."""
+    """How many records from `first` on lie side by side in one segment and together fit `room`."""
     cdef int64_t segment_end = job.offsets[first] - job.offsets[first] % link.segment_bytes
     cdef int64_t at = job.offsets[first]
     cdef int32_t i = first
@@ -71,7 +71,8 @@ cdef int32_t run_length(LogLink* link, const ReadJob* job, int32_t first, uint32
 
 
 cdef void ask_ahead(LogLink* link, const ReadJob* job, OpenSegment* open) noexcept nogil:
-    """One hint for all records of the first segment, so that the disk sees them together."""
+    """Gives the kernel one hint for all records in the first segment, so that the disk can read
+    them together."""
     cdef int64_t start = open.start
     cdef int64_t low = job.offsets[0]
     cdef int64_t high = low
@@ -86,7 +87,7 @@ cdef void ask_ahead(LogLink* link, const ReadJob* job, OpenSegment* open) noexce
 
 
 cdef int check_records(ReadJob* job, int32_t records) noexcept nogil:
-    """Takes `records` more records into the results as far as they are right."""
+    """Counts up to `records` more records as done, as far as they are right."""
     cdef RecordView view
     cdef int32_t number
     cdef int32_t goal = job.done_count + records
@@ -153,7 +154,7 @@ cdef int read_part(ReaderThread* reader, ReadJob* job, const OpenSegment* open,
 
 
 cdef int read_unsized(ReaderThread* reader, ReadJob* job, OpenSegment* open) noexcept nogil:
-    """One record, known by where it begins."""
+    """Reads one record of which only the offset is known."""
     cdef LogLink* link = reader.link
     cdef RecordView view
     cdef int64_t offset = job.offsets[0]
@@ -234,7 +235,7 @@ cdef void run(void* argument) noexcept nogil:
         job = <ReadJob*>spsc_pop(&reader.jobs)
         if job != NULL:
             do_job(reader, job)
-            # submit() counts what is not collected
+            # submit() counts the jobs that are not collected, so there is room.
             spsc_put(&reader.done, job, b"a disk reader: room for each read that is done")
             event_signal(reader.notify_event)
             continue
@@ -261,7 +262,7 @@ cdef bint is_well_formed(const ReadJob* job) noexcept nogil:
     return job.kind == READ_LOG
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class DiskReader:
     def __cinit__(self, CommitLog log not None, int threads=2):
         cdef int error = 0
@@ -305,7 +306,7 @@ cdef class DiskReader:
         if reader.in_flight >= READ_JOBS_MAX or not spsc_push(&reader.jobs, job):
             return Status.RING_FULL
         reader.in_flight += 1
-        fence()                 # the push comes before our look at `sleeping`
+        fence()                 # the push comes before `sleeping` is read
         if load_acquire_i32(&reader.sleeping) != 0 and exchange_i32(&reader.sleeping, 0) != 0:
             event_signal(reader.event)
         return Status.OK
@@ -344,7 +345,7 @@ cdef class DiskReader:
                 raise StoreError(f"disk reader thread: {os.strerror(error)}")
 
     def stop(self) -> None:
-        """Ends the threads; jobs not begun are completed with CLOSED. Harmless when stopped."""
+        """Ends the threads; jobs not begun come back with CLOSED. May be called twice."""
         cdef int i
         self.running = False
         for i in range(self.count):

@@ -1,22 +1,23 @@
 # Flusher: the thread that calls fdatasync and moves `durable`.
 #
-#   sync mode    as soon as written > durable: fdatasync, durable = what was written before it
-#                began. What arrives meanwhile waits for the next one: group commit without a timer.
-#   async mode   every interval_ms while something is not synced: fdatasync when at least
+#   sync mode    as soon as written > durable: fdatasync, then durable = what was written before
+#                the call. Records that arrive meanwhile wait for the next one: group commit without
+#                a timer.
+#   async mode   looks every interval_ms while something is not synced: fdatasync when at least
 #                least_pages pages wait or a segment is full, and in any case every thorough_ms.
 #   idle         asleep on an eventfd; the reactor signals only a sleeping flusher (log_link.pxd).
 #
-# The reactor may do the flusher's work for one sync (sync_here): in sync mode, while the flusher
-# sleeps and syncs are quick. To wake the flusher and be woken by it costs as much as a fast disk's
-# sync takes, and while the reactor waits what arrives gathers in the sockets. `syncing` of the link
-# is held by whoever syncs, so there is one at a time and the other one waits for it.
+# The reactor may do a sync itself instead of the flusher (sync_here): in sync mode, while the
+# flusher sleeps and syncs are quick. Waking the flusher and being woken by it costs as much as a
+# sync of a fast disk, and requests that arrive while the reactor waits gather in the sockets. The
+# thread that syncs holds `syncing` of the link, so only one syncs at a time and the other waits.
 #
-# Segments are synced in order, and `durable` only moves over ranges whose fdatasync has returned. A
-# segment that is full and synced is closed here. A failed fdatasync poisons the log: `durable`
-# stays where it is, no sync is tried again, and the reactor is woken.
+# Segments are synced in order, and `durable` only moves over ranges whose fdatasync has returned.
+# The flusher closes a segment that is full and synced. A failed fdatasync poisons the log:
+# `durable` stays where it is, no sync is tried again, and the reactor is woken.
 #
-# Example, sync mode: written 1000, the sync takes 100 us, in which 64 more sends bring written to
-# 26,600. durable becomes 1000; the second sync covers all 64 at once; durable 26,600.
+# Example, sync mode: written is 1000 and the sync takes 100 us, in which 64 more sends move written
+# to 26,600. durable becomes 1000; the second sync covers all 64 at once, and durable is 26,600.
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -27,7 +28,7 @@ from cext.store.log.log_link cimport LogLink
 
 cdef enum:
     SYNC_HERE_US_MAX = 1000      # syncs that usually take longer are left to the flusher's thread
-    SLOW_SYNC_US = 4000          # a single one that took longer counts at once, not on average
+    SLOW_SYNC_US = 4000          # one sync that took longer counts at once and in full
 
 cdef struct FlusherState:
     LogLink* link                # borrowed; outlives the thread
@@ -37,8 +38,8 @@ cdef struct FlusherState:
     int64_t interval_ms          # owner -> thread, as the next two: flushIntervalCommitLog
     int64_t least_pages          # flushCommitLogLeastPages
     int64_t thorough_ms          # flushCommitLogThoroughInterval
-    int64_t next_check_us        # thread: async mode looks again then; 0: nothing was waiting
-    int64_t last_sync_us         # this and the following: who holds link.syncing
+    int64_t next_check_us        # thread: when async mode looks again; 0: nothing was waiting
+    int64_t last_sync_us         # this and what follows: the thread that holds link.syncing
     uint64_t syncs               # counters for stats
     uint64_t sync_us             # time spent in fdatasync
     Latency latency              # thread; of each fdatasync
@@ -48,13 +49,13 @@ cdef class Flusher:
     cdef NativeThread thread
     cdef CommitLog log           # kept alive while the thread runs
 
-    # Reactor. Whether sync_here() would do it now.
+    # Reactor. Whether sync_here() would sync now.
     cdef bint syncs_here(self) noexcept nogil
-    # Reactor. Syncs what is written in this thread: OK, POISONED, or NOT_READY when it is the
-    # flusher's turn (then it has to be woken).
+    # Reactor. Syncs what is written, in this thread. OK | POISONED | NOT_READY: the flusher must do
+    # it, and must be woken.
     cdef int sync_here(self) noexcept nogil
-    # Any thread. Syncs whatever is written now, whatever the mode; returns at once.
+    # Any thread. Makes the flusher sync what is written now, in any mode; returns at once.
     cdef void request_sync(self) noexcept nogil
-    # Any thread. flush_interval_ms, flush_least_pages, flush_thorough_ms; False for other names.
-    # A wait that has begun is measured anew.
+    # Any thread. Sets flush_interval_ms, flush_least_pages or flush_thorough_ms; False for other
+    # names. A wait that has begun is computed anew.
     cdef bint set_option(self, str name, int64_t value)

@@ -30,11 +30,11 @@ from cext.store.log.segment cimport segment_path
 from rmq.errors import StoreError, StorePoisonedError
 
 cdef enum:
-    RIVAL_MS = 1                 # how long to leave it to the reactor that is syncing
+    RIVAL_MS = 1                 # how long the flusher waits while the reactor syncs
 
 
 cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durable) noexcept nogil:
-    """One fdatasync; never a second one after a failure."""
+    """Calls fdatasync once; never again after a failure."""
     cdef char path[FILE_PATH_MAX]
     cdef int error = 0
     cdef int64_t began = monotonic_us()
@@ -42,7 +42,7 @@ cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durabl
     state.last_sync_us = monotonic_us()
     began = state.last_sync_us - began
     state.sync_us += <uint64_t>began
-    # A long one counts in full and is forgotten slowly: one sync in eight.
+    # A long sync counts in full at once; each later one moves the number by an eighth.
     store_release_i64(&state.link.usual_sync_us, began if began > SLOW_SYNC_US else (
         state.link.usual_sync_us * 7 + began) // 8)
     state.syncs += 1
@@ -60,7 +60,7 @@ cdef int flush_to(FlusherState* state, int64_t target) noexcept nogil:
     The caller holds link.syncing."""
     cdef LogLink* link = state.link
     cdef SegmentHandle* handle
-    cdef int64_t durable = link.marks.durable        # ours while we hold link.syncing
+    cdef int64_t durable = link.marks.durable        # only the holder of link.syncing writes it
     cdef int64_t reach
     cdef int64_t end
     while durable < target:
@@ -76,7 +76,7 @@ cdef int flush_to(FlusherState* state, int64_t target) noexcept nogil:
         watermark_move(&link.marks.durable, durable, b"the log: `durable` never moves back")
         check(durable <= load_acquire_i64(&link.marks.written),
               b"the log: what is durable was written", durable, link.marks.written)
-        if durable == end:                           # the reactor went on to the next one
+        if durable == end:                           # the reactor is in the next segment
             close_file(handle.fd)
             store_release_u64(&link.handles_popped, link.handles_popped + 1)
     log_notify(link)
@@ -84,7 +84,7 @@ cdef int flush_to(FlusherState* state, int64_t target) noexcept nogil:
 
 
 cdef int flush_alone(FlusherState* state, int64_t target) noexcept nogil:
-    """flush_to() when nobody else is syncing; else NOT_READY, and nothing was done."""
+    """Calls flush_to() unless another thread is syncing; then NOT_READY, and nothing is done."""
     cdef int status
     if exchange_i32(&state.link.syncing, 1) != 0:
         return Status.NOT_READY
@@ -94,7 +94,7 @@ cdef int flush_alone(FlusherState* state, int64_t target) noexcept nogil:
 
 
 cdef void sleep_until_written(FlusherState* state, int64_t durable) noexcept nogil:
-    """Sleeps until the reactor, or the owner, has something; loses no wake (log_link.pxd)."""
+    """Sleeps until the reactor or the owner has work; no wake-up is lost (log_link.pxd)."""
     cdef LogLink* link = state.link
     store_release_i32(&link.flusher_sleeping, 1)
     fence()
@@ -105,7 +105,7 @@ cdef void sleep_until_written(FlusherState* state, int64_t durable) noexcept nog
 
 
 cdef int64_t wait_before_sync(FlusherState* state, int64_t target) noexcept nogil:
-    """Async mode: 0 when it is time to sync up to `target`, else how many ms to sleep."""
+    """Async mode: 0 when it is time to sync up to `target`, else the ms to sleep."""
     cdef int64_t now = monotonic_us()
     cdef int64_t durable = load_acquire_i64(&state.link.marks.durable)
     cdef int64_t pages = target // FLUSH_PAGE_BYTES - durable // FLUSH_PAGE_BYTES
@@ -150,7 +150,7 @@ cdef void run(void* argument) noexcept nogil:
             event_wait(link.flusher_event, RIVAL_MS)
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class Flusher:
     def __cinit__(self, CommitLog log not None, *, bint sync_mode=False, int64_t interval_ms=500,
                   int64_t least_pages=4, int64_t thorough_ms=10000):
@@ -175,11 +175,11 @@ cdef class Flusher:
 
     cdef int sync_here(self) noexcept nogil:
         cdef LogLink* link = self.state.link
-        cdef int64_t target = link.marks.written        # the reactor's own
+        cdef int64_t target = link.marks.written        # only the reactor writes it
         cdef SegmentHandle* handle
         if not self.syncs_here():
             return Status.NOT_READY
-        # Only the segment being written: to close a full one is the flusher's.
+        # Only the active segment is synced here: the flusher must close the full ones.
         handle = &link.handles[(link.handles_pushed - 1) & (HANDLES_MAX - 1)]
         if (load_acquire_u64(&link.handles_popped) + 1 != link.handles_pushed
                 or target >= handle.start + link.segment_bytes):
@@ -213,7 +213,7 @@ cdef class Flusher:
             raise StoreError(f"flusher thread: {os.strerror(error)}")
 
     def stop(self) -> None:
-        """Syncs everything written, unless poisoned, and ends the thread. Harmless when stopped."""
+        """Syncs everything written, unless poisoned, and ends the thread. May be called twice."""
         if self.thread.running:
             store_release_i32(&self.state.stopping, 1)
             event_signal(self.state.link.flusher_event)
@@ -222,7 +222,7 @@ cdef class Flusher:
 
     def flush(self, double timeout_s=60.0) -> int:
         """Waits until everything written at the time of the call is durable; returns `durable`.
-        For stop and checkpoint, from a slow thread. Raises when poisoned or too slow."""
+        For stop and checkpoint, from a thread that may wait. Raises when poisoned or too slow."""
         cdef int64_t target = load_acquire_i64(&self.log.marks.written)
         deadline = time.monotonic() + timeout_s
         if self.thread.running:
@@ -242,5 +242,5 @@ cdef class Flusher:
         return self.log.durable()
 
     def counters(self) -> dict:
-        """syncs: fdatasync calls; sync_us: time spent in them."""
+        """syncs: number of fdatasync calls; sync_us: time spent in them."""
         return {"syncs": self.state.syncs, "sync_us": self.state.sync_us}

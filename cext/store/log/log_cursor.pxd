@@ -1,16 +1,17 @@
-"""Log cursor: the log's records behind the reactor, up to `written`, read by another thread.
+"""Log cursor: reads the log's records behind the reactor, up to `written`, in another thread.
 
-    next()  the record at `position`, which then moves behind it; NOT_READY at the end
-    at()    one record anywhere, whole and with its checksum, or why not
+    next()  the record at `position`, which then moves to its end; NOT_READY at the log's end
+    at()    one record anywhere, whole and with its checksum, or a status that says why not
 
-Bytes come through a LogWindow: by pread, or borrowed from the log's tail ring as long as the reader
-is close behind the reactor; then what next() gave counts only once `window.is_sound()` is true.
-What is no record although it is below `written` (damage of the disk) is skipped as recovery does
-it: on to the next bytes that are a record of their own position, or to the next segment.
-With a store pool `written` may stand inside a record (committer.pxd): that one is not ready.
+Bytes come through a LogWindow: by pread or, while the reader is close behind the reactor, borrowed
+from the log's tail ring; in that case what next() returned counts only once `window.is_sound()` is
+true. Bytes below `written` that are no record (damage of the disk) are skipped as recovery skips
+them: up to the next bytes that are a record of their own position, or to the next segment.
+With a store pool `written` may be inside a record (committer.pxd): that record is not ready.
 
-Example: records of 97 bytes at 0 and 97, written 194: next() gives both, then NOT_READY with
-position 194. The first segment is dropped meanwhile: the next call goes on at the second's start.
+Example: records of 97 bytes at 0 and 97, written 194: next() returns both, then NOT_READY with
+position 194. When the first segment is dropped meanwhile, the next call goes on at the start of the
+second.
 """
 from libc.stdint cimport int64_t, uint64_t
 
@@ -19,10 +20,10 @@ from cext.store.log.log_window cimport LogWindow
 from cext.store.log.record cimport RecordView
 
 cdef class LogCursor:
-    """One thread. Pointers of a view are good until the next call."""
+    """For one thread. Pointers in a view are valid until the next call."""
     cdef CommitLog log
     cdef int64_t position           # of the next record
-    cdef uint64_t skipped           # bytes that were no record
+    cdef uint64_t skipped           # number of bytes that were no record
     cdef LogWindow window
     cdef int64_t segment_start, segment_end     # of the segment last looked at
 

@@ -13,19 +13,20 @@ from cext.store.log.record cimport (
 
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
-    PREFETCH_HEAD_BYTES = 128       # of a record: what stands before its body
-    PREFETCH_TAIL_BYTES = 192       # and behind it: topic and properties, as most have them
+    PREFETCH_HEAD_BYTES = 128       # of a record: the part before its body
+    PREFETCH_TAIL_BYTES = 192       # and the part after it: topic and properties of most records
 
 
 cdef inline void prefetch_ends(const uint8_t* at, int64_t bytes) noexcept nogil:
-    """Of a record that is as long as the one before it, maybe: nobody looks at its body."""
+    """Prefetches both ends of the next record, which may be as long as the last one. Its body is
+    not read."""
     prefetch(at, PREFETCH_HEAD_BYTES)
     if bytes > PREFETCH_HEAD_BYTES:
         prefetch(at + max(<int64_t> PREFETCH_HEAD_BYTES, bytes - PREFETCH_TAIL_BYTES),
                  PREFETCH_TAIL_BYTES)
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owner is freed first, and may still use it then
 cdef class LogCursor:
     def __cinit__(self, CommitLog log not None, int64_t read_bytes=256 << 10, bint borrows=False):
         self.log = log
@@ -35,7 +36,7 @@ cdef class LogCursor:
         self.position = offset
 
     cdef int64_t _segment_end(self, int64_t offset) noexcept nogil:
-        """Where the segment of an offset ends, mostly without a division."""
+        """The end of the segment in which an offset is, mostly without a division."""
         if not self.segment_start <= offset < self.segment_end:
             self.segment_end = segment_end(self.log, offset)
             self.segment_start = self.segment_end - self.log.segment_bytes
@@ -54,13 +55,13 @@ cdef class LogCursor:
         total = load_u32(window_at(self.window, offset))
         magic = load_u32(window_at(self.window, offset + AT_MAGIC))
         if magic == MAGIC_BLANK:
-            return Status.ABSENT        # nothing more in this segment
+            return Status.ABSENT        # no more records in this segment
         if (not is_record_magic(magic) or total < RECORD_BYTES_MIN
                 or total > min(end - offset, <int64_t> RECORD_BYTES_LIMIT)):
             return Status.CORRUPT
         if not window_has(self.window, offset, total):
             status = self.window.fill(offset, total, limit)
-        # Only a committer stops inside a record. What claims to be larger than any is damage.
+        # Only a committer stops inside a record. A size larger than any record's is damage.
         if status == Status.NOT_READY and (not self.log.pooled
                                            or total > self.log.max_record_bytes):
             return Status.CORRUPT
@@ -91,7 +92,7 @@ cdef class LogCursor:
                 status = self._resync()
                 if status != Status.OK:
                     return status
-            elif status != Status.NOT_FOUND:    # dropped while it was read: look again
+            elif status != Status.NOT_FOUND:    # NOT_FOUND: dropped while it was read, look again
                 return status
 
     cdef int _resync(self) noexcept nogil:

@@ -1,4 +1,4 @@
-"""What the threads around one commit log share. Words, owners and orders: log_link.pxd."""
+"""What the threads around one commit log share. Words, owners and orders are in log_link.pxd."""
 
 from libc.string cimport strncpy
 from posix.unistd cimport usleep
@@ -31,21 +31,21 @@ cdef void log_poison(LogLink* link, int operation, int error, int64_t offset,
         strncpy(link.poison.path, path, LOG_PATH_MAX - 1)
         state_move(&link.poison.state, POISON_TOLD, 1 << POISON_FILLING,
                    b"the log: a poison is told after it was filled in")
-    while not log_is_poisoned(link):    # another thread was first: no step is tried again until
-        usleep(10)                      # it has told, within a copy of a path
+    while not log_is_poisoned(link):    # another thread was first: wait until it has filled the
+        usleep(10)                      # poison in, which takes as long as copying a path
     event_signal(link.notify_event)
     event_signal(link.flusher_event)
     event_signal(link.committer_event)
 
 
 cdef void log_notify(LogLink* link) noexcept nogil:
-    fence()              # what we tell about comes before our look at reactor_awake
+    fence()              # what is reported comes before reactor_awake is read
     if load_seq_i32(&link.reactor_awake) == 0:
         event_signal(link.notify_event)
 
 
 cdef void log_wake_flusher(LogLink* link) noexcept nogil:
-    fence()              # `written` comes before our look at flusher_sleeping
+    fence()              # `written` comes before flusher_sleeping is read
     if load_acquire_i32(&link.flusher_sleeping) != 0:
         if exchange_i32(&link.flusher_sleeping, 0) != 0:
             event_signal(link.flusher_event)
@@ -55,7 +55,7 @@ cdef void log_offer(LogLink* link, int64_t committable) noexcept nogil:
     cdef int32_t asleep
     watermark_move(&link.committable, committable,
                    b"the store pool: `committable` never moves back")
-    fence()              # it comes before our look at committer_sleeping
+    fence()              # `committable` comes before committer_sleeping is read
     asleep = load_acquire_i32(&link.committer_sleeping)
     if asleep == 0:
         return
@@ -80,7 +80,7 @@ cdef void log_want_segment(LogLink* link, int64_t start) noexcept nogil:
 
 cdef inline bint has_slot(LogLink* link, uint64_t pushed, const uint64_t* popped, uint64_t slots,
                           int64_t last_start, int64_t start) noexcept nogil:
-    """Whether one more may be pushed; in the order of the log, by its one thread."""
+    """Whether one more may be pushed. Checks that the reactor pushes in the order of the log."""
     cdef uint64_t waiting = pushed - load_acquire_u64(popped)
     thread_check(&link.reactor, b"the log: its files are handed over by the reactor")
     check(waiting <= slots, b"the log: no more files wait than were handed over",

@@ -1,4 +1,4 @@
-"""How far the log is read. See log_progress.pxd."""
+"""Log lines about how far the log has been read. See log_progress.pxd."""
 import logging
 
 from cext.base.clock cimport monotonic_us

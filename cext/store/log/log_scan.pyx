@@ -1,8 +1,7 @@
-"""The record-by-record reader of start-up. See log_scan.pxd for its decisions.
+"""The scan of the log at a start, record by record. See log_scan.pxd for its decisions.
 
 Files are read with pread into a buffer and not mapped: a sector that cannot be read is then an
-error with a name instead of a signal that ends the process. 8 MiB at a time keeps it at memory
-speed.
+errno instead of a signal that ends the process. Reading 8 MiB at a time keeps the speed of memory.
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -19,9 +18,9 @@ PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do
             6: "record of another offset", 7: "body checksum", 8: "record checksum"}
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owner is freed first, and may still use it then
 cdef class LogScan:
-    """One thread, between CommitLog.load and set_end."""
+    """For one thread, between CommitLog.load() and set_end()."""
 
     def __cinit__(self, CommitLog log, bint check_crc=True):
         self.log = log
@@ -87,7 +86,7 @@ cdef class LogScan:
                 status = self.window.fill(offset, total, end)
                 if status != Status.OK:
                     return failed(status)
-        # What is not in the window is no record: a record was just made to fit.
+        # Bytes beyond the window belong to no record: the window was just made to hold all of it.
         return record_parse(window_at(self.window, offset),
                             <uint64_t> min(left, self.window.end - offset), offset,
                             self.check_crc, out)
@@ -116,8 +115,8 @@ cdef class LogScan:
                 return status
 
     cdef int _check_behind(self, RecordView* out) noexcept nogil:
-        """The record at `position` ends in zeros, and no checksum covers topic and properties: OK,
-        or CORRUPT where zeros go on behind it, or nothing valid is there (E4 to E7)."""
+        """Decides on the record at `position`, which ends in zeros while no checksum covers topic
+        and properties. OK; CORRUPT: zeros go on after it, or nothing valid follows (E4 to E7)."""
         cdef RecordView view
         cdef int64_t behind = self.position + out.total_bytes, found = 0
         cdef int status
@@ -134,8 +133,8 @@ cdef class LogScan:
         return status
 
     cdef int _find_valid(self, int64_t offset, int64_t* found) noexcept nogil:
-        """The first valid record behind `offset`, at which none is; NOT_READY: there is none. What
-        cannot be read may be one: IO_ERROR, as where the log is read on."""
+        """Finds the first valid record after `offset`, at which there is none. NOT_READY: there is
+        none. IO_ERROR: bytes cannot be read, and a record may be there."""
         cdef int64_t following = segment_end(self.log, offset)
         cdef int64_t at = offset
         cdef int64_t stop = min(following, offset + RESYNC_BYTES)
@@ -157,7 +156,7 @@ cdef class LogScan:
         return <int> Status.NOT_READY if is_no_record(status) else status
 
     cdef int _resync(self, int32_t problem) noexcept nogil:
-        """Moves to the next valid record; NOT_READY and no move when there is none."""
+        """Moves to the next valid record. NOT_READY: there is none, and nothing moved."""
         cdef int64_t found = 0
         cdef int status = self._find_valid(self.position, &found)
         self.end_problem = problem
@@ -174,10 +173,11 @@ cdef class LogScan:
 
 
 cdef inline bint is_no_record(int status) noexcept nogil:
-    """Of a peek: zeros, a BLANK, or other bytes that are none."""
+    """Whether peek() found zeros, a BLANK, or other bytes that are no record."""
     return status == Status.NOT_READY or status == Status.NOT_FOUND or status == Status.CORRUPT
 
 
 cdef inline int failed(int status) noexcept nogil:
-    """Of a window: no file where there must be one is no BLANK."""
+    """The status of a window that could not be filled. A missing file is IO_ERROR, so that it is
+    not taken for a BLANK."""
     return <int> Status.IO_ERROR if status == Status.NOT_FOUND else status

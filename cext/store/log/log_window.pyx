@@ -15,7 +15,7 @@ cdef enum:
     MAGIC_FIRST_BYTE = 0xDA
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class LogWindow:
     def __cinit__(self, CommitLog log not None, int64_t read_bytes, bint borrows=False):
         self.log = log

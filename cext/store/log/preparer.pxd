@@ -4,27 +4,28 @@
 # It owns every change of the log's directories while the log is open, so that the reactor never
 # waits for an allocation, a removal or the fsync of a directory.
 #
-#   room        the reactor names the offset up to which it wants blocks; they are allocated in
-#               pieces, since the kernel lets nobody write to a file while it allocates (at most
+#   room        the reactor names the offset up to which it wants blocks. They are allocated in
+#               pieces, because the kernel stops all writes to a file while it allocates (at most
 #               0.2 ms for PIECE_BYTES on an idle ext4), and each piece may be used at once. Nothing
-#               is synced here: the sync of the first record behind it commits the blocks as well,
-#               and its failure is the flusher's to report
+#               is synced here: the sync of the first record in the new blocks commits them as well,
+#               and the flusher reports its failure
 #   wanted      the reactor names the next segment's start when it begins the one before
-#   ready       the file is whole, synced, renamed into place and its directory entry is synced:
+#   ready       the file is whole, synced and renamed into place, and its directory entry is synced:
 #               only then does the reactor see it, so nothing in it can be acked as durable too
 #               early
-#   full disk   room_status or prepare_status NO_SPACE: reserve() answers NO_SPACE once the room or
-#               the active segment is full; the preparer tries again every 500 ms, and at once when
-#               a segment was dropped; then service goes on by itself. The next segment comes after
-#               the room, or it would take the space that the active one still needs
-#   dropped     kept as the spare file to recycle when the wanted segment is not ready yet; else
-#   removed
+#   full disk   room_status or prepare_status is NO_SPACE: reserve() returns NO_SPACE once the room
+#               or the active segment is full. The preparer tries again every 500 ms, and at once
+#               when a segment was dropped; after a success service goes on by itself. The next
+#               segment is made after the room, or it would take the space that the active one
+#               still needs
+#   dropped     a dropped segment is kept as the spare file to recycle if the wanted segment is not
+#               ready yet, and removed otherwise
 #
-# An EIO while preparing leaves no file behind and is tried again with a new one; only a failed
-# fsync of the directory poisons, for it cannot be repeated with a meaning.
+# When preparing fails with EIO no file is left, and it is tried again with a new one. Only a failed
+# fsync of the directory poisons the log, because repeating it would prove nothing.
 #
-# Example, segments of 1 GiB: the reactor enters 2147483648 and wants 3221225472; some milliseconds
-# later the file is there; the reactor takes it minutes later without a system call.
+# Example, segments of 1 GiB: the reactor enters 2147483648 and wants 3221225472. Some milliseconds
+# later the file is there, and minutes later the reactor enters it without a system call.
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -41,7 +42,7 @@ cdef struct PreparerState:
     uint64_t recycled
     uint64_t removed
     uint64_t failures
-    uint64_t pieces             # of room
+    uint64_t pieces             # of room allocated
     int64_t slowest_piece_us
 
 cdef class Preparer:

@@ -25,8 +25,8 @@ from cext.store.log.segment cimport (
 from rmq.errors import StoreError
 
 cdef enum:
-    RETRY_MS = 500              # after a refusal by the disk
-    PIECE_BYTES = 16777216      # of room given at once
+    RETRY_MS = 500              # after the disk refused
+    PIECE_BYTES = 16777216      # of room allocated at once
 
 
 cdef inline bint wants_room(PreparerState* state) noexcept nogil:
@@ -39,9 +39,9 @@ cdef inline bint wants_segment(PreparerState* state) noexcept nogil:
 
 
 cdef void remove_dropped(PreparerState* state) noexcept nogil:
-    """Removes dropped segments, oldest first; keeps one as a spare if it is needed now. One that
-    cannot be removed is tried again at the next wake-up, and those behind it wait: a log with a
-    gap is no log at the next start."""
+    """Removes dropped segments, oldest first; keeps one as a spare if it is needed now. If one
+    cannot be removed, it is tried again at the next wake-up, and the later ones wait: the next
+    start would not accept a log with a gap."""
     cdef LogLink* link = state.link
     cdef int64_t start
     cdef int error
@@ -59,7 +59,7 @@ cdef void remove_dropped(PreparerState* state) noexcept nogil:
 
 
 cdef void prepare(PreparerState* state) noexcept nogil:
-    """One try for the wanted segment; the outcome is in link.prepare_status."""
+    """Tries once to make the wanted segment; the outcome is in link.prepare_status."""
     cdef LogLink* link = state.link
     cdef int64_t wanted = load_acquire_i64(&link.wanted_start)
     cdef int fd = -1
@@ -69,7 +69,7 @@ cdef void prepare(PreparerState* state) noexcept nogil:
     cdef int status = segment_prepare(link.directory, link.spare_directory, wanted,
                                       link.segment_bytes, link.segment_bytes, spare, link.warm,
                                       &fd, &error, &directory_failed)
-    state.spare_start = -1          # used up, whatever became of it
+    state.spare_start = -1          # used up, also after a failure
     link.prepare_error = error
     if status == Status.OK:
         state.done_start = wanted
@@ -85,19 +85,20 @@ cdef void prepare(PreparerState* state) noexcept nogil:
             log_poison(link, OPERATION_SYNC_DIRECTORY, error, wanted, link.directory)
     if status != load_acquire_i32(&link.prepare_status):
         store_release_i32(&link.prepare_status, status)
-        log_notify(link)            # refused for the first time, or resumed
+        log_notify(link)            # refused for the first time, or possible again
 
 
 cdef void add_room(PreparerState* state) noexcept nogil:
-    """Blocks for the active segment, until it has what is wanted or the disk refuses."""
+    """Allocates blocks for the active segment, until all that is wanted is there or the disk
+    refuses."""
     cdef LogLink* link = state.link
     cdef int error = 0
     cdef int status = Status.OK
     cdef int64_t start
     cdef int64_t piece
     cdef int64_t began
-    # wanted_room is looked at anew for each piece: it is 0 once the writer is in the next segment,
-    # which comes before this one can be dropped, so no file is touched that was recycled.
+    # wanted_room is read again for each piece. It is 0 once the writer is in the next segment, and
+    # only after that can this segment be dropped, so no recycled file is touched.
     while status == Status.OK and wants_room(state) and not log_is_poisoned(link):
         start = link.room - link.room % link.segment_bytes
         piece = min(<int64_t>PIECE_BYTES, load_acquire_i64(&link.wanted_room) - link.room)
@@ -118,7 +119,7 @@ cdef void add_room(PreparerState* state) noexcept nogil:
 
 
 cdef int step(PreparerState* state) noexcept nogil:
-    """Does what there is to do; returns how many ms to sleep (-1: until signalled)."""
+    """Does all the work there is; returns how many ms to sleep (-1: until signalled)."""
     remove_dropped(state)
     if log_is_poisoned(state.link):
         return -1
@@ -136,13 +137,13 @@ cdef void run(void* argument) noexcept nogil:
     cdef PreparerState* state = <PreparerState*>argument
     cdef int wait_ms
     while load_acquire_i32(&state.stopping) == 0:
-        event_drain(state.link.preparer_event)     # signals up to here are what step() looks at
+        event_drain(state.link.preparer_event)     # step() handles all signals up to here
         wait_ms = step(state)
         event_wait(state.link.preparer_event, wait_ms)
     remove_dropped(state)
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class Preparer:
     def __cinit__(self, CommitLog log not None):
         self.log = log
@@ -163,7 +164,7 @@ cdef class Preparer:
             raise StoreError(f"preparer thread: {os.strerror(error)}")
 
     def stop(self) -> None:
-        """Ends the thread after removing what was dropped. Harmless when stopped."""
+        """Removes what was dropped and ends the thread. May be called twice."""
         if self.thread.running:
             store_release_i32(&self.state.stopping, 1)
             event_signal(self.state.link.preparer_event)
@@ -171,8 +172,8 @@ cdef class Preparer:
                 native_thread_join(&self.thread)
 
     def step(self) -> int:
-        """For tests, and only while the thread is not running: one round in this thread. How long
-        the thread would sleep now, in ms; -1 until signalled."""
+        """For tests, and only while the thread is not running: does one round in this thread.
+        Returns how many ms the thread would sleep now; -1: until signalled."""
         cdef int wait_ms
         if self.thread.running:
             raise StoreError("the preparer is running")
@@ -181,8 +182,9 @@ cdef class Preparer:
         return wait_ms
 
     def counters(self) -> dict:
-        """Segments prepared (of them recycled), removed, and tries that failed; the last errno.
-        Pieces of room given to the segment that was gone on with, and how long the slowest took."""
+        """Segments prepared (how many of them recycled) and removed, failed tries, the last errno;
+        pieces of room given to the segment that a start continued, and how long the slowest took.
+        """
         return {"prepared": self.state.prepared, "recycled": self.state.recycled,
                 "removed": self.state.removed, "failures": self.state.failures,
                 "pieces": self.state.pieces, "slowest_piece_us": self.state.slowest_piece_us,

@@ -47,7 +47,7 @@ cdef int append_blank(CommitLog log, int64_t left, int32_t* problem) noexcept no
 
 cdef int append_one(CommitLog log, const uint8_t* bytes, uint64_t count,
                     int32_t* problem) noexcept nogil:
-    """One record; OK and nothing appended when not all of it is there."""
+    """Appends one record. OK also when not all of it is there; then nothing is appended."""
     cdef int64_t offset = log.marks.appended
     cdef uint32_t total = load_u32(bytes)
     cdef uint8_t* at

@@ -8,7 +8,7 @@
 #     topic length (u8 in a v1 record, u16 in a v2 record), topic, properties length i16, properties
 #
 # H1 is 20 when sys flag has 0x10, H2 is 20 when it has 0x20. A v2 record is written only for a
-# topic of more than 127 bytes. A record never crosses a segment's end; what is left there is a
+# topic of more than 127 bytes. A record never crosses a segment's end; the bytes left there are a
 # BLANK: u32 bytes left, u32 0xCBD43194, then anything.
 #
 # Example: body "hello", topic "T", no properties, IPv4 hosts: 91 + 5 + 1 = 97 bytes. Body length at
@@ -30,12 +30,12 @@ cdef enum:
     AT_PHYSICAL_OFFSET = 28
     AT_SYS_FLAG = 36
     AT_BORN_TIMESTAMP = 40
-    AT_BORN_HOST = 48           # what follows it moves by 12 with an IPv6 born host
-    RECORD_FIXED_BYTES_MAX = 116        # IPv6 hosts, v2: what a record adds to its three texts
+    AT_BORN_HOST = 48           # with an IPv6 born host all later fields are 12 bytes further on
+    RECORD_FIXED_BYTES_MAX = 116        # a record without its three texts, with IPv6 hosts, v2
     TERMINATOR_BYTES = 8        # zeros after the last record; also the size of a BLANK's head
 
 cdef enum:
-    MAGIC_BLANK = 0xCBD43194    # what fills a segment to its end
+    MAGIC_BLANK = 0xCBD43194    # of the BLANK that fills a segment to its end
 
 cdef enum:
     RECORD_BYTES_LIMIT = 256 << 20      # no record is larger, whatever its size field says
@@ -43,19 +43,19 @@ cdef enum:
 cdef inline bint is_record_magic(uint32_t word) noexcept nogil:
     return word == <uint32_t> MAGIC_V1 or word == <uint32_t> MAGIC_V2
 
-# Why record_parse said CORRUPT (or what it found instead of a record).
+# Why record_parse returned CORRUPT (or what it found instead of a record).
 cpdef enum RecordProblem:
     NO_PROBLEM = 0
     AT_END = 1                  # NOT_READY: total size and magic are zero: no more data here
     AT_BLANK = 2                # NOT_FOUND: go on at the next segment's start
     BAD_MAGIC = 3
-    BAD_SIZE = 4                # less than any record, or more than is available
+    BAD_SIZE = 4                # less than the smallest record, or more than is available
     BAD_LENGTHS = 5             # the fields do not add up to the total size
     BAD_POSITION = 6            # the record belongs to another offset: stale bytes of a reused file
     BAD_BODY_CRC = 7
     BAD_RECORD_CRC = 8          # the checksum of the whole record (record_crc.pxd)
 
-# What a writer gives. Pointers are borrowed until record_start returns.
+# The fields that a writer gives. Pointers are borrowed until record_start returns.
 cdef struct RecordFields:
     int32_t queue_id
     int32_t flag                # the user's flag
@@ -69,14 +69,14 @@ cdef struct RecordFields:
     const uint8_t* store_host
     uint32_t store_host_bytes   # 8 or 20
     int32_t reconsume_times
-    int64_t prepared_offset     # 0 unless a committed transactional message
+    int64_t prepared_offset     # 0, except for a committed message of a transaction
     const uint8_t* body
     uint32_t body_bytes
     uint32_t body_crc           # checksum.body_crc(body)
     const uint8_t* topic
     uint32_t topic_bytes        # 1 .. TOPIC_BYTES_MAX
 
-# What a reader gets. Pointers are borrowed from the record's bytes.
+# The fields that a reader gets. Pointers are borrowed from the record's bytes.
 cdef struct RecordView:
     uint32_t total_bytes
     int32_t problem             # RecordProblem, also when the status is not OK
@@ -102,8 +102,8 @@ cdef struct RecordView:
     const uint8_t* properties
     uint32_t properties_bytes
 
-# Any thread. What is to be written to make that record again; the caller changes what differs.
-# The properties are not among them: they are written after record_start().
+# Any thread. The fields with which the same record would be written again; the caller changes what
+# differs. The properties are not among them: they are written after record_start().
 cdef inline RecordFields fields_of_record(const RecordView* view) noexcept nogil:
     cdef RecordFields fields
     fields.queue_id = view.queue_id
@@ -126,7 +126,7 @@ cdef inline RecordFields fields_of_record(const RecordView* view) noexcept nogil
     fields.topic_bytes = view.topic_bytes
     return fields
 
-# Any thread. Size of the record these three texts make: what to reserve.
+# Any thread. The size of a record with these hosts and texts, which is what must be reserved.
 cdef inline uint32_t record_bytes(uint32_t born_host_bytes, uint32_t store_host_bytes,
                                   uint32_t body_bytes, uint32_t topic_bytes,
                                   uint32_t properties_bytes) noexcept nogil:
@@ -134,31 +134,32 @@ cdef inline uint32_t record_bytes(uint32_t born_host_bytes, uint32_t store_host_
             + (1 if topic_bytes > TOPIC_BYTES_V1_MAX else 0)
             + body_bytes + topic_bytes + properties_bytes)
 
-# Any thread. Writes everything up to and including the topic; returns where the two bytes of the
-# properties' length go. Properties are written by the caller from return value + 2 on. The caller
-# has checked all lengths and has record_bytes() bytes of room.
+# Any thread. Writes everything up to and including the topic; returns the place for the two bytes
+# of the properties' length. The caller writes the properties from there + 2 on. It must have
+# checked all lengths, and there must be room for record_bytes() bytes.
 cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nogil
 
 # Any thread. Fills in the properties' length and the total size; returns the record's size.
 cdef uint32_t record_finish(uint8_t* at, uint8_t* properties_length_at,
                             uint32_t properties_bytes) noexcept nogil
 
-# Any thread. `check_crc` checks the record's own checksum where it has one, else its body's.
-# Parses the record at `at`, of which `available` bytes may be read. Status:
+# Any thread. Parses the record at `at`, of which `available` bytes may be read. `check_crc` checks
+# the record's own checksum if it has one, else that of its body. Status:
 #   OK         out is complete, every length checked
 #   NOT_READY  AT_END: eight zero bytes (or fewer than eight bytes in all): no more data
 #   NOT_FOUND  AT_BLANK: the rest of this segment is filler
 #   CORRUPT    out.problem says why; out.total_bytes is what the record claims
-# `expected_physical_offset` < 0 does not check the position. Never reads beyond `available`.
+# With `expected_physical_offset` < 0 the position is not checked. Never reads beyond `available`.
 cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_physical_offset,
                       bint check_crc, RecordView* out) noexcept nogil
 
-# Whether its topic or properties, which no checksum covers, end in zeros: where nothing valid is
-# behind it, it is one that was being written, unless the store says otherwise (E7 in log_scan.pxd).
+# Whether the topic or the properties, which no checksum covers, end in zeros. If nothing valid
+# follows such a record, it was still being written, unless the store says otherwise (E7 in
+# log_scan.pxd).
 cdef inline bint record_ends_in_zero(const RecordView* view) noexcept nogil:
     if view.properties_bytes > 0:
         return view.properties[view.properties_bytes - 1] == 0
     return view.topic_bytes == 0 or view.topic[view.topic_bytes - 1] == 0
 
-# Any thread. Head of a BLANK that fills `left` bytes up to the segment's end.
+# Any thread. Writes the head of a BLANK that fills `left` bytes up to the segment's end.
 cdef void record_write_blank(uint8_t* at, uint32_t left) noexcept nogil

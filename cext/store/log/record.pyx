@@ -1,8 +1,9 @@
-"""Writes and parses one record of the commit log in place. Bytes and promises: record.pxd.
+"""Writes and parses one record of the commit log in place. Bytes and promises are in record.pxd.
 
-A record is parsed without trust: the total size against what is available, each length against
-what the total leaves, and at the end the sum of the parts against the total. The position check
-matters because recycled segments still hold the records of their former life.
+Nothing in a record is trusted when it is parsed: the total size is checked against what is
+available, each length against what is left of the total, and at the end the sum of the parts
+against the total. The check of the position matters because a recycled segment still holds records
+of its former use.
 """
 
 from libc.string cimport memcpy, memset
@@ -76,7 +77,7 @@ cdef inline int bad(RecordView* out, int32_t problem) noexcept nogil:
 
 
 cdef int parse_head(const uint8_t* at, uint64_t available, RecordView* out) noexcept nogil:
-    """Size and magic: is there a record at all, and does it fit?"""
+    """Reads size and magic: whether there is a record at all, and whether it fits."""
     cdef uint32_t magic
     if available < TERMINATOR_BYTES:
         out.problem = AT_END
@@ -101,7 +102,8 @@ cdef int parse_head(const uint8_t* at, uint64_t available, RecordView* out) noex
 
 
 cdef void parse_fixed(const uint8_t* at, RecordView* out) noexcept nogil:
-    """The fields up to the born host: always inside the 91 bytes every record has."""
+    """Reads the fields up to the born host, which are always inside the 91 bytes that every record
+    has."""
     out.body_crc = load_u32(at + AT_BODY_CRC)
     out.queue_id = load_i32(at + AT_QUEUE_ID)
     out.flag = load_i32(at + AT_FLAG)
@@ -115,7 +117,7 @@ cdef void parse_fixed(const uint8_t* at, RecordView* out) noexcept nogil:
 
 
 cdef int parse_rest(const uint8_t* at, RecordView* out) noexcept nogil:
-    """Everything after the born host. `left` is what the total size has not accounted for yet."""
+    """Reads everything from the born host on. `left` is the part of the total size not read yet."""
     cdef uint64_t left = out.total_bytes
     cdef uint64_t head = AT_BORN_HOST + out.born_host_bytes + 8 + out.store_host_bytes + 16
     cdef const uint8_t* to
@@ -158,7 +160,7 @@ cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_ph
     if status != Status.OK:
         return status
     parse_fixed(at, out)
-    # Before the lengths: a stale record is a stale record, whatever else is wrong with it.
+    # Before the lengths: a stale record is reported as stale, whatever else is wrong with it.
     if expected_physical_offset >= 0 and out.physical_offset != expected_physical_offset:
         return bad(out, BAD_POSITION)
     status = parse_rest(at, out)
@@ -166,7 +168,7 @@ cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_ph
         return status
     if not check_crc:
         return Status.OK
-    if out.total_bytes < available:     # the next one is about as long
+    if out.total_bytes < available:     # the next record is about as long
         prefetch(at + out.total_bytes, out.total_bytes)
     if out.properties_bytes >= RECORD_CRC_BYTES:
         status = record_crc_check(at, out.total_bytes)

@@ -1,4 +1,4 @@
-"""The checksum of a whole record. Bytes and promises: record_crc.pxd."""
+"""The checksum of a whole record. Bytes and promises are in record_crc.pxd."""
 from libc.stdint cimport uint64_t
 from libc.string cimport memcmp, memcpy
 
@@ -14,7 +14,7 @@ cdef extern from *:
 cdef enum:
     NAME_BYTES = 8
     DIGITS = 10
-    NEARLY = 2                  # so many flipped bits in the marks still make it a pair
+    NEARLY = 2                  # so many flipped bits in name and separators still make it a pair
 
 cdef uint64_t NAME              # "__CRC32#" as this machine loads it
 memcpy(&NAME, b"__CRC32#", NAME_BYTES)
@@ -35,7 +35,7 @@ cdef inline bint is_pair(const uint8_t* pair) noexcept nogil:
     memcpy(&name, pair, NAME_BYTES)
     differ = name ^ NAME
     differ &= differ - 1
-    if differ & (differ - 1):       # three bits or more, as of nearly all properties: no counting
+    if differ & (differ - 1):       # three bits or more, as in nearly all properties: no counting
         return False
     return (flipped_bits(name, NAME) + flipped_bits(pair[NAME_BYTES], 1)
             + flipped_bits(pair[RECORD_CRC_BYTES - 1], 2)) <= NEARLY

@@ -1,4 +1,4 @@
-"""One file of the commit log. Steps and promises: segment.pxd."""
+"""One file of the commit log. Steps and promises are in segment.pxd."""
 
 from libc.errno cimport EEXIST, ENAMETOOLONG, ENOENT, ENOSYS, EOPNOTSUPP, errno
 from libc.stdio cimport rename, snprintf
@@ -21,9 +21,9 @@ cdef extern from "<sys/stat.h>" nogil:
     int mkdir(const char* path, unsigned int mode)
 
 cdef enum:
-    WARM_STEP_BYTES = 4 << 20   # between two syncs, so that those of other files get their turn
+    WARM_STEP_BYTES = 4 << 20   # written between two syncs, so that syncs of other files get a turn
 
-# Name of a file that is not whole yet, in the spare directory.
+# The name, in the spare directory, of a file that is not whole yet.
 cdef const char* UNFINISHED = "preparing"
 
 
@@ -42,7 +42,7 @@ cdef int make_directory(const char* path, int* error) noexcept nogil:
 
 
 cdef int write_whole(int fd, int64_t segment_bytes, int* error) noexcept nogil:
-    """Zeros over the whole file, on disk."""
+    """Writes zeros over the whole file and syncs them."""
     cdef int64_t done = 0
     cdef int status = Status.OK
     while done < segment_bytes and status == Status.OK:
@@ -55,7 +55,7 @@ cdef int write_whole(int fd, int64_t segment_bytes, int* error) noexcept nogil:
 
 cdef int new_file(const char* path, int64_t segment_bytes, int64_t room_bytes, bint warm, int* fd,
                   int* error) noexcept nogil:
-    """A synced file of zeros at `path`; nothing is left behind when it fails."""
+    """Makes a synced file of zeros at `path`; a failure leaves no file."""
     cdef int status
     fd[0] = open_file(path, O_RDWR | O_CREAT | O_TRUNC, error)
     if fd[0] < 0:
@@ -76,7 +76,8 @@ cdef int new_file(const char* path, int64_t segment_bytes, int64_t room_bytes, b
 
 
 cdef int reused_file(const char* path, int64_t segment_bytes, int* fd, int* error) noexcept nogil:
-    """The spare file at `path` with its first page zeroed and synced, or gone."""
+    """Zeroes and syncs the first page of the spare file at `path`; after a failure the file is
+    removed."""
     cdef uint8_t* zeros
     cdef int status = Status.CORRUPT
     fd[0] = open_file(path, O_RDWR, error)
@@ -132,7 +133,8 @@ cdef int prepare_in(int directory_fd, const char* directory, const char* spare_d
 cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
                          int64_t segment_bytes, int64_t room_bytes, int64_t spare_start, bint warm,
                          int* fd, int* error, bint* directory_sync_failed) noexcept nogil:
-    # Opened before anything is changed: a lack of descriptors is no failed sync, and heals.
+    # The directory is opened before anything is changed, because a lack of descriptors is no failed
+    # sync: it passes.
     cdef int directory_fd = open_file(directory, O_RDONLY | O_DIRECTORY, error)
     cdef int status
     directory_sync_failed[0] = False
@@ -147,9 +149,9 @@ cdef int segment_prepare(const char* directory, const char* spare_directory, int
 
 cdef int segment_settle(int fd, int64_t end, int64_t segment_bytes, int64_t room_bytes,
                         bint zero_rest, int64_t* room, int* error) noexcept nogil:
-    # Blocks are given from the front on, so as many bytes as it holds of the disk are where they
-    # are. A guess that is wrong (a file system that compresses, another broker's file with holes)
-    # costs an fallocate of what is there.
+    # Blocks are allocated from the front on, so the file is taken to have blocks for as many bytes
+    # as it holds on the disk. If that is wrong (a file system that compresses, another broker's
+    # file with holes), the price is an fallocate of blocks that are there.
     cdef int64_t held = file_disk_bytes(fd, error)
     cdef int64_t to
     cdef int64_t less
@@ -174,7 +176,7 @@ cdef int segment_settle(int fd, int64_t end, int64_t segment_bytes, int64_t room
     status = allocate(fd, end, to - end, error)
     while status == Status.NO_SPACE and to > end:
         less = end + (to - end) // 2
-        to = held if less < held < to else less         # what it has already can be had again
+        to = held if less < held < to else less         # the blocks it already has are sure
         status = allocate(fd, end, to - end, error) if to > end else Status.OK
     room[0] = to
     return Status.OK if status == Status.OK else Status.IO_ERROR
@@ -188,7 +190,7 @@ cdef int segment_add_room(const char* directory, int64_t start, int64_t segment_
     if fd < 0:
         return fd if fd == Status.NOT_FOUND else Status.IO_ERROR
     status = allocate(fd, from_, to - from_, error)
-    if status != Status.OK:             # a part of it may be there, which others need more
+    if status != Status.OK:             # a part may be allocated: others need the space more
         punch_range(fd, from_, to - from_, &ignored)
     close_file(fd)
     return status

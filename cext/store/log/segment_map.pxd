@@ -1,12 +1,12 @@
 # Segment map: old segments mapped read-only for the reactor, touched only where they are cached.
 #
-# A segment is mapped when first looked at; at most `limit` stay mapped, the one not used for
-# longest leaves. Before a page is given out, mincore() says whether it is in memory, 64 pages at a
+# A segment is mapped when first looked at. At most `limit` stay mapped: the one unused for longest
+# is unmapped. Before a page is given out, mincore() says whether it is in memory, for 64 pages at a
 # time; the answer is kept for the reactor's turn. A page that is not in memory is never touched
-# here: the reactor must not wait for the disk. The gap that stays: a page evicted between the
-# question and the use within one turn is read in by the fault. When that cannot be (the disk does
-# not give it, somebody has cut the file short), it reads as zeros, which are no record, and not as
-# a SIGBUS that ends the broker: cext/c/bus_guard.h.
+# here: the reactor must not wait for the disk. One gap remains: a page that is evicted between the
+# question and its use in the same turn is read by a page fault. If it cannot be read (a bad disk, a
+# file that was cut short), it reads as zeros, which are no record, instead of a SIGBUS that would
+# end the broker: cext/c/bus_guard.h.
 #
 # Example: offset 5,000,000,000 of 1 GiB segments: segment 4 (start 4,294,967,296), byte
 # 705,032,704, page 172,127, bit 31 of window 2,689.
@@ -27,7 +27,7 @@ cdef struct Mapping:
 
 cdef struct Window:
     int64_t start               # physical offset of its first page; -1 none
-    uint64_t turn               # the answer is good in this turn only
+    uint64_t turn               # the answer is valid in this turn only
     uint64_t resident           # bit i: page i is in memory
 
 cdef struct SegmentMap:
@@ -47,11 +47,11 @@ cdef void segment_map_init(SegmentMap* map, const char* directory, int64_t segme
                            int32_t limit) noexcept nogil
 cdef void segment_map_close(SegmentMap* map) noexcept nogil
 
-# Pointers given out before are void from here on.
+# Makes all pointers given out before invalid.
 cdef inline void segment_map_new_turn(SegmentMap* map) noexcept nogil:
     map.turn += 1
 
-# The mapping of a segment, mapped if need be; says nothing about residency.
+# The mapping of a segment, made if need be; its pages may be in memory or not.
 # OK | ABSENT (cannot be mapped now) | CORRUPT (file of the wrong size) | NOT_FOUND
 cdef int segment_map_find(SegmentMap* map, int64_t start, uint8_t** base) noexcept nogil
 
@@ -59,7 +59,7 @@ cdef int segment_map_find(SegmentMap* map, int64_t start, uint8_t** base) noexce
 cdef int segment_map_view(SegmentMap* map, int64_t start, int64_t offset_in_segment, uint64_t size,
                           const uint8_t** out) noexcept nogil
 
-# Pages that read as zeros because their file does not give them; of all maps of the process.
+# The number of pages that read as zeros because they could not be read, in all maps of the process.
 cdef uint64_t segment_map_pages_lost() noexcept nogil
 
 # Forgets a segment that leaves the log.

@@ -78,7 +78,7 @@ cdef int map_segment(SegmentMap* map, int64_t start, int slot) noexcept nogil:
     if map.mappings[slot].start >= 0:
         map.evictions += 1
         unmap(map, &map.mappings[slot])
-    rmq_guard_add(base, <uint64_t>map.segment_bytes)     # a full table only leaves it unguarded
+    rmq_guard_add(base, <uint64_t>map.segment_bytes)     # if the table is full it is not guarded
     map.maps += 1
     map.mappings[slot].start = start
     map.mappings[slot].base = <uint8_t*>base
@@ -106,7 +106,8 @@ cdef int segment_map_find(SegmentMap* map, int64_t start, uint8_t** base) noexce
 
 
 cdef uint64_t ask_residency(SegmentMap* map, uint8_t* base, int64_t at) noexcept nogil:
-    """Bit i: page i from byte `at` of the segment (a multiple of the window) is in memory."""
+    """Bit i says whether page i, counted from byte `at` of the segment (a multiple of the window),
+    is in memory."""
     cdef unsigned char pages[WINDOW_PAGES]
     cdef int64_t bytes = map.page_bytes * WINDOW_PAGES
     cdef int64_t count
@@ -127,7 +128,7 @@ cdef inline bint is_resident(SegmentMap* map, uint8_t* base, int64_t start,
                              int64_t page) noexcept nogil:
     cdef int64_t number = page // WINDOW_PAGES
     cdef int64_t window_start = start + number * WINDOW_PAGES * map.page_bytes
-    # Two segments' windows share slots; the physical offset in `start` tells them apart.
+    # Windows of two segments may share a slot; the physical offset in `start` tells them apart.
     cdef Window* window = &map.windows[(start // map.segment_bytes + number) & (WINDOWS - 1)]
     if window.start != window_start or window.turn != map.turn:
         window.resident = ask_residency(map, base, number * WINDOW_PAGES * map.page_bytes)
