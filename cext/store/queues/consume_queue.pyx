@@ -1,8 +1,8 @@
 """Entries, chunks and the queue struct: memory only, no files. See consume_queue.pxd.
 
 Chunks come from a part of the arena that the kernel backs with pages only when they are written, so
-a pool sized for a burst costs nothing while it is idle; chunks given back are lent again first (the
-newest before others), which keeps the touched part small and in cache.
+a pool sized for a burst costs nothing while it is idle. Chunks that were given back are lent first,
+the newest of them before others, which keeps the touched part small and in the cache.
 
 Example: 65,536 chunks = 64 MiB of address space = 3.2 million entries that wait for their file.
 """
@@ -136,8 +136,9 @@ cdef Chunk* queue_chunk_at(Queue* queue, int64_t offset) noexcept nogil:
     cdef Chunk* chunk = queue.tail
     if queue.head == NULL or offset < queue.head.first_offset or offset >= queue.max_offset:
         return NULL
-    # Consumers are mostly at the tail, and hand-overs start a few chunks before it; from the head
-    # only when the offset is nearer to it (a writer that is far behind makes long chains).
+    # The search starts at the tail, since consumers are mostly there and hand-overs start a few
+    # chunks before it. It starts at the head when the offset is nearer to it: a writer that is far
+    # behind makes long chains.
     if offset - queue.head.first_offset < queue.tail.first_offset - offset:
         chunk = queue.head
         while offset >= chunk.first_offset + CHUNK_ENTRIES:

@@ -1,4 +1,4 @@
-"""Writing and reading what the files of all queues hold. See queue_ends.pxd. Any thread."""
+"""Writes and reads the file of queue ends. See queue_ends.pxd. Any thread."""
 from libc.errno cimport EDQUOT, EINTR, ENOSPC, errno
 from libc.stdint cimport uint32_t
 from libc.stdio cimport rename

@@ -1,11 +1,11 @@
-"""Queue files: the files of consume queues, seen by one thread through a few descriptors.
+"""Queue files: the files of consume queues, used by one thread through a few descriptors.
 
     <directory>/<topic>/<queueId>/<first byte of the file, 20 digits>
 
 Every file is exactly entries_per_file * 20 bytes (6,000,000 by default), made sparse by ftruncate,
-because Apache RocketMQ refuses a store with any other length. Entries that no record ever had (a
-queue that starts at offset 7 after its older records were deleted) are written as blanks (0,
-MAX31, 0).
+because Apache RocketMQ refuses a store with any other length. Entries for which there never was a
+record (in a queue that starts at offset 7 after its older records were deleted) are written as
+blanks (0, MAX31, 0).
 
 Descriptors are kept least-recently-used: 50,000 queues cost `capacity` descriptors, not 50,000.
 Each thread has a QueueFiles of its own, so none of them needs a lock.
@@ -20,7 +20,7 @@ cdef enum:
     QUEUE_PATH_BYTES = 4096         # of a file's path with its NUL
 
 cdef struct QueueName:
-    const char* topic               # borrowed, closed by a NUL, already validated
+    const char* topic               # borrowed, ends with a NUL, already validated
     int32_t queue_id
     uint64_t serial                 # key in the cache; never used for two queues
 
@@ -49,38 +49,38 @@ cdef class QueueFiles:
     cdef int64_t entry_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil
     # Descriptor of an existing file, or NOT_FOUND | IO_ERROR.
     cdef int open_file(self, const QueueName* name, int64_t file) noexcept nogil
-    # Descriptor of a file that is made when missing; entries just before `index` that were never
-    # written become blanks. Or NO_SPACE | IO_ERROR.
+    # Descriptor of a file, which is made when it is missing, or NO_SPACE | IO_ERROR. Entries just
+    # before `index` that were never written become blanks.
     cdef int create_file(self, const QueueName* name, int64_t file, int64_t index) noexcept nogil
-    # Writes entries [offset, offset + count), the first of them in `chunk`. Of the entries before
-    # it only those below the queue's `min_offset` may become blanks: zeros among the others are
-    # damage, and a blank would have consumers pass their messages. OK | NO_SPACE | IO_ERROR.
+    # Writes entries [offset, offset + count), the first of which is in `chunk`. Of earlier entries
+    # only those below the queue's `min_offset` may become blanks: zeros among the others are
+    # damage, and a blank would make consumers skip their messages. OK | NO_SPACE | IO_ERROR.
     cdef int write_entries(self, const QueueName* name, const Chunk* chunk, int64_t offset,
                            int64_t count, int64_t min_offset) noexcept nogil
     # Writes entries that are already in file form, all of one file. OK | NO_SPACE | IO_ERROR.
     cdef int write_block(self, const QueueName* name, const uint8_t* entries, int64_t offset,
                          int64_t count, int64_t min_offset) noexcept nogil
-    # Reads up to `count` entries from one file in file form; returns how many (0: past the file's
-    # end), NOT_FOUND, IO_ERROR, or ABSENT when `no_wait` and the page cache has none of them.
+    # Reads up to `count` entries from one file in file form. Returns how many (0: past the file's
+    # end) | NOT_FOUND | IO_ERROR | ABSENT: with `no_wait`, the page cache has none of them.
     cdef int read_entries(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
                           uint8_t* out) noexcept nogil
     # Sets every entry from `offset` to the end of its file to zero. OK | IO_ERROR | NOT_FOUND.
     cdef int clear_from(self, const QueueName* name, int64_t offset) noexcept nogil
     # Gives a file its right length. OK | IO_ERROR | NOT_FOUND.
     cdef int fit_file(self, const QueueName* name, int64_t file) noexcept nogil
-    # 1 when some page of the file behind the one with entry `offset` was written, 0, or a Status.
+    # 1: a page of the file after the one with entry `offset` was written; 0: none was; or a Status.
     cdef int has_data_behind(self, const QueueName* name, int64_t offset) noexcept nogil
-    # Removes one file; the directories with the last one. OK | NOT_FOUND | IO_ERROR.
+    # Removes one file, and with the last one the directories. OK | NOT_FOUND | IO_ERROR.
     cdef int remove_file(self, const QueueName* name, int64_t file) noexcept nogil
     # Removes all files of a queue and its directory (and the topic's, when it is the last).
     cdef int remove_queue(self, const QueueName* name) noexcept nogil
-    # Lowest and highest file number and how many there are; NOT_FOUND without any. Names that
-    # are not twenty digits, or not a multiple of the file length, count in *odd.
+    # The lowest and highest file number and how many files there are; NOT_FOUND: there are none.
+    # Names that are not twenty digits, or no multiple of the file length, count in *odd.
     cdef int list_files(self, const QueueName* name, int64_t* first, int64_t* last, int64_t* count,
                         int64_t* odd) noexcept nogil
     # Length of a file in bytes, or NOT_FOUND | IO_ERROR.
     cdef int64_t file_length(self, const QueueName* name, int64_t file) noexcept nogil
-    # Closes what is open of a queue, or everything.
+    # Closes the open files of a queue, or all.
     cdef void forget(self, uint64_t serial) noexcept nogil
     cdef void close_all(self) noexcept nogil
 

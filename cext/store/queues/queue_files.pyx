@@ -1,12 +1,13 @@
 """Opening, making, reading, writing and removing queue files. See queue_files.pxd.
 
-No call here holds the GIL; every one may block on the disk except read_entries with no_wait, which
-asks the kernel (preadv2 with RWF_NOWAIT) to give up where it would have to read. File systems that
-do not know the flag (tmpfs, FUSE) answer EOPNOTSUPP: there a read is an ordinary one, which may
-wait. To call it ABSENT would be for ever, as a disk reader's bringing it in would not show.
+No call here holds the GIL. Every call may block on the disk, except read_entries with no_wait,
+which asks the kernel (preadv2 with RWF_NOWAIT) to give up where it would have to read the disk.
+File systems that do not know the flag (tmpfs, FUSE) return EOPNOTSUPP: there the read is an
+ordinary one, which may wait. Returning ABSENT instead would never end, because a later read could
+not tell that a disk reader has brought the page in.
 
-What is not promised: nothing here is synced. The files are derived from the commit log; whoever
-wants them durable syncs the file system and remembers how far (queue_persistence, checkpoint).
+Nothing here is synced. The files are derived from the commit log; code that wants them durable
+syncs the file system and notes how far (queue_persistence, checkpoint).
 
 Example: write_entries(offset 299,990, count 20) writes ten entries at the end of file 0 and ten at
 the start of file 1, which it makes.
@@ -59,7 +60,7 @@ cdef int64_t DIGITS_MAX = 900_000_000_000_000_000   # another digit still fits
 
 
 cdef int64_t file_number(const char* name, int64_t file_bytes) noexcept nogil:
-    """Number of the file called `name`, or -1 when a queue file cannot be called so."""
+    """The number of the file called `name`, or -1: that is not the name of a queue file."""
     cdef int64_t value = 0
     cdef int i, digit
     for i in range(20):
@@ -79,12 +80,13 @@ cdef extern from "<sys/resource.h>" nogil:
     enum: RLIMIT_NOFILE
 
 cdef enum:
-    FULL_LIMIT = 16384              # descriptors of a process, from which on `capacity` is kept
+    FULL_LIMIT = 16384              # a process with so many descriptors may use all of `capacity`
     FILES_LEAST = 4
 
 
 cdef int32_t files_kept(int32_t capacity) noexcept:
-    """Fewer where the process may have few descriptors in all: clients and the log need some."""
+    """How many descriptors to keep: fewer if the process may only have few, since clients and the
+    log need some."""
     cdef rlimit limit
     if getrlimit(RLIMIT_NOFILE, &limit) != 0 or limit.rlim_cur >= FULL_LIMIT:
         return capacity
@@ -93,7 +95,7 @@ cdef int32_t files_kept(int32_t capacity) noexcept:
 
 
 cdef class QueueFiles:
-    """One thread only: whichever calls first and then always."""
+    """For one thread only: the first that calls must be the only one."""
 
     def __cinit__(self, directory, int64_t entries_per_file, int32_t capacity, bint writable):
         self.directory_bytes = directory if isinstance(directory, bytes) else directory.encode()
@@ -273,7 +275,7 @@ cdef class QueueFiles:
             status = self._fail()
             return Status.IO_ERROR if status == Status.NOT_FOUND else status
         self.opens += 1
-        # A crash between open and ftruncate leaves a short file: zeros are what it lacks.
+        # A crash between open and ftruncate leaves a short file, which is filled up with zeros.
         if lseek(fd, 0, SEEK_END) != self.file_bytes and ftruncate(fd, self.file_bytes) != 0:
             status = self._fail()
             close(fd)
@@ -354,7 +356,7 @@ cdef class QueueFiles:
             if written < QUEUE_ENTRY_BYTES:
                 self.last_errno = ENOSPC
                 return Status.NO_SPACE
-            # After a short write the entry that was cut is simply written again.
+            # After a short write the entry that was cut is written again.
             offset += written // QUEUE_ENTRY_BYTES
             count -= written // QUEUE_ENTRY_BYTES
         return Status.OK
@@ -395,7 +397,7 @@ cdef class QueueFiles:
             if got >= 0:
                 if (got < QUEUE_ENTRY_BYTES and flags != 0
                         and lseek(fd, 0, SEEK_END) >= (index + 1) * QUEUE_ENTRY_BYTES):
-                    return Status.ABSENT        # and not past the end of a file that was cut
+                    return Status.ABSENT        # the offset is not past the end of a file cut short
                 return <int> (got // QUEUE_ENTRY_BYTES)
             if errno == EINTR:
                 continue
@@ -429,7 +431,7 @@ cdef class QueueFiles:
         at += PAGE_BYTES - at % PAGE_BYTES
         if at >= self.file_bytes:
             return 0
-        # What the file system does not know counts as written.
+        # If the file system does not know, the pages count as written.
         return lseek(fd, at, SEEK_DATA) >= 0 or errno != ENXIO
 
     # ---- directories
@@ -462,7 +464,7 @@ cdef class QueueFiles:
             entry = readdir(listing)
             if entry == NULL:
                 break
-            # Only what can be a queue file goes: nothing else was put there by a broker.
+            # Only files with the name of a queue file are removed: a broker makes no others here.
             if file_number(entry.d_name, self.file_bytes) < 0:
                 continue
             if strlen(path) + 22 > QUEUE_PATH_BYTES:

@@ -1,13 +1,13 @@
-"""How the entries of all queues get into files. See queue_persistence.pxd; the thread is the queue
-writer (queue_writer.pxd).
+"""Brings the entries of all queues into files. See queue_persistence.pxd; the thread that writes is
+the queue writer (queue_writer.pxd).
 
-Every job that was pushed comes back through _complete; until the writer's thread runs a job is done
-on the spot (recovery, tools and single-threaded tests).
+Every job that was pushed comes back through _complete. While the writer's thread does not run, a
+job is done on the spot (recovery, tools and single-threaded tests).
 
-A failed write leaves the entries in memory: the queue waits until no job of it is under way, then
-all its entries from persisted_offset on are handed over again by the next run. A barrier counts
-only when nothing failed before it and nothing waited, so persisted_log_offset never passes an entry
-that is not in a file.
+After a failed write the entries stay in memory: the queue waits until none of its jobs is under
+way, and then the next run hands all entries from persisted_offset on over again. A barrier counts
+only when no write before it has failed and no queue waits for a retry, so persisted_log_offset
+never passes an entry that is not in a file.
 """
 import os
 
@@ -45,7 +45,7 @@ cdef bytes ends_path(bytes checkpoint_path):
     return os.path.join(os.path.dirname(checkpoint_path), b"queueEnds")
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueuePersistence(QueueTable):
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
                   checkpoint_path=None, memory=None):
@@ -78,7 +78,7 @@ cdef class QueuePersistence(QueueTable):
     def __dealloc__(self):
         free(self.dirty)
         free(self.run)
-        if self.job_memory != NULL and self.checkpoint_fd >= 0:    # NULL: __cinit__ never ran
+        if self.job_memory != NULL and self.checkpoint_fd >= 0:    # NULL: __cinit__ did not run
             close(self.checkpoint_fd)
         free(self.job_memory)
 
@@ -90,7 +90,7 @@ cdef class QueuePersistence(QueueTable):
             raise OSError(errno, os.strerror(errno), path)
 
     def use_checkpoint(self, path) -> None:
-        """The checkpoint file to keep, made when missing; before start()."""
+        """Sets the checkpoint file, which is made when missing. Call it before start()."""
         self._open_checkpoint(os.fsencode(path))
         self.writer.checkpoint_fd = self.checkpoint_fd
         self.writer.keep_ends(ends_path(os.fsencode(path)))
@@ -124,7 +124,7 @@ cdef class QueuePersistence(QueueTable):
         if queue.has_file:
             self.file_count -= 1
         queue.deleted = 1
-        # Checkpoint and queueEnds must soon know of one queue less.
+        # Checkpoint and queueEnds must soon be written without this queue.
         self.want_run = self.want_ends = True
         job = self._wait_for_job(JOB_DROP, queue)
         self.drops += 1
@@ -245,7 +245,8 @@ cdef class QueuePersistence(QueueTable):
                 self.file_count += 1
 
     cdef void _retry(self, Queue* queue) noexcept nogil:
-        """No job of the queue is under way any more, and a write of it failed."""
+        """Puts a queue back among the dirty ones, after a write of it failed and when none of its
+        jobs is under way any more."""
         queue.waits_for_retry = 0
         self.failed_in_run = True               # also when it failed before the run began
         queue.handed_offset = queue.persisted_offset
@@ -288,7 +289,7 @@ cdef class QueuePersistence(QueueTable):
                 and self.persisted_mark.log_offset == self.log_end):
             return
         self.want_run = False
-        self.failed_in_run = False          # what waits for its retry says so before the barrier
+        self.failed_in_run = False          # queues that wait for a retry set it before the barrier
         self.run = self.dirty
         self.run_count = self.dirty_count
         self.run_at = 0
@@ -307,13 +308,13 @@ cdef class QueuePersistence(QueueTable):
             queue = self.run[self.run_at]
             if queue != NULL:
                 if not self._hand_over(queue):
-                    return                  # no job left: next turn
+                    return                  # no free job: go on in the next turn
                 queue.dirty = 0
             self.run_at += 1
         if self.run_at == self.run_count:
             job = self._take_job(JOB_BARRIER, NULL)
             if job != NULL:
-                self.run_at += 1            # the barrier is out; _barrier_done closes the run
+                self.run_at += 1            # the barrier is pushed; _barrier_done ends the run
                 self._push(job)
 
     cdef void _barrier_done(self) noexcept nogil:
@@ -339,7 +340,7 @@ cdef class QueuePersistence(QueueTable):
         self.sync_mark = self.persisted_mark
         self.sync_log_end = self.log_end
         self.sync_open = True
-        self.sync_started = False           # first that file: the sync must find all of it
+        self.sync_started = False           # the file comes first, so that the sync covers it
         self._push(job)
 
     cdef void _sync_done(self, int64_t log_durable) noexcept nogil:
@@ -347,12 +348,12 @@ cdef class QueuePersistence(QueueTable):
         if self.writer.sync_errno != 0:
             self.counts.last_errno = self.writer.sync_errno
             self.sync_open = False
-        # What is pinned may know of records above the mark: it must not outlive them.
+        # The pinned ends may know records above the mark, so these must be durable first.
         elif log_durable >= self.sync_log_end:
             if self.ends_pinned:
                 job = self._take_job(JOB_KEEP_ENDS, NULL)
                 if job == NULL:
-                    return                  # the next turn has one
+                    return                  # the next turn will have a free job
                 self._push(job)
             self.sync_open = False
             self.synced_mark = self.sync_mark
@@ -386,7 +387,7 @@ cdef class QueuePersistence(QueueTable):
         return job
 
     cdef bint _send_ends(self) noexcept nogil:
-        """Has queueEnds written, which holds for the newest barrier. False: no job is left."""
+        """Makes the writer write queueEnds as of the newest barrier. False: no job is free."""
         cdef QueueJob* job = self._ends_job(JOB_ENDS)
         self.want_ends = job == NULL
         if job == NULL:
@@ -408,10 +409,11 @@ cdef class QueuePersistence(QueueTable):
         cdef QueueJob* job
         while self.trim_at < limit:
             queue = self.queues[self.trim_at]
-            # A job of it behind the next barrier would let that count without the repeated write.
+            # A job of this queue would put the repeated write off to after the next barrier, which
+            # would then count without it.
             if queue != NULL and queue.waits_for_retry:
                 return
-            # min == max: its files were trimmed when it became so.
+            # min == max: the queue's files were trimmed when it became empty.
             if queue != NULL and queue.min_offset < queue.max_offset:
                 job = self._take_job(JOB_TRIM, queue)
                 if job == NULL:
@@ -432,7 +434,7 @@ cdef class QueuePersistence(QueueTable):
             return
         queue.min_offset = max(queue.min_offset, job.offset)
         if job.offset < job.count:
-            return                          # an entry in the files is still alive
+            return                          # some entry in the files is still needed
         while queue.min_offset < queue.max_offset:
             chunk = queue_chunk_at(queue, queue.min_offset)
             if chunk == NULL:
@@ -443,7 +445,7 @@ cdef class QueuePersistence(QueueTable):
                 return
             queue.min_offset += 1
 
-    # ---- repairs: of the subclass
+    # ---- repairs, which the subclass does
 
     cdef void _patched(self, QueueJob* _job) noexcept nogil:
         pass

@@ -30,7 +30,7 @@ cdef enum:
     SCAN_BYTES = 1 << 20
     FILES = 8
     BLOCK_ENTRIES = 204
-    PROBES_MAX = 4096               # entries looked at that do not name their record
+    PROBES_MAX = 4096               # entries tried that do not name their record
 
 
 cdef inline bint is_record_of(const Repair* r, const RecordView* view) noexcept nogil:
@@ -38,8 +38,8 @@ cdef inline bint is_record_of(const Repair* r, const RecordView* view) noexcept 
             and memcmp(view.topic, r.topic, view.topic_bytes) == 0)
 
 
-cdef struct Candidate:              # a record of the queue, until the next one is seen
-    int64_t offset                  # of the queue; -1: none
+cdef struct Candidate:              # a record of the queue, kept until the next one is seen
+    int64_t offset                  # queue offset; -1: none
     int64_t physical
     int32_t size
     int64_t tags_code
@@ -47,9 +47,9 @@ cdef struct Candidate:              # a record of the queue, until the next one 
 
 cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t following,
                bint sure, int64_t* last) noexcept nogil:
-    """Makes the entry of a record whose queue offset fits to that of the record before or behind it
-    (-1: none): nothing else covers that number, and a flipped bit in it would put the record into
-    another one's place."""
+    """Makes the entry of a record whose queue offset fits that of the record before or after it
+    (-1: none). No checksum covers the queue offset, and a flipped bit in it would put the record in
+    the place of another."""
     cdef int64_t at = c.offset - r.first
     if c.offset < 0 or (c.offset != preceding + 1 and c.offset != following - 1
                         and not (c.offset == 0 and following < 0)):
@@ -64,9 +64,9 @@ cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t followi
         r.marks[at] = ENTRY_NEW
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueueRepair:
-    """ask() and what is beside it: the reactor. Everything else: the thread."""
+    """The reactor calls ask() and the methods beside it; everything else is the thread's."""
 
     def __cinit__(self, CommitLog log not None, directory, int64_t entries_per_file,
                   delay_levels_ms):
@@ -104,7 +104,8 @@ cdef class QueueRepair:
             raise StoreError(f"thread for the repair of queue files: {os.strerror(error)}")
 
     def stop(self) -> None:
-        """Ends the thread; what it was looking for is found again by who meets it."""
+        """Ends the thread. A repair that was under way is asked for again by the next pull that
+        meets the place."""
         if self.thread.running:
             store_release_i32(&self.stopping, 1)
             event_signal(self.wake_fd)
@@ -136,7 +137,7 @@ cdef class QueueRepair:
         if r.status == Status.OK or r.status == Status.CORRUPT:
             return
         v.status = Status.NOT_READY
-        if r.count > 0:                     # nor could any of these
+        if r.count > 0:                     # none of these could be made anew either
             v.from_offset = r.first
             v.to_offset = r.first + r.count
 
@@ -194,7 +195,7 @@ cdef class QueueRepair:
         r.missing_from = r.offset
         r.missing_to = r.offset + 1
         self.files.forget(r.serial)             # the file may be another one by now
-        self.probe.window.copy_next_piece()     # and the log's bytes are what they are now
+        self.probe.window.copy_next_piece()     # and the log must be read anew
         r.status = self._judge(r, &name)
         if r.status == Status.OK or r.status == Status.CORRUPT:
             return
@@ -227,7 +228,8 @@ cdef class QueueRepair:
                 and is_record_of(r, view))
 
     cdef int _judge(self, Repair* r, const QueueName* name) noexcept nogil:
-        """OK: nothing is wrong (any more); CORRUPT: the record is; NOT_READY: the entry is."""
+        """OK: nothing is wrong (any more) | CORRUPT: the record is wrong | NOT_READY: the entry is.
+        """
         cdef uint8_t raw[QUEUE_ENTRY_BYTES]
         cdef QueueEntry entry
         cdef RecordView view
@@ -240,11 +242,12 @@ cdef class QueueRepair:
             return Status.OK
         queue_entry_load(raw, &entry)
         if queue_entry_is_blank(&entry):
-            return Status.OK                    # nothing is to be given there
+            return Status.OK                    # there is no message at this offset
         if queue_entry_check(&entry, written) != Status.OK:
             return Status.NOT_READY
         status = self.probe.at(entry.physical_offset, &view)
-        # A whole record of another place, or one that cannot be read now: the log around it says.
+        # The entry names a whole record of another place, or one that cannot be read now: the log
+        # around it will tell.
         if status == Status.OK or status == Status.IO_ERROR or status == Status.POOL_EMPTY:
             return Status.NOT_READY
         end = entry.physical_offset + entry.size
@@ -257,7 +260,8 @@ cdef class QueueRepair:
 
     cdef bint _in_order(self, Repair* r, const QueueName* name, int64_t physical,
                         int32_t size) noexcept nogil:
-        """Whether the entries beside it lie before and behind it in the log."""
+        """Whether the entries before and after this one name records before and after its record in
+        the log."""
         cdef uint8_t raw[QUEUE_ENTRY_BYTES]
         cdef QueueEntry entry
         if r.offset > r.low and self.files.read_entries(name, r.offset - 1, 1, False, raw) == 1:
@@ -275,8 +279,8 @@ cdef class QueueRepair:
 
     cdef int64_t _search(self, const Repair* r, const QueueName* name, int64_t at, int64_t stop,
                          int64_t* physical) noexcept nogil:
-        """From `at` to before `stop`, which may lie lower: the nearest entry that names its record,
-        or -1. Its record ends (going down) or begins (going up) at `physical`."""
+        """The nearest entry that names its record, from `at` to before `stop`, which may be lower
+        than `at`; or -1. Its record ends (going down) or begins (going up) at `physical`."""
         cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
         cdef RecordView view
         cdef int64_t step = 1 if stop > at else -1
@@ -288,7 +292,7 @@ cdef class QueueRepair:
                                                 at - at % self.files.entries_per_file)
                 count = self.files.read_entries(name, start, BLOCK_ENTRIES, False, entries)
                 if count <= 0 or at >= start + count:
-                    # Nothing is there: on to the next file, or block of this one.
+                    # There are no entries: on to the next file, or to the next block of this one.
                     count = 0
                     if step < 0:
                         at = start - 1
@@ -307,8 +311,9 @@ cdef class QueueRepair:
 
     cdef int _read_log(self, Repair* r, int64_t low, int64_t high, int64_t low_offset,
                        int64_t high_offset) noexcept nogil:
-        """Entries of the records in [low, high), which lie between those of two queue offsets. With
-        no lower one (-1) an older queue of the same name may come first."""
+        """Makes the entries of the queue's records in [low, high), which are between the records of
+        two queue offsets. If there is no lower one (-1), records of an older queue of the same name
+        may come first."""
         cdef RecordView view
         cdef Candidate before
         cdef bint sure = low_offset >= 0
@@ -344,7 +349,8 @@ cdef class QueueRepair:
             before.tags_code = tags_code_of(&view, &self.levels)
 
     cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil:
-        """What the file has already need not be written; what the log has not is in vain."""
+        """Compares with the file: equal entries need not be written, and entries for which the log
+        has no record are noted as missing."""
         cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
         cdef QueueEntry entry
         cdef RecordView view
@@ -363,7 +369,7 @@ cdef class QueueRepair:
         for i in range(r.count):
             r.repaired += r.marks[i] == ENTRY_NEW
         at = r.offset - r.first
-        if r.marks[at] == ENTRY_SAME:           # so it is the record, if anything is wrong
+        if r.marks[at] == ENTRY_SAME:           # if anything is wrong, it is the record
             queue_entry_load(r.entries + at * QUEUE_ENTRY_BYTES, &entry)
             r.status = self.probe.at(entry.physical_offset, &view)
             if r.status == Status.NOT_FOUND or r.status == Status.ABSENT:

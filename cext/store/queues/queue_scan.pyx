@@ -1,6 +1,6 @@
-"""Binary searches over queue files. See queue_scan.pxd. Any thread, with QueueFiles of its own.
+"""Binary searches over queue files. See queue_scan.pxd. Any thread that has its own QueueFiles.
 
-Reads may block; nothing here runs in the reactor while it serves.
+Reads may block; the reactor calls nothing here while it serves.
 """
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
@@ -10,14 +10,14 @@ from cext.store.queues.consume_queue cimport (
     BLANK_SIZE, QUEUE_ENTRY_BYTES, QueueEnds, QueueEntry, queue_entry_is_blank, queue_entry_load)
 
 cdef enum:
-    LOW_ENTRIES = 16                # looked at before the first entry kept
-    BLOCK_ENTRIES = 204             # one page: the last step of a search reads it whole
+    LOW_ENTRIES = 16                # checked before the first entry that is kept
+    BLOCK_ENTRIES = 204             # one page, which the last step of a search reads as a whole
 
 cdef int64_t ANY_OFFSET = 0x7FFFFFFFFFFFFFFF
 
 
 cdef inline bint is_over(const QueueEntry* entry, int64_t log_offset) noexcept nogil:
-    """True for what is no entry and for entries of records at or above log_offset."""
+    """Whether this is no entry, or one of a record at or above log_offset."""
     if queue_entry_is_blank(entry):
         return False
     return entry.size <= 0 or entry.physical_offset < 0 or entry.physical_offset >= log_offset
@@ -25,7 +25,7 @@ cdef inline bint is_over(const QueueEntry* entry, int64_t log_offset) noexcept n
 
 cdef int load_one(QueueFiles files, const QueueName* name, int64_t offset,
                   QueueEntry* entry) noexcept nogil:
-    """1 and the entry, 0 past the end of a short file, or a Status below 0."""
+    """Reads one entry: 1; 0: past the end of a short file; below 0: a Status."""
     cdef uint8_t raw[QUEUE_ENTRY_BYTES]
     cdef int got = files.read_entries(name, offset, 1, False, raw)
     entry.size = 0
@@ -42,7 +42,7 @@ cdef int64_t first_entry(QueueFiles files, const QueueName* name, int64_t file, 
     cdef int64_t middle, probe
     cdef QueueEntry entry
     cdef int got
-    # Most queues are short: their end is in the first page, one read.
+    # Most queues are short: their end is in the first page, which is one read.
     middle = scan_block(files, name, base, low, min(high, low + BLOCK_ENTRIES), log_offset)
     if middle < min(high, low + BLOCK_ENTRIES):
         return middle
@@ -63,13 +63,14 @@ cdef int64_t first_entry(QueueFiles files, const QueueName* name, int64_t file, 
         else:
             low = probe + 1
     middle = scan_block(files, name, base, low, high, log_offset)
-    # The search may have stopped on a blank to the left of the entry that is meant.
+    # The search may have stopped on a blank to the left of the wanted entry.
     return middle if middle < 0 else scan_past_blanks(files, name, base, middle, end)
 
 
 cdef int64_t scan_block(QueueFiles files, const QueueName* name, int64_t base, int64_t low,
                         int64_t high, int64_t log_offset) noexcept nogil:
-    """First index in [low, high), at most BLOCK_ENTRIES apart, that is over; high when none."""
+    """The first index in [low, high), at most BLOCK_ENTRIES apart, whose entry is over (is_over);
+    high when there is none."""
     cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef QueueEntry entry
     cdef int64_t i
@@ -88,7 +89,7 @@ cdef int64_t scan_block(QueueFiles files, const QueueName* name, int64_t base, i
 
 cdef int64_t scan_past_blanks(QueueFiles files, const QueueName* name, int64_t base, int64_t low,
                               int64_t high) noexcept nogil:
-    """First index in [low, high) that is no blank; high when all are."""
+    """The first index in [low, high) whose entry is no blank; high when all are blanks."""
     cdef uint8_t entries[BLOCK_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef QueueEntry entry
     cdef int64_t i
@@ -109,7 +110,7 @@ cdef int64_t scan_past_blanks(QueueFiles files, const QueueName* name, int64_t b
 
 
 cdef void begin_state(QueueState* state) noexcept nogil:
-    """All but what is known beforehand."""
+    """Clears the state, except what is known beforehand."""
     cdef QueueEnds ends = state.ends
     cdef uint8_t known = state.known
     memset(state, 0, sizeof(QueueState))
@@ -138,7 +139,7 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
             return Status.OK
         state.repaired = 1
         if length >= QUEUE_ENTRY_BYTES:
-            # What is there counts; what is missing reads as zeros from now on.
+            # The entries that are there count; the missing rest reads as zeros from now on.
             status = files.clear_from(name, state.last_file * files.entries_per_file
                                       + length // QUEUE_ENTRY_BYTES)
             if status != Status.OK:
@@ -172,7 +173,8 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
 
 cdef int is_garbled(QueueFiles files, const QueueName* name, QueueState* state, int64_t index,
                     int64_t log_offset) noexcept nogil:
-    """1 and `damaged` when the entry at this end of the last file is a garbled one; 0; a Status."""
+    """1, and sets `damaged`: the entry at this end of the last file is garbled; 0: it is not; below
+    0: a Status."""
     cdef int64_t offset = state.last_file * files.entries_per_file + index
     cdef QueueEntry entry
     cdef bint garbled
@@ -196,7 +198,7 @@ cdef int is_garbled(QueueFiles files, const QueueName* name, QueueState* state, 
 
 cdef int note_end(QueueFiles files, const QueueName* name, QueueState* state,
                   int64_t end_offset) noexcept nogil:
-    """Sets end_offset and what the last entry says; blanks at the end say nothing."""
+    """Sets end_offset and the fields of the last entry; blanks at the end set none."""
     cdef QueueEntry entry
     cdef int got
     state.end_offset = end_offset
@@ -268,7 +270,7 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
             return status
         if status == 0 or is_over(&entry, log_min):
             break
-        # An entry that is damaged may lie; two in a row do not.
+        # One entry may be damaged; two in a row that agree are right.
         if files.entries_per_file > 1:
             status = load_one(files, name, (first + 1) * files.entries_per_file - 2, &entry)
             if status < 0:
@@ -294,8 +296,9 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
 
 cdef int check_low(QueueFiles files, const QueueName* name, int64_t base, int64_t index,
                    int64_t high, int64_t log_min) noexcept nogil:
-    """OK, or CORRUPT when a damaged entry has led the search for the first one kept: the entries
-    around it are not in the order of the log, or two that are not kept do not lie before it."""
+    """CORRUPT: a damaged entry has misled the search for the first entry that is kept. Then the
+    entries around it are not in the order of the log, or it does not come after two entries that
+    are not kept. Otherwise OK."""
     cdef uint8_t entries[LOW_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef int64_t start = max(index - LOW_ENTRIES + 1, <int64_t> 0)
     cdef int64_t count = min(index + 1, high) - start
@@ -312,10 +315,10 @@ cdef int check_low(QueueFiles files, const QueueName* name, int64_t base, int64_
     return Status.OK
 
 
-# ---- compared with what is known
+# ---- comparing with known ends
 
 cdef enum:
-    BEFORE_ENTRIES = 150            # looked at below an end
+    BEFORE_ENTRIES = 150            # checked below an end
     TAIL_ENTRIES = BEFORE_ENTRIES + BLOCK_ENTRIES + 1
 
 
@@ -326,7 +329,8 @@ cdef int bad(QueueState* state, int64_t offset) noexcept nogil:
 
 
 cdef int64_t first_misfit(const uint8_t* entries, int64_t count) noexcept nogil:
-    """Index of the first entry that does not lie behind the one before it; `count`: none."""
+    """The index of the first entry whose record is not after that of the entry before; `count`:
+    none."""
     cdef QueueEntry entry
     cdef int64_t i, end = 0
     for i in range(count):
@@ -341,7 +345,7 @@ cdef int64_t first_misfit(const uint8_t* entries, int64_t count) noexcept nogil:
 
 cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file, int64_t end_file,
                      QueueState* state) noexcept nogil:
-    """All there, all of the right length?"""
+    """Checks that all files are there and of the right length; else sets `damaged`."""
     cdef int64_t per_file = files.entries_per_file
     cdef int64_t file, length, entries
     cdef int status
@@ -366,7 +370,7 @@ cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file,
 
 cdef int check_tail(QueueFiles files, const QueueName* name, int64_t low,
                     QueueState* state) noexcept nogil:
-    """The last entries are what is known of them, and behind them is nothing."""
+    """Checks that the last entries are the known ones and that nothing follows them."""
     cdef uint8_t entries[TAIL_ENTRIES * QUEUE_ENTRY_BYTES]
     cdef const QueueEnds* ends = &state.ends
     cdef int64_t last = ends.end_offset - 1
@@ -422,7 +426,7 @@ cdef int check_head(QueueFiles files, const QueueName* name, int64_t low,
 
 cdef int truncate_files(QueueFiles files, const QueueName* name, int64_t end_file,
                         QueueState* state) noexcept nogil:
-    """Removes the files above `end_file`: what they hold is dispatched again."""
+    """Removes the files above `end_file`, whose messages are dispatched again."""
     cdef int64_t count
     cdef int status = files.list_files(name, &state.first_file, &state.last_file, &count,
                                        &state.odd_names)
@@ -463,8 +467,8 @@ cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
     if status != Status.OK:
         return status
     if not alive:
-        # Nothing in these files is read again. They stay because they tell RocketMQ's brokers where
-        # the queue ends.
+        # No entry of these files is read any more. They are kept because they tell RocketMQ's
+        # brokers where the queue ends.
         status = check_files(files, name, end_file, end_file, state)
         if status != Status.OK or not state.damaged:
             return status

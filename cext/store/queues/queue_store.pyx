@@ -1,5 +1,5 @@
-"""The store of all consume queues. See queue_store.pxd for the promises, queue_persistence.pxd for
-how entries get into files, consume_queue.pxd for what one queue looks like."""
+"""The store of all consume queues. See queue_store.pxd for its promises, queue_persistence.pxd for
+how entries get into files, and consume_queue.pxd for one queue."""
 import os
 
 cimport cython
@@ -19,19 +19,21 @@ from cext.store.queues.queue_writer cimport JOB_PATCH
 
 cdef enum:
     HAND_ENTRIES = 800              # entries of one queue handed over without waiting for a run
-    KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 entries
+    KEEP_CHUNKS = 32                # persisted chunks that a queue keeps for readers: 1,600 entries
     RECLAIM_GOAL = 64               # chunks a search for persisted ones tries to find
-    LAST_RESORT_WAIT_MS = 2000      # longest the reactor waits for the writer when all else failed
+    LAST_RESORT_WAIT_MS = 2000      # the reactor's longest wait for the writer when all else failed
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueueStore(QueuePersistence):
-    """Reactor thread; start, stop and the test entry points before or after it runs.
+    """For the reactor thread; start, stop and the methods for tests before or after it runs.
 
-    pool_chunks: of entries in memory; a shard gives QUEUE_CHUNKS of rmq/broker/core_options.py."""
+    pool_chunks: chunks for entries in memory; a shard has QUEUE_CHUNKS of
+    rmq/broker/core_options.py."""
 
     def repair_from(self, CommitLog log, delay_levels_ms) -> None:
-        """Damage met while serving is mended from this log; before start(), the log being open."""
+        """Makes damage that is met while serving be mended from this log. Call it before start(),
+        with the log open."""
         self.repair = QueueRepair(log, self.directory, self.entries_per_file, delay_levels_ms)
 
     def start(self):
@@ -41,7 +43,7 @@ cdef class QueueStore(QueuePersistence):
             self.repair.start()
 
     def stop(self):
-        """Ends the threads; what was not flushed stays to be rebuilt from the log."""
+        """Ends the threads; entries that were not flushed will be rebuilt from the log."""
         if self.repair is not None:
             self.repair.stop()
         self.writer.stop()
@@ -105,7 +107,7 @@ cdef class QueueStore(QueuePersistence):
         return found
 
     cdef int _write_here(self) noexcept nogil:
-        """Last resort: the reactor waits for the writer, or writes a queue itself."""
+        """The last resort: the reactor waits for the writer, or writes a queue itself."""
         cdef int64_t deadline = monotonic_us() + LAST_RESORT_WAIT_MS * 1000
         cdef int64_t _seen
         cdef Queue* queue
@@ -119,8 +121,8 @@ cdef class QueueStore(QueuePersistence):
                     self.clock_hand = 0
                 queue = self.queues[self.clock_hand]
                 self.clock_hand += 1
-                # Chunks a job refers to must stay as they are, so such queues are left alone; and
-                # files of a deleted topic must be gone before its successor writes there.
+                # Chunks that a job refers to must not change, so their queues are left alone. And
+                # files of a deleted topic must be gone before a new topic of its name writes there.
                 if queue == NULL or queue.in_flight > 0 or queue.head == NULL or self.drops > 0:
                     continue
                 status = self._persist_here(queue)
@@ -161,7 +163,7 @@ cdef class QueueStore(QueuePersistence):
                or self.run_open):
             if monotonic_us() > deadline:
                 return Status.NO_SPACE if self.counts.last_errno == 28 else Status.IO_ERROR
-            # Only when none is open: a wish left over would begin another run for ever.
+            # Only when no run is open: else each run would leave a wish for another one.
             self.want_run = self.want_run or not self.run_open
             self.turn(now_ms, log_durable)
             if self.writer.writer_runs and self.run_open:
@@ -211,7 +213,7 @@ cdef class QueueStore(QueuePersistence):
             return known
         r = self.repair.slot_for(queue.serial)
         if r == NULL or r.state != REPAIR_FREE:
-            return Status.ABSENT                # this one, or another, comes first
+            return Status.ABSENT                # it is under way, or all slots are busy
         memset(r, 0, sizeof(Repair))
         r.serial = queue.serial
         memcpy(r.topic, queue.topic, <size_t> queue.topic_length)
@@ -244,12 +246,12 @@ cdef class QueueStore(QueuePersistence):
                 repair_move(r, REPAIR_WRITING)
                 self._push(job)
             else:
-                self.reader_files.forget(r.serial)      # as below: the file on the disk is sound
+                self.reader_files.forget(r.serial)      # as in _patched; the file itself is sound
                 repair_move(r, REPAIR_OVER)
             r = self.repair.answer()
 
     cdef void _patched(self, QueueJob* job) noexcept nogil:
-        # Descriptors may be of a file that was taken away.
+        # Open descriptors may belong to a file that was removed.
         self.reader_files.forget(job.repair.serial)
         self.sync_files.forget(job.repair.serial)
         repair_move(job.repair, REPAIR_OVER)
@@ -267,7 +269,7 @@ cdef class QueueStore(QueuePersistence):
         return NULL
 
     cdef void repair_logged(self, Repair* r) noexcept nogil:
-        # Also when nothing was wrong: it would be found right again and again.
+        # Also when nothing was wrong: otherwise the same place would be checked again and again.
         if r.status != Status.OK or r.repaired == 0:
             self.repair.note_recent(r, self.now_ms)
         self.repair.free_slot(r)
@@ -315,7 +317,7 @@ cdef class QueueStore(QueuePersistence):
         }
 
     def failure(self) -> str:
-        """What the newest failure of a queue file was; empty when all is well."""
+        """The newest failure of a queue file, as a text; empty when all is well."""
         if self.counts.last_errno == 0:
             return ""
         return (f"queue files under {os.fsdecode(self.directory)}: "
@@ -336,17 +338,17 @@ cdef class QueueStore(QueuePersistence):
         return queue.max_offset
 
     def flush(self, int64_t now_ms, int64_t log_durable, int timeout_ms=60_000) -> None:
-        """Everything into files, then the checkpoint; raises StoreError with the cause."""
+        """Writes everything into files, then the checkpoint. StoreError: that failed."""
         cdef int status
         with nogil:
             status = self.flush_all(now_ms, log_durable, timeout_ms)
         raise_status(status, self.failure() or f"queues are not in files after {timeout_ms} ms")
 
     def drop(self, int64_t log_min) -> None:
-        """The log now starts at log_min."""
+        """Tells the queues that the log now starts at log_min."""
         self.drop_below(log_min)
 
     def remove_topic(self, bytes topic) -> int:
-        """Deletes all queues of a topic; how many there were."""
+        """Deletes all queues of a topic; returns how many there were."""
         cdef bint _used = False
         return self.delete_topic(topic, <int32_t> len(topic), INT64_MAX, &_used)

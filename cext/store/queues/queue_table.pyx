@@ -1,4 +1,4 @@
-"""The consume queues of a shard: found and read. See queue_table.pxd."""
+"""Finds and reads the consume queues of a shard. See queue_table.pxd."""
 import os
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from rmq.base.durable_directory import make_directory
 
 cdef enum:
     FIRST_SLOTS = 1024
-    READ_ENTRIES = 256              # most entries that one read gives
+    READ_ENTRIES = 256              # one read returns at most so many entries
     READER_FILES = 256              # descriptors of the reactor
     KEY_BYTES = TOPIC_BYTES_MAX + 5
 
@@ -42,9 +42,9 @@ cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil:
     return Status.OK
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueueTable:
-    """Reactor thread; the test entry points before or after it runs."""
+    """For the reactor thread; the methods for tests before or after it runs."""
 
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
                   checkpoint_path=None, SharedArena memory=None):
@@ -144,7 +144,7 @@ cdef class QueueTable:
                         uint8_t* out) noexcept nogil:
         cdef QueueName name = name_of(queue)
         cdef int got = self.reader_files.read_entries(&name, offset, count, True, out)
-        if got == Status.ABSENT or got == Status.IO_ERROR:     # no descriptor: a reader's trouble
+        if got == Status.ABSENT or got == Status.IO_ERROR:     # as no descriptor: a reader will see
             self.counts.absent_reads += 1
             return Status.ABSENT
         if got == Status.NOT_FOUND or got == 0:
@@ -172,10 +172,10 @@ cdef class QueueTable:
 
     cdef int _repair_read(self, Queue* queue, int64_t offset) noexcept nogil:
         cdef int status = self.request_repair(queue, offset)
-        # Where nothing is wrong the next read has the entry.
+        # If nothing is wrong there, the next read returns the entry.
         return <int> Status.NOT_READY if status == Status.OK else status
 
-    # ---- Python's view: control thread calls (between two turns) and tests
+    # ---- for Python: calls of the control thread (between two turns) and tests
 
     cdef tuple snapshot_queue(self, Queue* queue):
         cdef int64_t count = queue.max_offset - queue.persisted_offset
@@ -191,7 +191,8 @@ cdef class QueueTable:
         return queue
 
     def snapshot(self, bytes topic, int queue_id) -> tuple:
-        """(min, max, persisted, entries): entries from persisted to max are not in a file yet."""
+        """(min, max, persisted, entries), where `entries` are those from persisted to max, which
+        are not in a file yet."""
         return self.snapshot_queue(self.named(topic, queue_id))
 
     def queue_names(self) -> list:
@@ -201,7 +202,7 @@ cdef class QueueTable:
                 for i in range(self.queue_top) if self.queues[i] != NULL]
 
     def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries):
-        """What read gives: a list of (physical offset, size, tags code), or a negative status."""
+        """Calls read(): a list of (physical offset, size, tags code), or a negative status."""
         cdef Queue* queue = self.named(topic, queue_id)
         cdef QueueEntry out[READ_ENTRIES]
         cdef int got = self.read(queue, offset, min(max_entries, READ_ENTRIES), out)

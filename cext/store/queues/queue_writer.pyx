@@ -1,11 +1,11 @@
 """The queue writer's loop and its jobs. See queue_writer.pxd.
 
-Both loops run in Python threads that hold no GIL between entering and leaving; the interpreter sees
-them only as two threads that start and end.
+Both loops run in Python threads that do not hold the GIL while they loop; the interpreter sees them
+only as two threads that start and end.
 
-Sleeping without losing a wake-up: the writer sets `sleeping`, looks into the ring once more and
-then reads the eventfd; the reactor pushes, then looks at `sleeping`. A fence stands between the two
-on either side, so at least one of them sees the other.
+No wake-up is lost: the writer sets `sleeping`, looks into the ring once more and then reads the
+eventfd; the reactor pushes and then looks at `sleeping`. Each side has a fence between its two
+steps, so at least one of them sees the other.
 """
 cimport cython
 from libc.errno cimport errno
@@ -59,9 +59,9 @@ cdef void ends_of_chunks(const Chunk* chunk, int64_t offset, int64_t count,
     ends.last_size = entry.size
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueueWriter:
-    """Push, pop, wake and wait: reactor thread. The two loops: their own threads."""
+    """The reactor pushes, pops, wakes and waits; each of the two loops is a thread of its own."""
 
     def __cinit__(self, QueueFiles files, int64_t ring_capacity, int checkpoint_fd):
         self.writer.wake_fd = self.syncer.wake_fd = self.done_fd = -1
@@ -88,7 +88,7 @@ cdef class QueueWriter:
         free(self.file_ends)
 
     def keep_ends(self, bytes path):
-        """Where to write what the files of all queues hold; before start()."""
+        """Sets the path of queueEnds. Call it before start()."""
         cdef bytes temporary = path + b".tmp"
         cdef bytes pinned = path + b".pinned"
         cdef bytes synced = path + b".synced"
@@ -110,7 +110,7 @@ cdef class QueueWriter:
             self.threads.append(thread)
 
     def stop(self):
-        """Lets the writer finish its ring and ends both threads; a sync under way is waited for."""
+        """Lets the writer finish its ring and ends both threads; waits for a sync under way."""
         store_seq_i32(&self.writer.stop, 1)
         store_seq_i32(&self.syncer.stop, 1)
         event_signal(self.writer.wake_fd)
@@ -208,7 +208,7 @@ cdef class QueueWriter:
                     self.file_ends,
                     <size_t> max(2 * self.file_ends_slots, <int64_t> FIRST_SLOTS) * sizeof(Queue*))
                 if memory == NULL:
-                    return              # not in the next file: a start looks into the log for it
+                    return              # the next queueEnds lacks it, so a start reads the log
                 self.file_ends = <Queue**> memory
                 self.file_ends_slots = max(2 * self.file_ends_slots, <int64_t> FIRST_SLOTS)
             self.file_ends[self.file_ends_count] = queue
@@ -279,13 +279,13 @@ cdef class QueueWriter:
         return Status.IO_ERROR
 
     cdef int _patch(self, const QueueJob* job) noexcept nogil:
-        """Runs of new entries, but for those that were trimmed since they were asked for."""
+        """Writes the new entries, in runs, except those trimmed since the repair began."""
         cdef const Repair* r = job.repair
         cdef QueueName name = name_of(job.queue)
         cdef int64_t per_file = self.files.entries_per_file
         cdef int64_t at = 0, end
         cdef int status
-        self.files.forget(job.queue.serial)     # the file may be gone, and another one is made
+        self.files.forget(job.queue.serial)     # the open file may be a removed one
         if job.queue.file_ends_place == 0:
             return Status.OK
         if job.queue.file_ends.min_offset > r.first:
@@ -317,7 +317,7 @@ cdef class QueueWriter:
             return Status.OK
         entry.physical_offset = -1
         if low < ends.end_offset and load_one(self.files, &name, low, &entry) != 1:
-            return Status.OK                # the entry stays as it is: it is still true
+            return Status.OK                # file_ends stay as they are: they are still true
         ends.min_offset = low
         ends.first_physical = entry.physical_offset
         self.set_file_ends(job.queue, &ends)
