@@ -1,9 +1,9 @@
-"""Index: messages by key.
+"""Index: finds messages by key.
 
-    index_key           what is hashed
+    index_key           the keys of a record, and their hashes
     index_file          one file
-    index_store         all of them
-    indexer             the thread that fills it and answers queries
+    index_store         all files
+    indexer             the thread that fills the index and answers queries
 
-All of it can be made again from the log.
+The index can be made again from the log.
 """

@@ -1,4 +1,4 @@
-"""Making, filling, mending and reading one index file. See index_file.pxd."""
+"""Makes, fills, mends and reads one index file. See index_file.pxd."""
 from libc.errno cimport errno
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdio cimport snprintf
@@ -96,7 +96,7 @@ cdef int read_head(IndexFile* file, const IndexShape* shape, int* error) noexcep
     file.used_slots = load_i32(head + 32)
     file.count = load_i32(head + 36)
     if file.count == 0:
-        file.count = 1              # Java counts from 1 and does not write that down
+        file.count = 1              # Java counts from 1 and does not write that into the file
     if (1 <= file.count <= shape.entries and 0 <= file.used_slots <= shape.slots
             and 0 <= file.begin_offset <= file.end_offset
             and 0 <= file.begin_ms <= file.end_ms):
@@ -283,7 +283,7 @@ cdef int index_load_slots(const IndexFile* file, SlotTable* table, uint8_t* scra
             value = load_i32(scratch + i * 4)
             if value < 0 or value >= file.count:
                 return Status.CORRUPT
-            if value != 0:                  # a page of zeros stays untouched
+            if value != 0:                  # so a page of zeros in the table stays untouched
                 table.values[first + i] = value
         first += SLOT_PAGE
     return Status.OK
@@ -301,7 +301,7 @@ cdef bint is_right(const uint8_t* entry, const SlotTable* table, int64_t least,
                    int64_t log_end) noexcept nogil:
     cdef int32_t hash = load_i32(entry)
     cdef int64_t offset = load_i64(entry + 4)
-    # A hole reads as zeros, which would be an entry of the very first record.
+    # A hole reads as zeros, which would be an entry of the log's very first record.
     return (hash >= 0 and least <= offset < log_end and load_i32(entry + 12) >= 0
             and (hash != 0 or offset != 0)
             and load_i32(entry + 16) == table.values[hash % table.slots])
@@ -320,7 +320,7 @@ cdef int64_t index_relink(IndexFile* file, SlotTable* table, const IndexShape* s
                           int* error) noexcept nogil:
     cdef int64_t per_read = room // INDEX_ENTRY_BYTES
     cdef int64_t newest = -1                # log offset of the newest record
-    cdef int32_t newest_from = 1            # its first entry
+    cdef int32_t newest_from = 1            # that record's first entry
     cdef int64_t number = 1
     cdef int64_t limit = file.count
     cdef int64_t got, i
@@ -354,7 +354,7 @@ cdef int64_t index_relink(IndexFile* file, SlotTable* table, const IndexShape* s
     if index_entry_raw(file, shape, file.count - 1, scratch, error) != Status.OK:
         return Status.IO_ERROR
     file.end_offset = load_i64(scratch + 4)
-    # To the second, and not earlier than it was: only the choice of files depends on it.
+    # Rounded up to the second: only the choice of files depends on it.
     file.end_ms = file.begin_ms + <int64_t> load_i32(scratch + 12) * 1000 + 999
     memset(table.changed, 1, <size_t> table.slots // SLOT_PAGE + 1)
     return newest

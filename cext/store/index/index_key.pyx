@@ -36,7 +36,7 @@ cdef uint32_t hash_on(uint32_t hash, const uint8_t* utf8, uint32_t length) noexc
     while at < end:
         while end - at >= 16 and rmq_hash_sixteen(at, &hash):
             at += 16
-        # Four plain characters at once: the multiplications do not wait for each other.
+        # Four ASCII characters at once, so that the multiplications need not wait for each other.
         while end - at >= 4 and (at[0] | at[1] | at[2] | at[3]) < 0x80:
             hash = (hash * 923521 + <uint32_t> at[0] * 29791 + <uint32_t> at[1] * 961
                     + <uint32_t> at[2] * 31 + at[3])
@@ -59,7 +59,7 @@ cdef uint32_t hash_on(uint32_t hash, const uint8_t* utf8, uint32_t length) noexc
                               | (at[2] & 0x3F) << 6 | (at[3] & 0x3F))
             at += 4
         else:
-            hash = 31 * hash + 0xFFFD           # no UTF-8: as Java decodes it
+            hash = 31 * hash + 0xFFFD           # not UTF-8: U+FFFD, as Java decodes it
             at += 1
     return hash
 
@@ -82,7 +82,7 @@ cdef bint find_key_texts(const RecordView* record, KeyTexts* out) noexcept nogil
         mark = rmq_marks_next(&marks, PROPERTY_END, PROPERTY_END)
         stop = end if mark == RMQ_NO_MARK else record.properties + mark
         name_bytes = 0
-        # The three names have 4 or 8 letters and are followed by 01.
+        # The three names have 4 or 8 letters, and byte 01 follows them.
         if stop - at > 5 and at[4] == 1:
             name_bytes = 4
         elif stop - at > 9 and at[8] == 1:

@@ -1,4 +1,4 @@
-"""Opening, filling, searching and trimming the index files. See index_store.pxd."""
+"""Opens, fills, searches and trims the index files. See index_store.pxd."""
 import logging
 import os
 import re
@@ -29,13 +29,13 @@ log = logging.getLogger("rmq.index")
 cdef enum:
     SCRATCH_BYTES = KEYS_MAX * INDEX_ENTRY_BYTES
     JAVA_FILE_MAX = 0x7FFFFFFF      # Java counts the bytes of a file in an int
-    CHECK_BYTES = 4096              # read at once to look at a hit
+    CHECK_BYTES = 4096              # read at once to check a hit
     COPY_BYTES = 16384              # first room for copies of records
 
 NAME = re.compile(r"\d{17}")
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class IndexStore:
     def __cinit__(self, log not None, str directory, int32_t slots, int32_t entries):
         cdef bytes path = os.fsencode(directory.rstrip("/"))
@@ -61,7 +61,7 @@ cdef class IndexStore:
         slots_close(&self.table)
 
     def open(self, bint trusted, int64_t index_ms, int64_t log_end):
-        """Finds the files; the rest is recover(). Raises when one cannot be opened or removed."""
+        """Finds the files; recover() does the rest. Raises when one cannot be opened or removed."""
         cdef int error = 0
         cdef int status
         cdef IndexFile file
@@ -126,7 +126,7 @@ cdef class IndexStore:
                 break
         else:
             newest = self._load_last()
-        # An empty file, made just before a kill, knows of no record: the one before it does.
+        # An empty file, made just before a kill, has no record: the file before it has.
         at = self.file_count - 1
         while at >= 0 and self.files[at].count <= 1:
             at -= 1
@@ -139,7 +139,7 @@ cdef class IndexStore:
         return newest
 
     cdef int32_t _first_gap(self) noexcept nogil:
-        """The first file before which a record's keys are missing; file_count: none."""
+        """The first file before which keys of some record are missing; file_count: none."""
         cdef int64_t start = self.checker.log.min_offset()
         cdef int64_t first
         cdef int32_t at
@@ -153,7 +153,8 @@ cdef class IndexStore:
         return self.file_count
 
     cdef int64_t _first_with_keys(self, int64_t offset, bint behind) noexcept nogil:
-        """Log offset of the first record with keys at (or behind the one at) `offset`; -1: none."""
+        """The log offset of the first record with keys from `offset` on, or with `behind` after the
+        record at `offset`; -1: none."""
         cdef RecordView view
         cdef KeyTexts texts
         if behind and self.checker.at(offset, &view) == Status.OK:
@@ -165,8 +166,8 @@ cdef class IndexStore:
         return -1
 
     cdef int64_t _load_last(self) noexcept nogil:
-        """The last file is whole: its slots are needed again, unless it is full. -1, or as
-        _relink."""
+        """Reads the slots of the last file, which is whole, unless it is full. -1, or as _relink.
+        """
         cdef IndexFile* file
         cdef int error = 0
         cdef int status
@@ -185,8 +186,8 @@ cdef class IndexStore:
         return self._relink(self.file_count - 1)
 
     cdef int64_t _relink(self, int32_t at) noexcept nogil:
-        """Makes this file the last one and right. Log offset of the record to go on with; -1:
-        nothing was left of it, go on behind the one before; a Status < -1."""
+        """Relinks this file and makes it the last one. Returns the log offset of the record to go
+        on with; -1: nothing of the file was left, go on after the file before; a Status < -1."""
         cdef IndexFile* file = &self.files[at]
         cdef int64_t end = file.end_offset
         cdef int64_t newest
@@ -202,13 +203,13 @@ cdef class IndexStore:
         if newest >= 0:
             self.filling = self.changed = self.unsynced = True
             return newest
-        if newest < -1:                 # it cannot be read: what was in it is in the log
+        if newest < -1:                 # the file cannot be read: its records are indexed again
             self._failed(<int> newest, error)
         status = self._truncate_after(at)
         return -1 if status == Status.OK else status
 
     cdef int _truncate_after(self, int32_t count) noexcept nogil:
-        """Only the first `count` files stay."""
+        """Removes all files except the first `count`."""
         cdef int error = 0
         cdef int status
         if count < self.file_count:
@@ -241,7 +242,7 @@ cdef class IndexStore:
                 room = self.shape.entries - file.count
             some = whole_records(keys + done, count - done, room)
             if some == 0 and self.filling and file.count == 1:
-                some = min(room, count - done)      # a record with more keys than a file has room
+                some = min(room, count - done)      # a record has more keys than a file holds
             if some == 0:
                 if self._roll(wall_ms) != Status.OK:
                     break
@@ -321,8 +322,8 @@ cdef class IndexStore:
     # ---- searching
 
     cdef int search(self, IndexQuery* query) noexcept nogil:
-        """Newest file first. Wrong bytes in a file make hits missing, never wrong: each one is
-        checked against its record."""
+        """Searches the newest file first. Damage of a file can make hits missing but never wrong,
+        since each hit is checked against its record."""
         cdef uint32_t hash = hash_on(0, query.topic, query.topic_bytes)
         cdef int32_t at
         cdef int status
@@ -362,7 +363,7 @@ cdef class IndexStore:
             status = index_entry(file, &self.shape, number, &entry, &error)
             if status != Status.OK:
                 return self._failed(status, error)
-            # Whole seconds were stored: the message came in the second that begins here.
+            # Whole seconds are stored: the message came in the second that begins at stored_ms.
             stored_ms = file.begin_ms + <int64_t> entry.seconds * 1000
             if entry.seconds < 0 or stored_ms + 999 < query.begin_ms:
                 break
@@ -372,7 +373,7 @@ cdef class IndexStore:
                     and self._is_hit(entry.offset, query)):
                 query.hits[query.hit_count] = entry.offset
                 query.hit_count += 1
-            if not 0 < entry.before < number:   # a chain only leads to older entries
+            if not 0 < entry.before < number:   # the chain ends; it only leads to older entries
                 break
             number = entry.before
         return Status.OK
@@ -413,7 +414,8 @@ cdef class IndexStore:
 
 
 cdef int32_t whole_records(const IndexKey* keys, int32_t count, int32_t room) noexcept nogil:
-    """How many of the keys fit without cutting a record in two; of one that is cut: what fits."""
+    """How many of the keys fit without dividing a record; if a record was already divided, what
+    fits of its rest."""
     cdef int32_t fits = 0
     if count <= room:
         return count
@@ -423,7 +425,7 @@ cdef int32_t whole_records(const IndexKey* keys, int32_t count, int32_t room) no
 
 
 cdef int64_t name_of(int64_t wall_ms) noexcept nogil:
-    """yyyyMMddHHmmssSSS in local time, as a number."""
+    """The name of a file made at this time: yyyyMMddHHmmssSSS in local time, as a number."""
     cdef time_t seconds = <time_t> (wall_ms // 1000)
     cdef tm parts
     localtime_r(&seconds, &parts)

@@ -5,7 +5,7 @@
     indexer.start()
     indexer.query(b"topic", b"key", 0, 32, 0, 2**63 - 1)    -> ([log offsets], last ms, last offset)
     indexer.ask(7, b"topic", b"key", 0, 32, 0, 2**63 - 1, 1 << 24)     the same, without waiting:
-    indexer.answers()       -> [(7, 0, [records], last ms, last offset)], once done_fd is readable
+    indexer.answers()       -> [(7, "", [records], last ms, last offset)], once done_fd is readable
     indexer.stop()                              # indexes what is written, syncs
 """
 import os
@@ -47,17 +47,17 @@ cdef enum:
     JOBS = 64
     BUSY_MS = 10                # sleep after work
     QUERY_WAIT_MS = 2000        # a query waits at most so long for indexing
-    STOP_MS = 10_000            # the same at stop; what is left is done after the next start
+    STOP_MS = 10_000            # so does stop(); the rest is indexed after the next start
     RETRY_US = 1_000_000        # after a failure
     STEP_KEYS = KEYS_MAX // 2   # gathered before they are put
-    FLUSH_ENTRIES = 2_000_000   # put since the last flush: time for the next
-    GENTLE_STEPS = 4            # after a start: so many steps, then a sleep of
-    GENTLE_MS = 1               # this length, until what the last process left is indexed
+    FLUSH_ENTRIES = 2_000_000   # when so many were put since the last flush, the next is due
+    GENTLE_STEPS = 4            # after a start the thread does so many steps and then sleeps
+    GENTLE_MS = 1               # so long, until it has indexed what the last process left
 
 ROWS = {1: "I1", 2: "I2", 3: "I3", 4: "I4", 5: "I5", 6: "I6"}
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class Indexer:
     def __cinit__(self, CommitLog log not None, str directory, *, int32_t slots=5_000_000,
                   int32_t entries=20_000_000, int64_t flush_ms=15_000, int64_t sync_ms=60_000,
@@ -109,7 +109,7 @@ cdef class Indexer:
             if self.step() > 0 and (give_up == 0 or monotonic_us() < give_up):
                 sleep_ms = BUSY_MS
                 steps += 1
-                # The broker is starting: who waits for it goes first.
+                # The broker is starting: clients that wait for it go first.
                 if self.tail.position < backlog and not stopping and steps % GENTLE_STEPS == 0:
                     event_wait(self.wake_fd, GENTLE_MS)
                 continue
@@ -122,7 +122,7 @@ cdef class Indexer:
         self._answer()
 
     cdef void _begin(self) noexcept nogil:
-        """Where indexing goes on; when the files cannot be mended, everything anew."""
+        """Finds where indexing goes on. If the files cannot be mended, it begins anew."""
         cdef bint behind = False
         cdef RecordView view
         cdef int64_t start = self.store.recover(&behind)
@@ -136,7 +136,8 @@ cdef class Indexer:
         store_release_i64(&self.indexed, self.tail.position)
 
     cdef int step(self) noexcept nogil:
-        """Indexes a piece of the log: records looked at; 0 when there is nothing, or a failure."""
+        """Indexes a piece of the log. Returns the number of records; 0: there was nothing to do, or
+        a failure."""
         cdef RecordView view
         cdef int count = 0
         if self.retry_us != 0 and monotonic_us() < self.retry_us:
@@ -152,7 +153,7 @@ cdef class Indexer:
             if not self._gather(&view):
                 return self.again
             count += 1
-            if self.split:              # what is in already must not be read once more
+            if self.split:              # keys already in the index must not be read again
                 break
         if not self._put():
             return self.again
@@ -174,7 +175,7 @@ cdef class Indexer:
         if not find_key_texts(view, &texts):
             return True
         if view.topic_bytes > sizeof(self.topic):
-            return True                     # no topic is that long: nobody will ask for it
+            return True                     # no topic is that long, so no query will ask for it
         if self.topic_bytes != view.topic_bytes or memcmp(self.topic, view.topic,
                                                           view.topic_bytes) != 0:
             memcpy(self.topic, view.topic, view.topic_bytes)
@@ -201,8 +202,9 @@ cdef class Indexer:
     cdef bint _add(self, uint32_t hash, const RecordView* view) noexcept nogil:
         cdef IndexKey* key
         if self.key_count == KEYS_MAX:
-            # So many keys in one record: what is gathered goes in before the rest, but not from
-            # bytes that may turn out to be none of this record. Then first what came before it.
+            # The record has so many keys that those gathered must be put before the rest is read.
+            # Borrowed bytes may turn out to be overwritten, so only the keys of earlier records are
+            # put then.
             if self.tail.window.borrowed:
                 self.tail.seek(view.physical_offset)
                 self.key_count = self.record_from
@@ -224,8 +226,8 @@ cdef class Indexer:
         return True
 
     cdef bint _put(self) noexcept nogil:
-        """Puts what is gathered. After a failure reading starts again at the first key not put;
-        when the reactor was there first, at the first record of the step."""
+        """Puts the gathered keys. After a failure reading starts again at the first key not put;
+        when the reactor has overwritten the bytes meanwhile, at the first record of the step."""
         cdef int32_t done
         if not self.tail.window.is_sound():
             self.tail.seek(self.step_from)
@@ -262,7 +264,7 @@ cdef class Indexer:
         while job != NULL:
             self._do(job)
             if job.waited:
-                sem_post(&job.done)         # it is on the caller's stack: gone from here
+                sem_post(&job.done)         # the job is on the caller's stack: do not use it now
             else:
                 spsc_put(&self.answered, job, b"the index: room for each question's answer")
                 event_signal(self.done_fd)
@@ -278,11 +280,12 @@ cdef class Indexer:
             if monotonic_us() > deadline:
                 return
 
-    # ---- Python's side
+    # ---- for Python
 
     def open(self, bint trusted, int64_t index_ms, int64_t log_end=-1) -> None:
         """Finds the files. `trusted`: the store was left by a clean stop, or by a kill while this
-        very kernel was running. `index_ms`: of the checkpoint. The log must be open (set_end)."""
+        very kernel was running. `index_ms`: the checkpoint's index time. The log must be open
+        (set_end)."""
         if self.opened:
             raise StoreError("the key index is already open")
         self.store.open(trusted, index_ms, load_acquire_i64(&self.log.marks.written)
@@ -300,7 +303,7 @@ cdef class Indexer:
             raise StoreError(f"indexer thread: {os.strerror(error)}")
 
     def stop(self) -> None:
-        """Indexes what is written, syncs the file and ends the thread. Harmless when stopped."""
+        """Indexes what is written, syncs the file and ends the thread. May be called twice."""
         if self.thread.running:
             with self.lock:
                 store_release_i32(&self.stopping, 1)
@@ -310,8 +313,8 @@ cdef class Indexer:
 
     def query(self, bytes topic, bytes key, int32_t kind, int32_t hits_max, int64_t begin_ms,
               int64_t end_ms) -> tuple:
-        """Log offsets of the messages, newest first, each looked at; then store time and offset of
-        the newest message indexed. Waits for the thread; releases the interpreter lock."""
+        """The log offsets of the messages, newest first, each checked; then store time and offset
+        of the newest indexed message. Waits for the thread; releases the interpreter lock."""
         cdef IndexJob job
         cdef bint pushed = False
         hits_max = max(1, min(hits_max, HITS_MAX))
@@ -326,7 +329,7 @@ cdef class Indexer:
         job.query.begin_ms = begin_ms
         job.query.end_ms = end_ms
         if len(key) > PROPERTIES_BYTES_MAX or len(topic) > TOPIC_BYTES_MAX:
-            return [], 0, 0                 # no record has such a one
+            return [], 0, 0                 # no record has such a key or topic
         job.query.hits = <int64_t*> malloc(<size_t> hits_max * sizeof(int64_t))
         if job.query.hits == NULL:
             raise MemoryError("no memory for the answer of the key index")
@@ -349,12 +352,12 @@ cdef class Indexer:
 
     def ask(self, int64_t number, bytes topic, bytes key, int32_t kind, int32_t hits_max,
             int64_t begin_ms, int64_t end_ms, uint64_t body_max) -> bool:
-        """The same without waiting, and the records themselves, as many as `body_max` bytes hold
-        (one at least): see answers(). False: too many questions wait."""
+        """The same without waiting: answers() returns the answer, with as many of the records as
+        fit `body_max` bytes (at least one). False: too many questions wait."""
         cdef IndexJob* job
         cdef size_t texts = <size_t> (len(topic) + len(key) + 7) & ~<size_t> 7
         if len(key) > PROPERTIES_BYTES_MAX or len(topic) > TOPIC_BYTES_MAX:
-            key = b""                       # no record has such a one, nor this one
+            key = b""                       # no record has such a key, and none has an empty one
             texts = <size_t> (len(topic) + 7) & ~<size_t> 7
         hits_max = max(1, min(hits_max, HITS_MAX))
         with self.lock:
@@ -384,8 +387,8 @@ cdef class Indexer:
         return True
 
     def answers(self) -> list:
-        """What has come: (number, "" or what went wrong, records newest first, store time and log
-        offset of the newest message indexed)."""
+        """The answers that have come, each a tuple: number, "" or what went wrong, records (newest
+        first), store time and log offset of the newest indexed message."""
         cdef IndexJob* job
         cdef uint64_t at, size
         event_wait(self.done_fd, 0)
@@ -414,9 +417,9 @@ cdef class Indexer:
         return self.done_fd
 
     def counters(self) -> dict:
-        """indexed: end of what is indexed (log offset); entries: put since the start; failures of
-        reading or writing; false_hits: hits whose record had another key; log_pieces: parts of the
-        log looked at in its ring, copied, and overwritten in the ring meanwhile."""
+        """indexed: the log offset up to which the log is indexed; entries: put since the start;
+        failures: of reading or writing; false_hits: hits whose record had another key; log_pieces:
+        parts of the log read in its ring, copied, and overwritten in the ring meanwhile."""
         return {
             "indexed": load_acquire_i64(&self.indexed), "records": self.records,
             "entries": self.store.entries_put, "files": self.store.file_count,
@@ -430,12 +433,12 @@ cdef class Indexer:
         }
 
     def row(self) -> str:
-        """Which row of index_store.pxd the files were at the start."""
+        """The row of index_store.pxd for the files that the start found."""
         return ROWS[self.store.row]
 
 
 cdef void drop_jobs(SpscRing* ring) noexcept:
-    """Closes a ring; nobody asked for what is left in it any more."""
+    """Closes a ring and frees the jobs left in it, for which nobody waits any more."""
     cdef IndexJob* job
     if ring.slots == NULL:
         return
