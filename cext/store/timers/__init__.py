@@ -1,11 +1,11 @@
 """Timers: messages that wait for their time.
 
-    timer_heap          in memory
-    timer_run           a sorted file
+    timer_heap          entries in memory
+    timer_run           a sorted file of entries
     timer_keeper        the thread and its checkpoint
-    keeper_state        what it has in memory, and what goes between it and the reactor
-    keeper_runs, keeper_batches, keeper_merge   its files: made, handed back, merged
-    timer_checkpoint, timer_position    how far
+    keeper_state        the thread's memory, and what it shares with the reactor
+    keeper_runs, keeper_batches, keeper_merge   makes runs; hands entries back; merges runs
+    timer_checkpoint, timer_position    which runs there are; how far messages are delivered
 
-What is delivered when is decided in cext/flow/delay.
+cext/flow/delay decides what is delivered when.
 """

@@ -26,8 +26,8 @@ cdef extern from "<fcntl.h>" nogil:
     int O_CLOEXEC
 
 cdef enum:
-    NEAR_BYTES = 67108864       # records so near to the log's end are in memory
-    GAP_BYTES = 131072          # records nearer to each other are read at once
+    NEAR_BYTES = 67108864       # records so near the log's end are in memory
+    GAP_BYTES = 131072          # records nearer to each other than this are read at once
 
 
 cdef int earliest(KeeperState* k, TimerRun** of_run, TimerEntry** entry) noexcept nogil:

@@ -25,11 +25,11 @@ from cext.store.timers.timer_run cimport (
 )
 
 cdef enum:
-    MERGE_STEP = 16384          # entries merged between two looks at everything else
+    MERGE_STEP = 16384          # entries merged before the keeper looks at its other work
 
 
 cdef int64_t crowded_level(KeeperState* k) noexcept nogil:
-    """A level of which MERGE_RUNS runs are named by the checkpoint; -1: none."""
+    """A level that has MERGE_RUNS runs which the checkpoint names; -1: none."""
     cdef int64_t level, i, runs
     for level in range(16):
         runs = 0
@@ -87,7 +87,7 @@ cdef bint is_input(const RunMerge* merge, uint64_t number) noexcept nogil:
 
 
 cdef int merge_swap(KeeperState* k) noexcept nogil:
-    """All is written: the new run takes the place of the old ones."""
+    """Replaces the old runs by the new one, which is written."""
     cdef RunMerge* merge = &k.merge
     cdef TimerKey next_key = key_of(TIMER_NEVER, 0)
     cdef TimerEntry* entry = NULL
@@ -117,7 +117,7 @@ cdef int merge_swap(KeeperState* k) noexcept nogil:
 
 
 cdef int merge_step(KeeperState* k) noexcept nogil:
-    """OK, or why it was given up."""
+    """Merges some entries. OK, or a status that says why the merge was given up."""
     cdef RunMerge* merge = &k.merge
     cdef TimerRun* run
     cdef TimerEntry* one = NULL

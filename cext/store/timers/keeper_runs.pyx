@@ -22,7 +22,7 @@ from cext.store.timers.timer_run cimport (
 cdef void doom(KeeperState* k, uint64_t number) noexcept nogil:
     if k.obsolete_count < OBSOLETE_MAX:
         k.obsolete[k.obsolete_count] = number
-        k.obsolete_count += 1                 # what does not fit goes at the next start
+        k.obsolete_count += 1                 # files that do not fit go at the next start
     k.stale = True
 
 
@@ -73,7 +73,7 @@ cdef int add_run(KeeperState* k, const RunWriter* written, int64_t level, int64_
 
 
 cdef int forget_from(KeeperState* k, const TimerKey* key) noexcept nogil:
-    """The reactor has forgotten what is not before the key: it is to be handed over again."""
+    """Makes the keeper hand entries over again from the key on, which the reactor has forgotten."""
     cdef int64_t i, cursor
     for i in range(k.table.run_count):
         if key.due_ms == TIMER_NEVER:
@@ -92,7 +92,7 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
     cdef RunWriter writer
     cdef int status = OK
     timer_sort(seal.entries, seal.count)
-    i = 0                               # tried again after a failure: it is sorted already
+    i = 0                               # when tried again after a failure they are already sorted
     while i < seal.count and seal.entries[i].key.due_ms < delivered:
         i += 1
     if i < seal.count:

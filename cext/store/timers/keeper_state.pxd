@@ -1,6 +1,7 @@
 """Keeper state: the memory of a timer keeper (declarations; no .pyx).
 
-What stands in it says who has it: the reactor, the keeper's thread, or both, one after the other.
+The comments say whose a part is: the reactor's, the keeper's thread's, or first one's and then the
+other's.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -16,7 +17,7 @@ cdef enum:
     MARKS_MAX = 64
     OBSOLETE_MAX = 512
     SEAL_FREE = 0                   # the reactor may fill it
-    SEAL_FULL = 1                   # the keeper has to take it
+    SEAL_FULL = 1                   # the keeper must take it
 
 cdef struct TimerBatch:
     int64_t seals                   # seals taken when it was made
@@ -25,10 +26,10 @@ cdef struct TimerBatch:
     TimerEntry entries[BATCH_ENTRIES]
 
 cdef struct TimerSeal:
-    int32_t state                   # SEAL_..; whoever has it owns the rest
-    int64_t count                   # 0 while it is free, but for what seal_also() has taken
+    int32_t state                   # SEAL_..; says which thread owns the rest
+    int64_t count                   # while it is free: only entries of seal_also()
     TimerEntry* entries             # owned; half as many as the heap has
-    TimerKey bound                  # entries from it on were forgotten, whatever run they are in
+    TimerKey bound                  # entries from it on were forgotten, in whatever run they are
     int64_t covers
     int64_t log_end
 
@@ -40,7 +41,7 @@ cdef struct RunMerge:
     bint active
     int64_t level                   # of the inputs
     int64_t input_count
-    TimerRun inputs[MERGE_RUNS]     # handles of their own
+    TimerRun inputs[MERGE_RUNS]     # opened for the merge alone
     RunWriter writer
     TimerKey last                   # newest key written
     bint any
@@ -51,17 +52,17 @@ cdef struct KeeperState:
     int32_t broken                  # keeper -> reactor
     int32_t event                   # wakes the keeper
     int64_t clock_ms                # reactor -> keeper: time of this clock, not exact
-    # reactor -> keeper: what was due before is needed no more, once the position is synced
+    # reactor -> keeper: entries due before it are not needed once the position is synced
     int64_t delivered_ms
-    PositionFile* position          # borrowed, of both keepers; NULL: none
-    int position_syncer             # which of its threads this is
-    int64_t head, tail              # batches taken by the reactor, made by the keeper
+    PositionFile* position          # borrowed, shared by both keepers; NULL: none
+    int position_syncer             # this keeper's number among the file's syncers
+    int64_t head, tail              # number of batches taken by the reactor, made by the keeper
     TimerSeal seal
     TimerBatch* batches             # owned, BATCHES of them
     # The reactor's.
     int64_t seals_made
-    TimerKey forgotten              # the smallest that the newest seal forgot
-    TimerKey bound                  # below it all may be delivered
+    TimerKey forgotten              # the smallest key that the newest seal forgot
+    TimerKey bound                  # all entries below it may be delivered
     # The keeper's.
     char directory[KEEPER_PATH_BYTES]
     RunTable table
@@ -72,8 +73,8 @@ cdef struct KeeperState:
     int64_t sent_seals
     uint64_t obsolete[OBSOLETE_MAX]     # files that no checkpoint will name
     int64_t obsolete_count
-    bint stale                      # the checkpoint has to be written
-    int64_t saved_us                # when it was, monotonic
+    bint stale                      # the checkpoint must be written
+    int64_t saved_us                # when it was last written, monotonic
     RunMerge merge
     char prefetch_path[KEEPER_PATH_BYTES + 64]
     int prefetch_fd

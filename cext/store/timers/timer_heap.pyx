@@ -1,4 +1,4 @@
-"""Timers in memory. See timer_heap.pxd."""
+"""Entries of timed messages in memory. See timer_heap.pxd."""
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
@@ -40,7 +40,7 @@ cdef void timer_heap_push(TimerHeap* heap, const TimerEntry* entry) noexcept nog
 
 cdef inline void sink(TimerEntry* entries, int64_t count, int64_t at,
                       TimerEntry entry) noexcept nogil:
-    """Puts the entry to `at` or below, where it belongs."""
+    """Puts the entry where it belongs, at `at` or below."""
     cdef int64_t child, last, best
     while True:
         child = 4 * at + 1

@@ -1,7 +1,7 @@
 """The thread that keeps timers in files. See timer_keeper.pxd.
 
     keeper = TimerKeeper(log, directory, capacity)
-    keeper.open(log_end)            False: there is no checkpoint to go on from
+    keeper.open(log_end, ..)        False: there is no checkpoint to go on from
     keeper.start()
     ...
     keeper.stop()                   writes what was sealed and the checkpoint
@@ -71,8 +71,8 @@ cdef extern from "<unistd.h>" nogil:
     int unlink(const char* path)
 
 cdef enum:
-    IDLE_MS = 1000              # the keeper looks as often at least
-    DURABLE_MS = 50             # looks at the log's durable mark
+    IDLE_MS = 1000              # the keeper sleeps at most so long
+    DURABLE_MS = 50             # the same while it waits for the log's durable mark
     RETRY_MS = 500              # after the disk refused
     SAVE_US = 1000000           # between two checkpoints
 
@@ -80,7 +80,8 @@ cdef enum:
 # ------------------------------------------------------------------- the checkpoint
 
 cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
-    """Writes the checkpoint as far as the log is durable; then files go that it does not name."""
+    """Writes the checkpoint as far as the log is durable; then removes files that it does not name.
+    """
     cdef char path[KEEPER_PATH_BYTES + 64]
     cdef int64_t i, done = 0
     cdef int error = 0, status
@@ -97,7 +98,8 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
             if status != OK:
                 return status
             k.table.runs[i].synced = True
-    # It may leave out what was delivered: a power cut must not put the position before that.
+    # The checkpoint may leave out delivered entries, so the position must be on the disk first: a
+    # power cut must not set it back to before them.
     if k.position != NULL and position_sync(k.position, k.position_syncer) != OK:
         return IO_ERROR
     status = timer_checkpoint_save(&k.table, k.directory)
@@ -114,14 +116,16 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
 
 
 cdef bint is_lasting(int status) noexcept nogil:
-    """A damaged run stays damaged; a full disk does not stay full."""
+    """Whether trying again is useless: a damaged run stays damaged, a full disk may not stay full.
+    """
     return status == CORRUPT
 
 
 # ------------------------------------------------------------------- the thread
 
 cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
-    """Does what there is to do; how many ms to sleep, or CORRUPT - 1000: a run is damaged."""
+    """Does all the work there is. Returns how many ms to sleep; CORRUPT - 1000: a run is damaged.
+    """
     cdef KeeperState* k = &keeper.state
     cdef int64_t due_ms = 0, wait = IDLE_MS
     cdef int status = OK, more = 0
@@ -155,7 +159,8 @@ cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
 
 
 cdef void give_up(KeeperState* k) noexcept nogil:
-    """A run is damaged: without a checkpoint the next start reads the whole queue again."""
+    """Removes the checkpoint after a run was found damaged, so that the next start reads the whole
+    queue again."""
     cdef char path[KEEPER_PATH_BYTES + 64]
     snprintf(path, sizeof(path), b"%s/checkpoint", k.directory)
     unlink(path)
@@ -175,7 +180,7 @@ cdef void run(TimerKeeper keeper) noexcept nogil:
 
 # ------------------------------------------------------------------- the class
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class TimerKeeper:
     def __cinit__(self, CommitLog log not None, str directory not None, int64_t capacity):
         cdef int error = 0
@@ -220,9 +225,9 @@ cdef class TimerKeeper:
         k.sent_bound = k.bound = k.forgotten = key_of(TIMER_NEVER, 0)
 
     def open(self, int64_t log_end, int64_t before_ms, int64_t before_place) -> bool:
-        """Goes on from the checkpoint; False when there is none that fits a log of this length:
-        then there are no runs, and the queue has to be read from its beginning. All that is before
-        the key (before_ms, before_place) is delivered."""
+        """Goes on from the checkpoint. False: there is none that fits a log of this length, so
+        there are no runs, and the queue must be read from its beginning. Everything before the key
+        (before_ms, before_place) is delivered."""
         cdef KeeperState* k = &self.state
         cdef TimerRun* of_run = NULL
         cdef TimerEntry* entry = NULL
@@ -260,7 +265,7 @@ cdef class TimerKeeper:
         return status == OK
 
     cdef int _open_runs(self, TimerKey from_key):
-        """Every run the checkpoint names, read from the first entry not delivered on."""
+        """Opens every run that the checkpoint names, at the first entry that is not delivered."""
         cdef KeeperState* k = &self.state
         cdef TimerEntry* entry = NULL
         cdef int64_t i, cursor, named = k.table.run_count
@@ -301,7 +306,7 @@ cdef class TimerKeeper:
         return self.state.table.covers
 
     def oldest(self) -> int:
-        """Log offset before which no record is of an entry in a run that is not all delivered."""
+        """The log offset before which no run has an entry, except runs that are all delivered."""
         cdef int64_t i, least = TIMER_NEVER
         for i in range(self.state.table.run_count):
             if self.state.table.runs[i].last_ms >= self.state.delivered_ms:
@@ -309,7 +314,7 @@ cdef class TimerKeeper:
         return least
 
     def forget(self) -> None:
-        """Without the thread: the next open() finds no checkpoint."""
+        """Removes the checkpoint, so that the next open() finds none. The thread must not run."""
         try:
             os.unlink(os.path.join(self.directory, "checkpoint"))
         except FileNotFoundError:
@@ -331,14 +336,14 @@ cdef class TimerKeeper:
                 native_thread_join(&self.thread)
 
     def stop(self) -> None:
-        """Ends the thread and does what it left. Harmless when stopped."""
+        """Ends the thread and does the work that it left. May be called twice."""
         if self.thread.running:
             self._join()
             self.finish()
 
     def finish(self) -> None:
-        """Without the thread: takes the seal and writes the checkpoint, if the log is durable and
-        the disk takes them."""
+        """Takes the seal and writes the checkpoint, if the log is durable and the disk has room.
+        The thread must not run."""
         cdef int wait_ms, turns = 0
         with nogil:
             while not self.state.broken and turns < 100 and (
@@ -397,7 +402,7 @@ cdef class TimerKeeper:
         if batch.seals != k.seals_made and key_before(&k.forgotten, &k.bound):
             k.bound = k.forgotten
         if batch.count == BATCH_ENTRIES:
-            event_signal(k.event)           # there is more where this came from
+            event_signal(k.event)           # a full batch: there may be more
         store_release_i64(&k.head, k.head + 1)
 
     cdef void set_position(self, PositionFile* position, int syncer) noexcept nogil:
@@ -427,7 +432,8 @@ cdef class TimerKeeper:
                 "checkpoints": k.checkpoints, "runs": k.table.run_count, "covers": k.table.covers}
 
     def step(self) -> int:
-        """Only while the thread does not run: one round in this thread; how long it would sleep."""
+        """Only while the thread does not run: does one round in this thread. Returns how long the
+        keeper would sleep."""
         cdef int wait_ms
         if self.thread.running:
             raise StoreError("the keeper is running")

@@ -1,4 +1,4 @@
-"""How far timed messages are delivered. See timer_position.pxd."""
+"""The file that says how far timed messages are delivered. See timer_position.pxd."""
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR
@@ -43,7 +43,7 @@ cdef void encode(const TimerPosition* p, int64_t serial, uint8_t* slot) noexcept
 
 
 cdef int64_t decode(const uint8_t* slot, TimerPosition* p) noexcept nogil:
-    """The slot's serial, or 0 when it holds nothing right."""
+    """Reads a slot; its serial, or 0: it holds no position."""
     cdef int i
     if load_u32(slot) != MAGIC or load_u32(slot + 4) != crc32(slot + 8, USED_BYTES - 8):
         return 0
@@ -89,7 +89,7 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
     cdef const uint8_t* slot
     cdef int64_t serial, best = 0
     cdef int error = 0, i, status
-    cdef bint beyond[SLOTS]         # it speaks of what the log does not have (any more)
+    cdef bint beyond[SLOTS]         # its log_end is beyond the log's end
     cdef bint any_beyond = False
     memset(file, 0, sizeof(PositionFile))
     memset(newest, 0, sizeof(TimerPosition))
@@ -127,7 +127,8 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
 
 
 cdef int forget(PositionFile* file, const bint* beyond, const TimerPosition* newest) noexcept nogil:
-    """The log grows past their end again: then they would count, with what is not delivered."""
+    """Clears slots whose log_end is beyond the log's end. When the log has grown past that end they
+    would otherwise count again, with messages that are not delivered."""
     cdef uint8_t slot[SLOT_BYTES]
     cdef int i, error = 0
     cdef int status = OK
@@ -167,8 +168,8 @@ cdef int position_write(PositionFile* file, const TimerPosition* now,
     cdef bint writes_all = file.waits and file.waiting.log_end <= durable
     if writes_all:
         if load_acquire_i32(&file.sync_failed):
-            store_release_i32(&file.rewriting, 1)    # before the other: one is always seen
-            store_release_i32(&file.sync_failed, 0)     # what fails from here on is another one
+            store_release_i32(&file.rewriting, 1)    # set first: one of the two is always seen
+            store_release_i32(&file.sync_failed, 0)     # a failure from here on is a new one
         file.waits = False
         status = write_slot(file, &file.waiting, 1)
         if status == OK:
@@ -207,7 +208,7 @@ cdef int position_sync(PositionFile* file, int syncer) noexcept nogil:
     cdef int error = 0
     if position_is_lost(file):
         return IO_ERROR
-    # No sync is repeated on what it may have lost: after one that failed all is written anew.
+    # A failed sync is not repeated on slots that it may have lost: all are written again first.
     if sync_data(file.sync_fds[syncer], &error) != OK:
         store_release_i32(&file.sync_failed, 1)
         return IO_ERROR

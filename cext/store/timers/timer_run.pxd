@@ -5,10 +5,10 @@
 
     DIR/<number, 20 digits>.run        all entries, nothing else; the checkpoint says how many
 
-Entries that are delivered are a prefix, since messages are delivered in the order of the keys: a
-run is never changed, and found again by a search for the position. A file is synced before a
-checkpoint names it. What is no right entry (a flipped bit) ends the reading of its run: CORRUPT;
-the queue of timed messages is then read again (timer_keeper.pxd).
+Messages are delivered in the order of the keys, so the delivered entries are the first ones of a
+run: a run is never changed, and the place to go on is found by a search for the position's key. A
+file is synced before a checkpoint names it. An entry that is not right (a flipped bit) ends the
+reading of its run with CORRUPT; the queue of timed messages is then read again (timer_keeper.pxd).
 
 Example: 48,000 entries are 1,152,000 bytes; entry 100 begins at byte 2400.
 """
@@ -24,19 +24,19 @@ cdef struct TimerRun:
     uint64_t number                 # names the file
     int64_t level                   # how often it was merged
     int64_t count                   # entries in the file
-    int64_t oldest                  # log offset of the first record any entry is of
-    int64_t cursor                  # next to be read
+    int64_t oldest                  # lowest log offset of its entries' records
+    int64_t cursor                  # next entry to be read
     int64_t last_ms                 # when the last entry is due
     int64_t covers                  # messages of the queue below this offset are in runs ..
     int64_t log_end                 # .. once the log is durable up to here
-    bint named                      # by the checkpoint on disk
+    bint named                      # the checkpoint on the disk names it
     bint synced
     int fd                          # owned
     TimerEntry* block               # owned, RUN_BLOCK entries
     int64_t block_first
     int64_t block_count
 
-# What writes a run: entries must come in order.
+# Writes a run; entries must be added in order.
 cdef struct RunWriter:
     int fd                          # owned
     int64_t count                   # entries written or in the buffer
@@ -57,15 +57,15 @@ cdef int run_open(TimerRun* run, const char* directory) noexcept nogil
 cdef void run_close(TimerRun* run) noexcept nogil
 # The entry at the cursor, without moving it. OK | NOT_FOUND (end) | CORRUPT | IO_ERROR.
 cdef int run_peek(TimerRun* run, TimerEntry** entry) noexcept nogil
-# First entry not before `key`: its index, or a status < 0.
+# The index of the first entry not before `key`, or a status < 0.
 cdef int64_t run_find(TimerRun* run, const TimerKey* key) noexcept nogil
 
-# With the GIL. Adds (due_ms, place, size) of deletions that are before `key`, where all is
-# delivered, and count for messages behind it. Moves the cursor. OK | CORRUPT | IO_ERROR.
+# With the GIL. Adds (due_ms, place, size) of deletions before `key` that still count for messages
+# after it; everything before `key` is delivered. Moves the cursor. OK | CORRUPT | IO_ERROR.
 cdef int run_passed(TimerRun* run, const TimerKey* key, list found) except? -1
 
 cdef int run_writer_open(RunWriter* writer, const char* directory, uint64_t number) noexcept nogil
 cdef int run_writer_add(RunWriter* writer, const TimerEntry* entry) noexcept nogil
-# Writes what is buffered and closes; the last entries are not synced. OK | NO_SPACE | IO_ERROR.
+# Writes the buffer and closes; the last entries are not synced. OK | NO_SPACE | IO_ERROR.
 cdef int run_writer_finish(RunWriter* writer) noexcept nogil
 cdef void run_writer_drop(RunWriter* writer) noexcept nogil
