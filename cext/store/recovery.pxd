@@ -4,7 +4,7 @@ The commit log is the truth, and log_scan decides how far the log itself is beli
 are believed up to one log offset, the start. Entries of records at and above the start are cut and
 made anew from the log. Exactly one row gives the start (the first match counts):
 
-    row what is on disk                             start of dispatch       who leaves it so
+    row what is on disk                             start of dispatch       what leads here
     S1  no commit-log segment                       0, queue files removed  new store; log deleted
     S2  segments, no queue file at all              start of the log        queue directory deleted
     S4  queueEnds of the same boot                  its log offset          clean stop; kill -9

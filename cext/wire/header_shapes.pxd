@@ -18,9 +18,9 @@ are in the shape, and the result is exactly that of parse_header (shown in tests
 A header that was read by a shape has the shape's number in Header.shape. Code that looks fields up
 by name may note their places for that number.
 
-There are SHAPES places, and a header's length modulo SHAPES says which is its own. A shape that
-matched more often than not is kept (`trust`). One thread uses a HeaderShapes (the reactor, or the
-thread that reads answers).
+There are SHAPES places, and a header's place is its length modulo SHAPES. A shape that matches more
+often than not keeps its place (`trust`). One thread uses a HeaderShapes (the reactor, or the thread
+that reads answers).
 """
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t

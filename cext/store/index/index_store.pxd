@@ -2,7 +2,7 @@
 
 What a start does with the files it finds (the index is derived data, the log is the truth):
 
-    row what is on disk                              what is done                   who leaves it so
+    row what is on disk                              what is done                   what leads here
     I1  no file                                      indexing from the log's start  new store; index
                                                                                     deleted or off
     I2  a file of another length, or whose header    it and all younger files       other settings;

@@ -50,7 +50,7 @@ from cext.store.log.log_link cimport LogLink, Watermarks
 from cext.store.log.segment_map cimport SegmentMap
 
 cdef class CommitLog:
-    cdef Watermarks marks           # see log_link.pxd for who writes which
+    cdef Watermarks marks           # log_link.pxd says which threads write them
     cdef LogLink link               # shared with flusher and preparer
     cdef MirrorRing ring            # owned: the tail
     cdef SegmentMap map             # owned: old segments, read-only

@@ -19,8 +19,8 @@
 
 A "valid" record says that it belongs at this very position, so bytes left from an older use of the
 file are never taken for records. A record "after" is looked for in the next RESYNC_BYTES and at the
-start of the next segment. Where damage is skipped nothing is written: the bytes stay for anyone who
-wants to look at them, and are never given to clients. Bytes that the disk cannot read, at the
+start of the next segment. Where damage is skipped nothing is written: the bytes stay, so that they
+can be looked at, and are never given to clients. Bytes that the disk cannot read, at the
 position or after it, are none of these cases: the scan fails, because a log that ended there would
 lose the files after it.
 

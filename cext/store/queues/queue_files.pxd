@@ -44,8 +44,8 @@ cdef class QueueFiles:
     cdef int64_t opens              # open() calls so far
     cdef int64_t writes             # pwritev() calls so far
 
-    # Where the entry at `offset` lies: the path of its file, QUEUE_PATH_BYTES at most, and its
-    # first byte in that file.
+    # Where the entry at `offset` is: writes the path of its file (QUEUE_PATH_BYTES at most) and
+    # returns its first byte in that file.
     cdef int64_t entry_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil
     # Descriptor of an existing file, or NOT_FOUND | IO_ERROR.
     cdef int open_file(self, const QueueName* name, int64_t file) noexcept nogil

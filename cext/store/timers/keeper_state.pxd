@@ -1,7 +1,6 @@
 """Keeper state: the memory of a timer keeper (declarations; no .pyx).
 
-The comments say whose a part is: the reactor's, the keeper's thread's, or first one's and then the
-other's.
+The comments say which thread uses a part: the reactor, the keeper's thread, or one after the other.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
