@@ -230,12 +230,12 @@ class Queues:
             return default
         if value in (EARLIEST, LATEST):
             return ends.first if value == EARLIEST else ends.last
-        return self._inside(bound, key, ends, value)
+        return self._inside(f"option {bound.option}", key, ends, value)
 
-    def _inside(self, bound: Bound, key: QueueKey, ends: Ends, value: int) -> int:
+    def _inside(self, who: str, key: QueueKey, ends: Ends, value: int) -> int:
         if ends.first <= value <= ends.last:
             return value
-        text = (f"option {bound.option}: offset {value} of {describe(key)} is not there,"
+        text = (f"{who}: offset {value} of {describe(key)} is not there,"
                 f" it has {ends.first} to {ends.last}")  # fmt: skip
         if self._options.fail_on_data_loss:
             raise DataLossError(f"{text}; failOnDataLoss=false takes the nearest")
@@ -243,15 +243,22 @@ class Queues:
         return min(max(value, ends.first), ends.last)
 
     def _committed(self, ends: Mapping[QueueKey, Ends]) -> dict[QueueKey, int]:
+        """Of a queue that is empty now, too: what the group had not read may have expired."""
+        group = self._options.group
         found = {key: each.last for key, each in ends.items()}
         fields = {
-            key: {"consumerGroup": self._options.group, "topic": key.topic, "queueId": key.queue_id}
+            key: {"consumerGroup": group, "topic": key.topic, "queueId": key.queue_id}
             for key, each in ends.items()
-            if each.first < each.last
+            if each.last
         }
         offsets = self.ask_each(RequestCode.QUERY_CONSUMER_OFFSET, fields, _committed_in)
         for key, offset in offsets.items():
-            found[key] = ends[key].first if offset is None else _clamped(offset, ends[key])
+            if offset is None:
+                found[key] = ends[key].first
+            elif key.broker in self.slaves:  # it may lack either end: readers ask its master
+                found[key] = min(offset, ends[key].last)
+            else:
+                found[key] = self._inside(f"group {group}", key, ends[key], offset)
         return found
 
     def _at_times(

@@ -125,7 +125,9 @@ PROMISES = """
   message, which comes at once.
 - **Damaged messages** fail the read (`mode=failfast`); `permissive` gives a row with `_corrupt`,
   `dropmalformed` leaves them out. Messages that are gone fail it too, unless
-  `failOnDataLoss=false`.
+  `failOnDataLoss=false`: also what was gone before the first message of a queue that is new to a
+  stream (a topic that grew, a broker that came, or was away when the stream began), and what a
+  group had not read yet (`startingOffsets=group`).
 
 ## Options
 

@@ -4,7 +4,8 @@
 
 Offsets stand in the checkpoint as {"topic":{"broker":{"queue":next offset}}}, the only truth about
 progress. Queues, brokers and (with subscribePattern) topics that appear while the query runs
-are read from their first message. How much a batch takes:
+are read from their first message, which every queue has at 0: so a batch needs no start of a queue
+that is new in it, and one that begins later has lost messages. How much a batch takes:
 
     maxOffsetsPerTrigger    dealt out over the queues in proportion to what waits; each gets one at
                             least, so that a small queue never starves
@@ -232,13 +233,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @brief_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = _read(start), _read(end)
-        fresh = [key for key in after if key not in before]
-        firsts = self._ends(after) if fresh else {}
-        ranges = {
-            key: (before[key] if key in before else firsts.get(key, Ends(0, 0)).first, stop)
-            for key, stop in after.items()
-        }
-        ranges = {key: each for key, each in ranges.items() if each[0] < each[1]}
+        starts = {**before, **self._firsts(before, after)}
+        ranges = {key: (starts[key], stop) for key, stop in after.items() if starts[key] < stop}
         if not ranges:
             return []
         sizes = self.view.row_bytes(ranges) if self._options.max_bytes_per_partition else None
@@ -248,6 +244,24 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except UnreachableError:  # the executors ask again, and for longer
             addresses = {}
         return [QueueRanges(task, addresses) for task in gather(parts, self._options)]
+
+    def _firsts(
+        self, before: Mapping[QueueKey, int], after: Mapping[QueueKey, int]
+    ) -> dict[QueueKey, int]:
+        """Where the queues begin that are new in the batch. As of new partitions in Kafka's source,
+        what is gone before their first message is a loss: it came while the query did not look,
+        and of a broker that was away when the query began nobody can say. Only a master can say
+        that messages are gone: of a slave the readers begin at 0, and ask."""
+        fresh = [key for key in after if key not in before]
+        ends = self._ends(after) if any(after[key] for key in fresh) else {}
+        firsts = {key: ends[key].first for key in fresh
+                  if key in ends and key.broker not in self.view.slaves}  # fmt: skip
+        late = [key for key in firsts if after[key] and firsts[key]]
+        if late:
+            at = firsts[late[0]]
+            self._loss(f"{describe(late[0])} is new to the query and begins at {at}, not at 0"
+                       + (f" (and {len(late) - 1} more)" if late[1:] else ""))  # fmt: skip
+        return {**dict.fromkeys(fresh, 0), **firsts}
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         from rmq.arrow.range_reader import read_ranges

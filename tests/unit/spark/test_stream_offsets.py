@@ -1,6 +1,6 @@
-"""How far a stream reads, by what a master or its slave says of the ends of a queue.
+"""From where and how far a stream reads, by what a master or its slave says of a queue's ends.
 
-Method: scripted peers: a name server, and a broker whose queue ends where a test says.
+Method: scripted peers: a name server, and a broker whose queue begins and ends where a test says.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from rmq.arrow.options import read_options
 from rmq.arrow.queues import DataLossError
 from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
 from rmq.demo.ports import free_port
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 from rmq.spark import stream as stream_module
 from rmq.spark.columns import default_schema
+from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.stream import RmqStreamReader
 
 MASTER, SLAVE = "0", "1"
@@ -40,8 +42,11 @@ class Brokers:
 
     def __init__(self, broker_id: str, *away: str) -> None:
         """away: ids of brokers that the name server still knows."""
-        self.end = 0
-        self.broker = ScriptedPeer({Code.GET_TOPIC_STATS_INFO: self._stats})
+        self.first = self.end = 0
+        self.committed: int | None = None
+        self.broker = ScriptedPeer({
+            Code.GET_TOPIC_STATS_INFO: self._stats, Code.QUERY_CONSUMER_OFFSET: self._offset,
+        })  # fmt: skip
         self.names = ScriptedPeer({
             Code.GET_ROUTEINFO_BY_TOPIC: self._route, Code.GET_BROKER_CLUSTER_INFO: self._cluster,
         })  # fmt: skip
@@ -49,9 +54,14 @@ class Brokers:
         self.addresses[broker_id] = self.broker.address
 
     def _stats(self, request: Command) -> Command:
-        row = {"minOffset": 0, "maxOffset": self.end, "lastUpdateTimestamp": 0}
+        row = {"minOffset": self.first, "maxOffset": self.end, "lastUpdateTimestamp": 0}
         table = {"offsetTable": {MessageQueue("t", "broker-a", 0): row}}
         return request.reply(body=fastjson.dumps(table))
+
+    def _offset(self, request: Command) -> Command:
+        if self.committed is None:
+            return request.reply(ResponseCode.QUERY_NOT_FOUND, "none")
+        return request.reply(fields={"offset": self.committed})
 
     def _entry(self) -> dict[str, Any]:
         return {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": self.addresses}
@@ -169,3 +179,76 @@ def test_a_broker_that_never_comes_back_is_waited_for_once(monkeypatch: pytest.M
             waited.append(now_s - began_s)
     assert waited[0] >= 60
     assert waited[1:] == [0, 0]
+
+
+def ranges(reader: RmqStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[Any]:
+    tasks = reader.partitions(start, end)
+    return [each[1:3] for task in tasks if isinstance(task, QueueRanges) for each in task.ranges]
+
+
+def test_a_new_queue_begins_at_its_first_message() -> None:
+    """Its first batch may be planned again, hours later, when some of it has expired."""
+    brokers = Brokers(MASTER)
+    with stream(brokers) as reader:
+        brokers.end = 9
+        end = reader.latestOffset({}, ReadAllAvailable())
+        assert end == at(9)
+        assert ranges(reader, {}, end) == [(0, 9)]
+        brokers.first = 4
+        with pytest.raises(DataLossError, match="is new to the query and begins at 4, not at 0"):
+            reader.partitions({}, end)
+        brokers.first = brokers.end = 12
+        with pytest.raises(DataLossError, match="begins at 12"):
+            reader.partitions({}, end)
+        assert ranges(reader, at(3), end) == [(3, 9)]  # no new one: its readers see the loss
+
+
+def test_a_new_queue_that_has_lost_messages_may_be_read_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    brokers = Brokers(MASTER)
+    with stream(brokers, failOnDataLoss="false") as reader:
+        brokers.first, brokers.end = 4, 9
+        assert ranges(reader, {}, at(9)) == [(4, 9)]
+    assert "is new to the query and begins at 4, not at 0; going on" in caplog.text
+
+
+def test_what_a_slave_lacks_of_a_new_queue_its_master_is_asked_for() -> None:
+    brokers = Brokers(SLAVE, MASTER)
+    with stream(brokers) as reader:
+        brokers.first, brokers.end = 4, 9
+        assert ranges(reader, {}, at(9)) == [(0, 9)]
+
+
+@pytest.mark.parametrize(("first", "end", "committed"), [(5, 9, 3), (9, 9, 3), (0, 9, 12)])
+def test_a_groups_offset_that_is_gone_is_a_loss(
+    first: int, end: int, committed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the group has not read has expired, all of it may be, or its queue was cut."""
+    brokers = Brokers(MASTER)
+    brokers.first, brokers.end, brokers.committed = first, end, committed
+    text = f"group g: offset {committed} of queue 0 of topic t on broker-a is not there"
+    with (
+        stream(brokers, startingOffsets="group", group="g") as reader,
+        pytest.raises(DataLossError, match=text),
+    ):
+        reader.initialOffset()
+    brokers = Brokers(MASTER)
+    brokers.first, brokers.end, brokers.committed = first, end, committed
+    options = {"startingOffsets": "group", "group": "g", "failOnDataLoss": "false"}
+    with stream(brokers, **options) as reader:
+        assert reader.initialOffset() == at(min(max(committed, first), end))
+    assert f"{text}, it has {first} to {end}; the nearest is taken" in caplog.text
+
+
+def test_a_group_begins_where_it_is_or_at_what_is_there() -> None:
+    brokers = Brokers(MASTER)
+    with stream(brokers, startingOffsets="group", group="g") as reader:
+        brokers.first, brokers.end = 5, 9
+        assert reader.initialOffset() == at(5)
+        brokers.committed = 7
+        assert reader.initialOffset() == at(7)
+    brokers = Brokers(SLAVE, MASTER)
+    with stream(brokers, startingOffsets="group", group="g") as reader:
+        brokers.first, brokers.end, brokers.committed = 5, 9, 3
+        assert reader.initialOffset() == at(3)  # only its master can say that 3 is gone
