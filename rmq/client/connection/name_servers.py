@@ -4,23 +4,23 @@
     source.addresses()          # ["10.0.0.7:9876", "10.0.0.8:9876"], newly read when it is time
 
 In this order: the parameter namesrv_addr, the environment's NAMESRV_ADDR, namesrv_file,
-namesrv_http, 127.0.0.1:9876. A file or a URL is read again every two minutes; while it cannot be
-read the last list stays.
+namesrv_http, 127.0.0.1:9876. A file or a URL is read again every two minutes, as RocketMQ's clients
+do, also when it could not be read: the last list stays meanwhile. As long as there was none it is
+after ten seconds. In between no question waits for an address server that does not answer.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
 from rmq.base import clock
+from rmq.client.connection.repeated_warnings import RepeatedWarnings
 from rmq.client.parameters import ClientParameters
 from rmq.errors import ConfigError, UnreachableError
 
-log = logging.getLogger("rmq.client")
-
 READ_AGAIN_S = 120.0
+FIRST_AGAIN_S = 10.0  # nothing can be done without a list
 HTTP_TIMEOUT_S = 3.0
 HTTP_BYTES_MAX = 64 << 10
 DEFAULT_ADDRESS = "127.0.0.1:9876"
@@ -50,7 +50,9 @@ class NameServerSource:
         if self._url and not self._url.startswith(("http://", "https://")):
             raise ConfigError(f"namesrv_http={self._url}: a URL of http or https is wanted")
         self._list: list[str] = []
-        self._read_at = -READ_AGAIN_S
+        self._read_at = 0.0  # when it is read the next time
+        self._failure: Exception | None = None
+        self._warnings = RepeatedWarnings()
         if self._fixed or not (self._file or self._url):
             self._list = split_list(self._fixed or DEFAULT_ADDRESS)
             for address in self._list:
@@ -67,25 +69,38 @@ class NameServerSource:
         """At least one; UnreachableError when file or address server never gave any."""
         if self._fixed or not (self._file or self._url):
             return self._list
-        if clock.monotonic() - self._read_at >= READ_AGAIN_S:
-            try:
-                found = split_list(self._read())
-                for address in found:
-                    split_address(address)
-                self._list = found or self._list
-                self._read_at = clock.monotonic()
-            except (OSError, ValueError, ConfigError) as error:
-                log.warning("list of name servers %s: %s", self.text, error)
+        if clock.monotonic() >= self._read_at:
+            self._read_again()
         if not self._list:
-            raise UnreachableError(f"{self.text} gives no list of name servers")
+            raise UnreachableError(f"{self.text} gives no list of name servers: {self._failure}")
         return self._list
+
+    def _read_again(self) -> None:
+        what = f"list of name servers {self.text}"
+        try:
+            found = split_list(self._read())
+            for address in found:
+                split_address(address)
+            if not found:
+                raise ConfigError("it is empty")
+        except (OSError, ValueError, ConfigError) as error:
+            self._failure = error
+            self._warnings.begin(what, error)
+        else:
+            self._list = found
+            self._warnings.end(what)
+        self._read_at = clock.monotonic() + (READ_AGAIN_S if self._list else FIRST_AGAIN_S)
 
     def _read(self) -> str:
         if self._file:
             return Path(self._file).read_text()
         assert self._url is not None
+        import http.client
         import urllib.request  # 10 ms, and few ask an address server
 
-        with urllib.request.urlopen(self._url, timeout=HTTP_TIMEOUT_S) as answer:
-            data: bytes = answer.read(HTTP_BYTES_MAX)
+        try:
+            with urllib.request.urlopen(self._url, timeout=HTTP_TIMEOUT_S) as answer:
+                data: bytes = answer.read(HTTP_BYTES_MAX)
+        except http.client.HTTPException as error:
+            raise OSError(f"no answer of HTTP: {error!r}") from error
         return data.decode()
