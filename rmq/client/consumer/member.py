@@ -14,7 +14,6 @@ tells brokers nothing.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
@@ -52,7 +51,7 @@ class Member(Generic[P]):
         self._closed = False
         self._instance: ClientInstance | None = None
         self._leaving = threading.Lock()
-        self._process = 0  # that started it
+        self._started_with: ClientInstance | None = None  # also when it has left
 
     def __reduce__(self) -> NoReturn:
         raise not_copied(self, "start one in each process, from its parameters")
@@ -93,8 +92,7 @@ class Member(Generic[P]):
             instance.release()
             raise
         self.started_ms = clock.now_ms()
-        self._process = os.getpid()
-        self._instance = instance
+        self._instance = self._started_with = instance
         if not self.is_open:  # closed meanwhile, by another thread, which has left this to us
             self._leave()
             raise ClosedError("the consumer is closed")
@@ -118,8 +116,8 @@ class Member(Generic[P]):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a child of the process that started it."""
-        return self._process not in (0, os.getpid())
+        """Whether this is a child of the process that started it; also when it has left."""
+        return self._started_with is not None and self._started_with.is_forked
 
     def _leave(self) -> None:
         with self._leaving:

@@ -84,11 +84,14 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
     def close(self) -> None:
         """Tells brokers what was acknowledged, and leaves the group. All else is visible to others
         in its time."""
+        if self._is_forked:
+            super().close()
+            return
         with self._lock:
             self._closed = True
             self._news.notify_all()
         self._waker()
-        if self._acks is not None and not self._is_forked:
+        if self._acks is not None:
             self._acks.drain(clock.monotonic() + self.parameters.mq_client_api_timeout / 1000)
         self._leave()
 

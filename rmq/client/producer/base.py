@@ -33,6 +33,7 @@ class ProducerBase(Sender):
         self.group = wrap_group(parameters.namespace, parameters.producer_group)
         self.compressor = Compressor(parameters)
         self._instance: ClientInstance | None = None
+        self._started_with: ClientInstance | None = None  # also when it has ended
         self._closed = False
 
     @property
@@ -52,8 +53,8 @@ class ProducerBase(Sender):
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that started it."""
-        return self._instance is not None and self._instance.is_forked
+        """Whether this is a child of the process that started it; also when it has ended."""
+        return self._started_with is not None and self._started_with.is_forked
 
     @property
     def is_closed(self) -> bool:

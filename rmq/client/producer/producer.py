@@ -93,7 +93,7 @@ class ProducerImpl(ProducerBase):
 
     def _connect(self, instance: ClientInstance) -> None:
         given = self.parameters
-        self._instance = instance
+        self._instance = self._started_with = instance
         self.connect_sender(instance.engine, instance.callbacks)
         self.timeout_ms = given.send_msg_timeout
         self.retries = given.retry_times_when_send_async_failed

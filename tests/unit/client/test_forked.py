@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from support.consuming import create
@@ -30,19 +30,57 @@ def test_a_child_of_fork_closes_its_copy_of_every_client(broker: RunningBroker) 
         pulling.subscribe("fork-close")
         popping.subscribe("fork-close")
         with held_by_a_thread(pulling._client._rebalancing):
-            child = os.fork()
-            if child == 0:
-                for each in (producer, admin, pulling, popping):
-                    each.close()
-                os._exit(0)
-        try:
-            wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
-        finally:
-            os.kill(child, signal.SIGKILL)
-            _, status = os.waitpid(child, 0)
-        assert status == 0
+            in_a_child(lambda: [each.close() for each in (producer, admin, pulling, popping)])
         assert producer.send(Message("fork-close", b"1")).is_ok
         assert admin.members("fork-close") is not None
+
+
+def test_a_copy_may_be_closed_twice_and_also_after_its_parent(broker: RunningBroker) -> None:
+    """When it has left it is a copy all the same: what is under way is its parent's."""
+    address = broker.namesrv_addr
+    create(address, "fork-twice")
+    with (
+        Producer("fork-twice", namesrv_addr=address) as producer,
+        PopConsumer("fork-twice-pop", namesrv_addr=address) as popping,
+    ):
+        producer.send(Message("fork-twice", b"0"))
+        popping.subscribe("fork-twice")
+        acks = popping._client._acks
+        assert acks is not None
+        locks = [producer._client.delayed_retries._lock, producer._client.completions._lock,
+                 popping._client._lock, acks._lock]  # fmt: skip
+
+        def closed_twice() -> None:
+            for each in (producer, popping, producer, popping):
+                each.close()
+
+        with ExitStack() as held:
+            for lock in locks:
+                held.enter_context(held_by_a_thread(lock))
+            in_a_child(closed_twice)
+        producer.close()
+        popping.close()
+        with ExitStack() as held:
+            for lock in locks:
+                held.enter_context(held_by_a_thread(lock))
+            in_a_child(closed_twice)
+
+
+def in_a_child(function: Callable[[], object]) -> None:
+    """Of fork; it must return there."""
+    child = os.fork()
+    if child == 0:
+        try:
+            function()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    try:
+        wait_until(lambda: os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    assert status == 0
 
 
 @contextmanager
