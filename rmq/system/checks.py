@@ -12,7 +12,6 @@ where the kernel does not say. Commands are for root and last until the next boo
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from rmq.config import Settings
-from rmq.system.disk_use import used_part
+from rmq.system.disk_use import space_of, used_part
 from rmq.system.kernel_files import KernelFiles
 
 MIB = 1 << 20
@@ -220,10 +219,7 @@ def _device(kernel: KernelFiles, device: str) -> Iterator[Finding]:
 
 
 def _free_space(store: Path, settings: Settings) -> Finding:
-    directory = store.absolute()
-    while not directory.exists() and directory != directory.parent:
-        directory = directory.parent
-    space = os.statvfs(directory)
+    space = space_of(store)
     free, used = space.f_bavail * space.f_frsize, used_part(space)
     wanted = 3 * int(settings.mappedFileSizeCommitLog)
     limit = int(settings.diskMaxUsedSpaceRatio) / 100

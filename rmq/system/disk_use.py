@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+
+
+def space_of(path: Path) -> os.statvfs_result:
+    """Of the file system that holds it, or will: while it is missing, of the next directory above
+    that is there. OSError of one that cannot be asked."""
+    place = path.absolute()
+    while True:
+        try:
+            return os.statvfs(place)
+        except (FileNotFoundError, NotADirectoryError):
+            if place == place.parent:
+                raise
+            place = place.parent
 
 
 def used_part(space: os.statvfs_result) -> float:

@@ -22,7 +22,6 @@ sends are taken again, within a second.
 
 import asyncio
 import logging
-import os
 import time
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from rmq.base.clock import now_ms
 from rmq.broker.core_seam import RetentionCalls
 from rmq.broker.tasks.write_stops import WriteStops
 from rmq.config import Settings
-from rmq.system.disk_use import used_part
+from rmq.system.disk_use import space_of, used_part
 
 log = logging.getLogger("rmq.broker.retention")
 
@@ -133,17 +132,9 @@ def is_hour(hours: str, now: time.struct_time | None = None) -> bool:
 
 
 def disk_ratio(directory: Path) -> float:
-    """Used part of the file system, 0..1; of the next directory above while this one is missing."""
-    path = directory
-    while True:
-        try:
-            space = os.statvfs(path)
-        except FileNotFoundError:
-            if path == path.parent:
-                return 0.0
-            path = path.parent
-            continue
-        except OSError as error:
-            log.warning("%s: disk usage cannot be read: %s", path, error)
-            return 0.0
-        return used_part(space)
+    """Used part of the file system that holds it, or will, 0..1; 0 when it cannot be read."""
+    try:
+        return used_part(space_of(directory))
+    except OSError as error:
+        log.warning("%s: disk usage cannot be read: %s", directory, error)
+        return 0.0

@@ -151,3 +151,14 @@ def test_hours_are_a_list() -> None:
 
 def test_the_ratio_of_a_missing_directory_is_that_of_the_one_above(tmp_path: Path) -> None:
     assert 0 < disk_ratio(tmp_path / "a" / "b") < 1
+    (tmp_path / "file").touch()
+    assert 0 < disk_ratio(tmp_path / "file" / "b") < 1
+
+
+def test_a_directory_that_cannot_be_asked_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert disk_ratio(loop) == 0
+    assert f"{loop}: disk usage cannot be read" in caplog.text
