@@ -104,7 +104,7 @@ class TransactionProducerImpl(ProducerImpl):
         given: dict[str, Any] = {**changes}
         if transaction_listener is not None:
             given["transaction_listener"] = transaction_listener
-        super().__init__(producer_group, parameters=(parameters or self._defaults()).changed(given))
+        super().__init__(producer_group, parameters=parameters, **given)
         if self.parameters.transaction_listener is None:
             self.parameters.transaction_listener = self.parameters.transaction_check_listener
         for name in ("execute_local_transaction", "check_local_transaction"):
