@@ -117,6 +117,18 @@ def test_packed_bodies_come_out_as_they_were_sent(flags: int, pack) -> None:
     assert row["_corrupt"] is not None
 
 
+def test_a_body_of_several_frames_is_read_whole() -> None:
+    """As Java's clients read it."""
+    lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
+    for flags, pack in ((0x101, lz4.compress), (0x201, zstandard.ZstdCompressor().compress)):
+        packed = pack(b"") + pack(b"a" * 1000) + pack(b"b" * 1000)
+        (row,) = decoded(record(0, packed, flags=flags), unpacked_max=2000)
+        assert row["body"] == b"a" * 1000 + b"b" * 1000
+        for bad, limit in ((packed, 1999), (packed[:-3], 2000), (packed + b"more", 2000)):
+            (row,) = decoded(record(0, bad, flags=flags), unpacked_max=limit)
+            assert row["_corrupt"] == "the packed body cannot be unpacked"
+
+
 def test_a_body_counts_as_it_is_stored() -> None:
     """Not unpacked for it; of a damaged message nothing is known."""
     body, packed = b"again and again " * 1000, zlib.compress(b"again and again " * 1000)
