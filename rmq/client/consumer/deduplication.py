@@ -25,6 +25,7 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any, Protocol, TypeVar
 
 from cext.client.message import MessageExt
@@ -39,11 +40,10 @@ from rmq.errors import BusyError, ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 LEASE_S = 900.0  # consume_timeout
-FAILED = (
-    ConsumeConcurrentlyStatus.RECONSUME_LATER,
-    ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
-    ConsumeOrderlyStatus.ROLLBACK,
-)
+GOOD = {
+    ConsumeConcurrentlyContext: (None, ConsumeConcurrentlyStatus.CONSUME_SUCCESS),
+    ConsumeOrderlyContext: (None, ConsumeOrderlyStatus.SUCCESS, ConsumeOrderlyStatus.COMMIT),
+}
 
 
 class Claim(enum.Enum):
@@ -119,8 +119,11 @@ def deduplicate(
     return decorate
 
 
-def _is_good(result: Any) -> bool:
-    return not any(result is each for each in FAILED)
+def _is_good(result: Any, context: Any) -> bool:
+    """Of a listener only what counts as a success where it is called: with another status, or with
+    False, its messages come again. A function of one message returns what it likes."""
+    good = GOOD.get(type(context))
+    return good is None or any(result is each for each in good)
 
 
 def _several(given: Any) -> Sequence[MessageExt]:
@@ -170,11 +173,15 @@ class _Plan:
 
     def ended(self, result: Any, rest: Sequence[Any]) -> None:
         context = rest[0] if rest else None
-        whole = getattr(context, "ack_index", self._count) >= len(self.left) - 1
         if isinstance(context, ConsumeOrderlyContext) and not context.auto_commit:
             self.failed()
             raise ConfigError("@deduplicate with auto_commit = False: a ROLLBACK could not be kept")
-        if _is_good(result) and whole:
+        last = getattr(context, "ack_index", self._count)
+        if not isinstance(last, Integral) or not _is_good(result, context):
+            self.failed()
+            return
+        whole = int(last) >= len(self.left) - 1
+        if whole:
             if self._claimed:
                 self._store.finish(self._claimed)
             if isinstance(context, ConsumeConcurrentlyContext):
@@ -182,7 +189,7 @@ class _Plan:
             return
         # of a batch that was dealt with in part, what came before ack_index is done
         good = 0
-        if _is_good(result) and isinstance(context, ConsumeConcurrentlyContext):
+        if isinstance(context, ConsumeConcurrentlyContext):
             good = max(context.ack_index + 1, 0)
             context.ack_index = -1  # counted in messages that were left: all come, the done go
         done = self._claimed[:good] if len(self._claimed) == len(self.left) else []
@@ -193,9 +200,9 @@ class _Plan:
 
     def end(self, rest: Sequence[Any], result: Any = None) -> Any:
         """What the listener returns: the busy message and those behind it are to come again."""
-        if self.planned == self._count or not _is_good(result):
-            return result
         context = rest[0] if rest else None
+        if self.planned == self._count or not _is_good(result, context):
+            return result
         if isinstance(context, ConsumeConcurrentlyContext):
             context.ack_index = min(context.ack_index, self.planned - 1)
             return result

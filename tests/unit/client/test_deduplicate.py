@@ -241,6 +241,53 @@ def test_a_call_that_fails_gives_its_claims_back(store: Any) -> None:
     assert seen == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("context", "result"),
+    [
+        (ConsumeConcurrentlyContext, False),
+        (ConsumeConcurrentlyContext, "RECONSUME_LATER"),
+        (ConsumeConcurrentlyContext, ConsumeOrderlyStatus.SUCCESS),
+        (ConsumeOrderlyContext, False),
+        (ConsumeOrderlyContext, ConsumeConcurrentlyStatus.CONSUME_SUCCESS),
+    ],
+)
+def test_a_status_that_is_none_leaves_nothing_done(store: Any, context: Any, result: Any) -> None:
+    """Its messages come again: they must not be left out then, as if they were dealt with."""
+    results = [result, None]
+    seen = []
+
+    @deduplicate(store=store)
+    def listener(messages: list[MessageExt], context: Any) -> Any:
+        seen.append(len(messages))
+        return results.pop(0)
+
+    assert listener(messages_of("a", "b"), context(QUEUE)) is result
+    assert listener(messages_of("a", "b"), context(QUEUE)) is None
+    assert seen == [2, 2]
+
+
+def test_an_index_that_is_none_gives_the_claims_back(store: Any) -> None:
+    @deduplicate(store=store)
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        context.ack_index = None
+
+    assert listener(messages_of("a"), ConsumeConcurrentlyContext(QUEUE)) is None
+    assert store.claim(["a"], 60) == [OURS]
+
+
+def test_a_function_of_one_message_returns_what_it_likes(store: Any) -> None:
+    seen = []
+
+    @deduplicate(store=store)
+    def deal(message: MessageExt) -> bool:
+        seen.append(message.message_id)
+        return False
+
+    for _ in range(2):
+        deal(messages_of("a")[0])
+    assert seen == ["a"]
+
+
 def test_a_call_that_may_be_rolled_back_is_refused(store: Any) -> None:
     @deduplicate(store=store)
     def listener(messages: list[MessageExt], context: Any) -> ConsumeOrderlyStatus:
