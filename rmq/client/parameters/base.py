@@ -162,7 +162,8 @@ class ClientParameters:
         return copy
 
     def check(self) -> None:
-        """ConfigError when a value is of another type than its default, or negative."""
+        """ConfigError when a value is of another type than its default, or negative. Text where
+        texts are wanted would be taken for its letters."""
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             wanted = type(each.default)
@@ -174,6 +175,8 @@ class ClientParameters:
                 raise ConfigError(f"{each.name}={value}: at least {min(each.default, 0)}")
             if wanted in (bool, str) and not isinstance(value, wanted):
                 raise ConfigError(f"{each.name}={value!r}: a {wanted.__name__} is wanted")
+            if wanted is tuple and isinstance(value, (str, bytes)):
+                raise ConfigError(f"{each.name}={value!r}: a tuple is wanted, ({value!r},)")
         if (self.access_key is None) != (self.secret_key is None):
             raise ConfigError("access_key and secret_key: give both or none")
         if self.access_key is not None and self.rpc_hook is not None:

@@ -81,6 +81,10 @@ class RebalanceParameters(GroupParameters):
     def check(self) -> None:
         super().check()
         check_choice("message_model", self.message_model, MODELS)
+        when = self.consume_timestamp
+        # Java's text, 20260131120000, would be a time that has not come: all would be passed over.
+        if when is not None and (not isinstance(when, int) or isinstance(when, bool) or when < 0):
+            raise ConfigError(f"consume_timestamp={when!r}: milliseconds since 1970 are wanted")
 
 
 @dataclass(kw_only=True)

@@ -632,7 +632,7 @@ def test_queues_are_shared_in_runs_that_differ_by_one_at_most() -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"consume_from_where": "SOMEWHERE"}, {"pull_batch_size": 0}, {"pull_batchsize": 1},
-     {"consumer_group": 7}],
+     {"consumer_group": 7}, {"register_topics": "orders"}, {"consume_timestamp": 1.7e9}],
 )  # fmt: skip
 def test_parameters_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ConfigError):

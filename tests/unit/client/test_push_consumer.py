@@ -562,7 +562,8 @@ def test_namespaces_keep_topics_groups_and_retries_apart(driven_broker: RunningB
     [{"consume_from_where": "SOMEWHERE"}, {"message_model": "BOTH"}, {"pull_batch_size": 0},
      {"pull_batch_size": 1_025}, {"consume_thread_min": 30, "consume_thread_max": 29},
      {"consume_thread_max": 0}, {"consume_thread_min": 1_001}, {"max_reconsume_times": -2},
-     {"pull_threshold_for_topic": 0}, {"consume_timeouts": 3}],
+     {"pull_threshold_for_topic": 0}, {"consume_timeouts": 3},
+     {"consume_timestamp": "20260131120000"}, {"consume_timestamp": -1}],
     ids=str,
 )  # fmt: skip
 def test_parameters_that_cannot_be_are_refused(changes: dict[str, Any]) -> None:
