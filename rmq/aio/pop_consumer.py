@@ -65,8 +65,8 @@ class PopConsumer(LoopConsumer[PopConsumerImpl]):
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms. With
-        0 it gives what is here and asks for more, which is the next poll's."""
+        invisible_ms (at least 5000; pop_invisible_time). Waits for the first one; nothing after
+        timeout_ms. With 0 it gives what is here and asks for more, which is the next poll's."""
         loop = asyncio.get_running_loop()
         if timeout_ms is None:
             timeout_ms = self._client.parameters.poll_timeout_millis

@@ -26,6 +26,7 @@ from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.member import Member
 from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
+from rmq.client.parameters.consumer import POP_RANGES
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle
 from rmq.client.pop.request import (
@@ -118,8 +119,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms. With
-        0 it gives what is here and asks for more, which is the next poll's."""
+        invisible_ms (at least 5000; pop_invisible_time). Waits for the first one; nothing after
+        timeout_ms. With 0 it gives what is here and asks for more, which is the next poll's."""
         timeout_ms = self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms
         until = clock.monotonic() + timeout_ms / 1000
         has_asked = False
@@ -144,18 +145,34 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
             raise ConfigError(f"max_messages={most}: 1 to {MOST}")
         return most
 
+    def _invisible_ms(self, given: int | None) -> int:
+        """With too short a time none would reach who polls: each would come again at once, and be
+        a dead letter soon."""
+        if given is None:
+            return self.parameters.pop_invisible_time
+        least, _ = POP_RANGES["pop_invisible_time"]
+        if not isinstance(given, int) or given < least:
+            raise ConfigError(f"invisible_ms={given!r}: at least {least}")
+        return given
+
     def take(self, max_messages: int | None = None) -> list[MessageExt]:
         """What is here already; raises what brokers refused."""
         most = self._most(max_messages)
         found: list[MessageExt] = []
+        late = 0
         with self._lock:
             if self._closed:
                 raise ClosedError("the consumer is closed")
             now = clock.monotonic()
             while self._ready and len(found) < most:
                 good_until, message = self._ready.popleft()
-                if now < good_until:  # the others come again by themselves
+                if now < good_until:
                     found.append(message)
+                else:
+                    late += 1
+            if late:
+                log.warning("group %s: %d popped messages are left to others: nobody took them in "
+                            "half of their invisible time", self.group, late)  # fmt: skip
             if not found and self._problem is not None:
                 problem, self._problem = self._problem, None
                 raise problem
@@ -166,7 +183,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
     ) -> float:
         """Pops at all brokers where none is under way; after how many seconds to look again."""
         most = self._most(max_messages)
-        invisible = self.parameters.pop_invisible_time if invisible_ms is None else invisible_ms
+        invisible = self._invisible_ms(invisible_ms)
         now = clock.monotonic()
         pause = 1.0
         for name, subscription in list(self.subscriptions.items()):

@@ -63,8 +63,8 @@ class PopConsumer(ThreadedConsumer[PopConsumerImpl]):
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms. With
-        0 it gives what is here and asks for more, which is the next poll's."""
+        invisible_ms (at least 5000; pop_invisible_time). Waits for the first one; nothing after
+        timeout_ms. With 0 it gives what is here and asks for more, which is the next poll's."""
         return self._client.poll(timeout_ms, max_messages, invisible_ms=invisible_ms)
 
     def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:

@@ -193,7 +193,25 @@ def test_wrong_uses_are_refused(broker: RunningBroker) -> None:
     with popper(broker, "pop-wrong") as consumer:
         with pytest.raises(ConfigError, match="max_messages"):
             consumer.poll(0, 33)
+        for wrong in (0, -1, 4_999, 5e3):
+            with pytest.raises(ConfigError, match="invisible_ms"):
+                consumer.poll(0, invisible_ms=wrong)  # type: ignore[arg-type]
         assert consumer.poll(0) == []
         sent = Message("pop-wrong", b"x")
         with pytest.raises((MessageError, AttributeError, TypeError)):
             consumer.ack(sent)  # type: ignore[arg-type]
+
+
+def test_messages_that_nobody_took_in_time_are_told(
+    clock: DrivenClock, broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They come again, and each time are nearer to the dead letters."""
+    create(broker.namesrv_addr, "pop-late")
+    send(broker.namesrv_addr, numbers("pop-late", 0, 3))
+    with popper(broker, "pop-late") as consumer:
+        consumer.subscribe("pop-late")
+        consumer._client.ask(0.0)
+        wait_until(lambda: len(consumer._client._ready) == 3)
+        clock.advance(31)
+        assert consumer._client.take() == []
+    assert "group pop-late: 3 popped messages are left to others" in caplog.text
