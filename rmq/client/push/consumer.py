@@ -144,11 +144,21 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         if not was_open or self._is_forked:
             self.is_closing = True
             return
+        own = own or threading.current_thread()
+        try:
+            self._end(own)
+        except BaseException:  # Ctrl-C: it is not closed again, and brokers must not count it
+            self.is_closing = True
+            self.workers.close(clock.monotonic(), own)
+            raise
+        finally:
+            self._leave()
+
+    def _end(self, own: threading.Thread) -> None:
         for timer in self._timers:
             timer.cancel()
         self.rebalance.end()
         self.pulls.closed = self.pops.closed = True
-        own = own or threading.current_thread()
         grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
         self.workers.drain(clock.monotonic() + grace_s, own)
         self.is_closing = True
@@ -160,7 +170,6 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         self.pops.service.acks.drain(clock.monotonic() + ACKS_IN_FLIGHT_S)
         if self._tracer is not None:
             self._tracer.close()
-        self._leave()
 
     # ---- what is read
 

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from support.consuming import (
     send,
     wait_for_rest,
 )
+from support.ctrl_c import ctrl_c_raises
 from support.driven_clock import DrivenClock
 from support.waiting import HANG_S, wait_until
 
@@ -571,6 +573,34 @@ def test_a_coroutine_function_is_refused_where_nobody_awaits_it() -> None:
 
     with pytest.raises(ConfigError, match=r"rmq\.aio\.PushConsumer"):
         consumer_of("127.0.0.1:1", "push-coroutine", listener).start()
+
+
+def test_a_consumer_whose_close_ctrl_c_ends_is_no_member_any_more(broker: RunningBroker) -> None:
+    """A listener does not return, and the user does not wait for it: another close does nothing."""
+    address = broker.namesrv_addr
+    create(address, "push-ctrl-c")
+    send(address, numbers("push-ctrl-c", 0, 1))
+    over = threading.Event()
+    began = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        began.set()
+        wait_until(lambda: consumer._client.is_closing)
+        signal.pthread_kill(main, signal.SIGINT)
+        over.wait(HANG_S)
+
+    with ctrl_c_raises():
+        consumer = consumer_of(address, "push-ctrl-c", listener).start()
+        consumer.subscribe("push-ctrl-c")
+        assert began.wait(HANG_S)
+        instance = consumer._client.instance
+        with pytest.raises(KeyboardInterrupt):
+            consumer.close()
+    over.set()
+    assert instance.closed
+    assert consumer._client.workers.closed
 
 
 def test_a_coroutine_may_close_its_consumer(broker: RunningBroker) -> None:
