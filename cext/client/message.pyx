@@ -344,27 +344,14 @@ def unpack_body(int sys_flag, bytes body not None):
     if not sys_flag & COMPRESSED_FLAG:
         return body
     kind = sys_flag & COMPRESSION_TYPE_COMPARATOR
-    from rmq.format.packed_body import UNPACKED_BYTES_MAX, inflated
-    too_large = f"larger than {UNPACKED_BYTES_MAX} bytes"
+    from rmq.format.packed_body import inflated, lz4_unpacked, zstd_unpacked
     try:
         if kind == 0 or kind == 0x300:
             return inflated(body)
         if kind == 0x100:
-            import lz4.frame
-            inflater = lz4.frame.LZ4FrameDecompressor()
-            plain = inflater.decompress(body, max_length=UNPACKED_BYTES_MAX + 1)
-            if len(plain) > UNPACKED_BYTES_MAX:
-                raise ValueError(too_large)
-            if not inflater.eof:
-                raise ValueError("it is cut off")
-            return plain
+            return lz4_unpacked(body)
         if kind == 0x200:
-            import zstandard
-            # The limit below is for frames that do not tell their size; one that does is believed.
-            if zstandard.frame_content_size(body) > UNPACKED_BYTES_MAX:
-                raise ValueError(too_large)
-            return zstandard.ZstdDecompressor().decompress(
-                body, max_output_size=UNPACKED_BYTES_MAX)
+            return zstd_unpacked(body)
     except ImportError as error:
         raise ProtocolError(
             f"the body is packed; to unpack it install {error.name} (pip install "

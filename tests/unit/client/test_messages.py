@@ -194,6 +194,21 @@ def test_packed_bodies_are_unpacked_and_damaged_ones_refused() -> None:
         _ = decode_messages(reply_with(record))[0].body
 
 
+def test_a_body_of_several_frames_is_read_whole() -> None:
+    """As Java's clients read it; the last one may be cut off, or what follows be no frame."""
+    lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
+    told = zstandard.ZstdCompressor()
+    untold = zstandard.ZstdCompressor(write_content_size=False)
+    for sys_flag, pack in ((0x101, lz4.compress), (0x201, told.compress), (0x201, untold.compress)):
+        packed = pack(b"") + pack(b"a" * 1000) + pack(b"b" * 1000)
+        record = encode_message(StoredMessage(topic="t", body=packed, sys_flag=sys_flag))
+        assert decode_messages(reply_with(record))[0].body == b"a" * 1000 + b"b" * 1000
+        for bad in (packed[:-3], packed + b"more"):
+            record = encode_message(StoredMessage(topic="t", body=bad, sys_flag=sys_flag))
+            with pytest.raises(ProtocolError, match="does not unpack: damaged"):
+                _ = decode_messages(reply_with(record))[0].body
+
+
 def test_bodies_that_unpack_to_more_than_allowed_are_refused() -> None:
     """A few kilobytes may stand for gigabytes, and anybody may send them."""
     lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
