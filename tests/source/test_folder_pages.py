@@ -12,6 +12,7 @@ from support.source_tree import ROOT
 PAGES = (
     *("cext/base", "cext/memory", "cext/net", "cext/wire", "cext/store"),
     *("cext/client", "cext/load", "cext/arrow", "cext/testing", "cext/flow"),
+    *(f"cext/store/{folder.parent.name}" for folder in (ROOT / "cext/store").glob("*/__init__.py")),
     *(f"cext/flow/{folder.parent.name}" for folder in (ROOT / "cext/flow").glob("*/__init__.py")),
     *("rmq/base", "rmq/node", "rmq/filters", "rmq/broker", "rmq/cli", "shards"),
     *(f"rmq/broker/{folder.parent.name}" for folder in (ROOT / "rmq/broker").glob("*/__init__.py")),
