@@ -1,9 +1,9 @@
 """Connection events: what the network half (cext/net) reports of a connection, and what flow does.
 
     bytes       every whole frame among them goes to the request router
-    no buffer   for a frame of its size: SYSTEM_BUSY, by its header
-    closed      pulls, replies and the control thread that wait for the client forget it
-    drained     all output is sent: deferred pulls go on, control is told when it asked for it
+    no buffer   for a frame of this size: the answer is SYSTEM_BUSY, made from the frame's header
+    closed      what waits for the client (pulls, replies) is dropped; the control thread is told
+    drained     all output is sent: deferred pulls go on; control is told when it asked to be
 
 Reactor only.
 """
@@ -17,13 +17,13 @@ from cext.flow.request_router cimport RequestRouter
 cdef class ConnectionEvents:
     cdef TurnContext turn
     cdef RequestRouter router
-    cdef PullService pull               # what waits for a client: pulls,
-    cdef ReplyService reply             # pushed replies
+    cdef PullService pull               # pulls that wait for a client
+    cdef ReplyService reply             # pushed replies that wait for a client's answer
 
-# Clients of this listening socket are served from the next turn on, by TLS if that is spoken; OK,
-# or add_listener()'s failure (cext/net/reactor.pxd).
+# Serves the clients of this listening socket from the next turn on (over TLS for those who speak
+# it). OK, or add_listener()'s failure (cext/net/reactor.pxd).
 cdef int serve(ConnectionEvents s, int listen_fd, AuthService auth) noexcept nogil
-# What poll found: clients come, and their bytes.
+# Takes what the poll found: new clients, and bytes of the others.
 cdef Step receive_step(ConnectionEvents s) noexcept
-# The turn's output leaves, one writev for each connection; what is to be closed is.
+# Sends the turn's output, one writev for each connection, and closes what must be closed.
 cdef Step flush_step(ConnectionEvents s) noexcept

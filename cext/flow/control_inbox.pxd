@@ -1,9 +1,9 @@
 """Control inbox: what the control thread has put into the reactor's ring (control_link.pxd).
 
-    calls       run here, while their caller waits
-    frames      given back with what was missing: the request router
-    replies     into the output of their connection
-    the rest    about one connection: hold, release, close, tell when it is drained
+    calls       are run here, while the caller waits
+    frames      given back when what they lacked is there: they go to the request router
+    replies     are put into the output of their connection
+    the rest    concerns one connection: hold, release, close, tell control when it is drained
 
 Reactor only.
 """

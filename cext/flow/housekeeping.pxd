@@ -1,10 +1,10 @@
 """Housekeeping: what the reactor does once a second, beside its turns.
 
     connections that are idle, or hold buffers that others need, are closed
-    topics, counters and pairs of pops that were removed and nobody uses any more are freed
-    sends and pushed replies that wait for too long are given up
-    what went wrong since the last second goes to the log, a line for each kind (reports); that the
-        disk cannot be read, a line each minute
+    removed topics, counters and pairs of pops are freed when nobody uses them any more
+    sends and pushed replies that have waited too long are given up
+    what went wrong since the last second is logged, a line for each kind (reports); that the disk
+        cannot be read is logged once a minute
 
 Reactor only.
 """
@@ -19,7 +19,7 @@ from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.tables cimport Tables
 
 cdef enum:
-    REPORTS = 8                         # counters that the log hears of when they grow
+    REPORTS = 8                         # counters that are logged when they have grown
 
 cdef class Housekeeping:
     cdef TurnContext turn
@@ -28,10 +28,10 @@ cdef class Housekeeping:
     cdef FetchService fetch
     cdef ReplyService reply
     cdef SendService send
-    cdef int64_t last_second            # of now_ms, when it was done last
-    cdef uint64_t reported[REPORTS]     # counters as the log has heard of them
-    cdef uint64_t failed_reads          # of disk readers, as the log has heard of them
-    cdef int64_t failed_reads_second    # not before it does the log hear of more
+    cdef int64_t last_second            # second of now_ms in which it was done last
+    cdef uint64_t reported[REPORTS]     # counters as they were last logged
+    cdef uint64_t failed_reads          # of disk readers, as last logged
+    cdef int64_t failed_reads_second    # more of them are logged from this second on
 
-# It is done when the second is another, at most half of one late.
+# Runs once for each second of the clock, at most half a second late.
 cdef Step housekeeping_step(Housekeeping s) noexcept

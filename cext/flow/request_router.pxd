@@ -2,18 +2,20 @@
 
     frame -> header -> row of the handler table -> admission, where there are accounts
           -> handler -> Outcome (outcome.pxd)
-        DONE                    that was it
-        TO_CONTROL..            the frame goes to the control thread, as that of every code without
-                                a row; given back, such a code is refused
+        DONE                    nothing more to do
+        TO_CONTROL..            the frame goes to the control thread, as does every code without a
+                                row; a code without a row that control gives back is refused
         NEEDS_RECORD            the frame waits for a disk reader (parked_requests.pxd)
         NOT_NOW                 the frame is kept for the next turns (postponed_requests.pxd)
-        TURN_FULL               said to the caller: the frame stays where it is until the next turn
-        CLOSE_CONNECTION        said to the caller
-    The control thread or the disk readers are too busy: SYSTEM_BUSY.
+        TURN_FULL               passed to the caller: the frame stays in the connection's buffer
+                                until the next turn
+        CLOSE_CONNECTION        passed to the caller
+    When the control thread or the disk readers are too busy, the answer is SYSTEM_BUSY.
 
-What comes again (given back by control, with its record from the disk, or postponed) takes the same
-way; of a client that is gone meanwhile without admission, which has had it. A new request code is
-one row of the table in request_router.pyx; docs/contributing.md has what else it needs.
+A frame that comes again (given back by control, with its record from the disk, or postponed) takes
+the same way; if its client has left meanwhile, it skips admission, which it has already passed. A
+new request code is one row of the table in request_router.pyx; docs/contributing.md has what else
+it needs.
 
 Example: 11 PULL_MESSAGE of an unknown topic: accept_pull() says TO_CONTROL; the frame comes back
 from control by route_again(), resubmitted; accept_pull() puts the pull into the turn's list: DONE.
@@ -50,22 +52,22 @@ cdef class RequestRouter(Service):
     cdef TurnContext turn
     cdef AuthService auth               # whether a request may be served
     cdef FetchService fetch             # where a frame waits for its record
-    cdef ReplyService reply             # whose pushes clients answer
-    cdef SendService send               # which sends control has
-    cdef void* services[SERVICES]       # BY_.. -> borrowed; the shard has them
+    cdef ReplyService reply             # pushes that clients answer
+    cdef SendService send               # sends that wait at control
+    cdef void* services[SERVICES]       # BY_.. -> borrowed; the shard owns them
     cdef HeaderShapes shapes            # of request headers, to spare parsing
     cdef Postponed postponed            # one-way requests to be tried again
 
-# `resubmitted`: the control thread has had the frame and gave it back: what is still missing now is
-# refused, not asked for again.
+# `resubmitted`: the control thread has had this frame and gave it back. If something is still
+# missing, the request is refused instead of being handed over again.
 ctypedef Outcome (*RunHandler)(void* service, Connection* c, const Header* h, const Frame* f,
                                bint resubmitted) noexcept nogil
 
 cdef enum HandlerTrait:
-    # While the broker starts control gets it: groups and offsets are not loaded yet.
+    # While the broker starts, such requests go to control: groups and offsets are not loaded yet.
     AFTER_START = 1
-    # What it asks for counts though its client is gone, and one-way it is kept when it cannot be
-    # done at the moment. Others are dropped then: their clients ask again.
+    # Such a request is done even when its client has left, and a one-way one is kept when it cannot
+    # be done now. Other requests are dropped in these cases: their clients ask again.
     OUTLIVES_CLIENT = 2
 
 cdef struct RequestHandler:
@@ -74,14 +76,16 @@ cdef struct RequestHandler:
     int32_t service             # BY_..: what `run` works on
     RunHandler run
 
-# One request, or a client's answer to one of ours. DONE, TURN_FULL or CLOSE_CONNECTION.
+# Routes one request, or a client's answer to a request of this broker. DONE, TURN_FULL or
+# CLOSE_CONNECTION.
 cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
                          bint resubmitted) noexcept nogil
-# A whole frame with its length bytes, once more. Its client may be gone, or is closed. False: the
-# turn is full, and the frame is to come again in the next one.
+# Routes a whole frame (with its length bytes) once more. Its client may have left; on
+# CLOSE_CONNECTION the connection is closed here. False: the turn is full, and the caller must bring
+# the frame again in the next one.
 cdef bint route_again(RequestRouter s, uint64_t connection_id, const uint8_t* bytes,
                       uint64_t length, bint resubmitted) noexcept nogil
-# Requests whose record has come from the disk, as far as the turn has room for them.
+# Routes requests whose record has come from the disk, as far as the turn has room for them.
 cdef Step fetched_step(RequestRouter s) noexcept
-# Some of those that could not be done before; the rest waits for the next turn.
+# Tries some of the postponed requests again; the rest waits for the next turn.
 cdef Step postponed_step(RequestRouter s) noexcept

@@ -1,4 +1,4 @@
-"""Shard calls: all that the control thread may call of a shard; see control/control_side.pxd.
+"""Shard calls: all calls that the control thread makes of a shard; see control/control_side.pxd.
 
 ShardCore is the one subclass: it owns the memory, the files and the threads.
 """
@@ -10,5 +10,5 @@ cdef class ShardCalls(AuthCalls):
     cdef ShardState s           # whose services the calls work on
     cdef TurnLoop loop          # of its reactor
 
-    # From now on it is this shard, whose memory is not taken yet.
+    # From now on the calls go to this shard, whose memory is not taken yet.
     cdef _take_shard(self, ShardState s)

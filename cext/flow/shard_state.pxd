@@ -1,9 +1,10 @@
-"""Shard state: the services of one shard, and who has none of its own and works on several.
+"""Shard state: the services of one shard, and the classes that work on several of them.
 
-Only the turn and what builds the shard name it whole; everything else is given the service it works
-on (context/turn_context.pxd says how they stand on each other), or has a class with those it needs:
-the router of requests, the control thread's inbox, the events of connections, housekeeping, the
-replay of a slave. `turn` puts their steps in order and `shard_core` is the face that Python sees.
+Only the turn and the code that builds the shard refer to the whole state. Every other function gets
+the service it works on (context/turn_context.pxd says which service uses which), or belongs to a
+class that holds the services it needs: the request router, the control inbox, the connection
+events, housekeeping, and the replay of a slave. `turn` puts their steps in order, and `shard_core`
+is the class that Python sees.
 """
 from cext.flow.append.appender cimport Appender
 from cext.flow.auth.auth_service cimport AuthService
@@ -37,7 +38,7 @@ cdef class ShardState:
     cdef HAService ha
     cdef AuthService auth
     cdef RequestRouter router
-    cdef list services                  # all above, each behind those it stands on
+    cdef list services                  # all above, each after those it uses
     cdef ControlInbox inbox
     cdef ConnectionEvents events
     cdef Housekeeping housekeeping

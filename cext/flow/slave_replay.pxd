@@ -1,14 +1,15 @@
 """Slave replay: a core whose log is a copy of another core's, and that can take its place.
 
 Its role is slave (context/role.pxd): it takes no sends and appends nothing of its own, neither
-messages that are due nor ops nor check points. Its log comes as raw bytes (append_raw); dispatch
-makes of them what appends make: queue entries, where the queues go on, ends of half messages, where
-groups that pop go on; and where half messages begin, as the log may begin in the middle. So pulls
-are served up to marks.visible, and a promotion is a change of the role.
+messages that are due nor op messages nor check points. Its log comes as raw bytes (append_raw).
+From these bytes, dispatch makes what appends make: queue entries, the ends of queues, the ends of
+half messages, and where groups that pop go on; and also where half messages begin, because the log
+may begin in the middle. So pulls are served up to marks.visible, and a promotion is no more than a
+change of the role.
 
-Timed and delayed messages wait in their queues, which whoever delivers reads. How far the master
-has delivered, commits of consumers' offsets, topics and groups are not in the log: control brings
-them.
+Timed and delayed messages wait in their queues, from which the core that delivers them reads. How
+far the master has delivered, the consumers' offset commits, and topics and groups are not in the
+log: control brings them.
 
 Reactor only.
 """
@@ -26,5 +27,5 @@ cdef class SlaveReplay:
     cdef TransactionService transaction
     cdef PopService pop
 
-# dispatch_hook.pxd
+# OnReplayed of dispatch_hook.pxd.
 cdef int64_t slave_replayed(SlaveReplay s, const RecordView* view) noexcept nogil

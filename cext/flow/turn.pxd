@@ -1,49 +1,51 @@
 """Turn: what the reactor does between two polls, as a table of steps; and the loop of turns.
 
-The poll comes first: it waits for sockets and for whoever wakes the reactor, at most as long as
+The poll comes first: it waits for sockets and for threads that wake the reactor, at most as long as
 every step allows. Then the steps are run in this order:
 
     clock            the wall clock is read; whether it was set
-    log              views of the log are good until here
+    log              from here on, views of the log taken in the turn before are no longer good
     backpressure     producers are left unread while the log's next segment is missing
-    room             how much this turn may append; whether the one before was full
-    lease            a master whose lease is over takes nothing, and refuses who waits
+    room             how much this turn may append; whether the turn before was full
+    lease            a master whose lease is over takes nothing, and refuses requests that wait
     receive          accept; receive; every whole frame -> its handler (request_router.pxd)
-    gather           SYNC_FLUSH: once more for what has arrived meanwhile
-    whole room       connections have had their part of the room; what follows may take all of it
+    gather           SYNC_FLUSH: receives once more what has arrived meanwhile
+    whole room       connections have had their part of the room; the steps below may use all of it
     control          frames and calls that came from the control thread
     fetched          requests whose record has come from the disk
     postponed        requests that could not be done before
-    share            clients that control was to catch up with are read on
-    merge            acks of popped messages, one record for those of a check point
+    share            clients whose requests control had to catch up with are read again
+    merge            acks of popped messages: one record for all acks of a check point
     schedule         delayed messages that are due are appended, a bounded number
-    timers           timed ones
+    timers           the same for timed messages
     ops              ends of transactions become op messages
-    take log         of the master's stream, what had no room in the log before
+    take log         bytes of the master's stream for which the log had no room before
     write            one pwritev for all records of the turn; queue entries; sends due at `written`
-    timers written   the queue of timed messages is fed; where timers are goes to a file
+    timers written   the queue of timed messages is fed; the timers' position goes to a file
     revive           popped messages that nobody acknowledged come again
     expiry           held pulls whose time is over are woken
-    fetch            what the disk readers have finished is handed to who asked
-    send log         what was written leaves for each slave; history for who is behind
-    pulls            those of the turn and those woken are answered
-    check points     of these pops, in the log's file before their messages leave
+    fetch            what the disk readers have finished is handed to the requests that wait for it
+    send log         what was written leaves for each slave; older bytes for slaves that are behind
+    pulls            the turn's pulls, and held ones that were woken, are answered
+    check points     those of this turn's pops are written to the log's file before messages leave
     sync             SYNC_FLUSH on a quick disk: fdatasync here; on a slow one the flusher is woken
-    report           the master is told how far this log is
-    settle           sends due at `durable` and `replicated`; timeouts of the others
-    poison           a log that failed says so once, and refuses who waits for it
+    report           the master is told how far this log has come
+    settle           answers due at `durable` and `replicated`; timeouts of the others
+    poison           a log that failed says so once, and refuses requests that wait for it
     queues           queue entries go to their files
-    queue repairs    repaired queue files: a line in the log, who waits for them goes on
+    queue repairs    repaired queue files: a log line, and requests that wait for them go on
     housekeeping     once a second
     flush            one send per connection with replies
-    wake control     the control thread hears what the turn has for it
+    wake control     the control thread is woken when the turn has something for it
 
-A step is declared by the file that does it (context/step.pxd); why it stands where it does is said
-in the list of turn.pyx, and what one more takes is in docs/contributing.md. At a stop the loop ends
-when every step is drained, or after DRAIN_MS. Deliveries (schedule, timers, revive) end at once.
+A step is declared by the file that does it (context/step.pxd). Why it stands where it does is said
+in the list of turn.pyx, and what a new step needs is in docs/contributing.md. At a stop the loop
+ends when every step is drained, or after DRAIN_MS. Deliveries (schedule, timers, revive) stop at
+once.
 
-Nothing in a turn waits for a lock or the interpreter, and for a disk only while its syncs usually
-take less than a millisecond (cext/store/log/flusher.pxd): to hand over and back would take as long.
+Nothing in a turn waits for a lock or the interpreter. It waits for a disk only while its syncs
+usually take less than a millisecond (cext/store/log/flusher.pxd), because handing a sync to the
+flusher and back would take as long.
 """
 from libc.stdint cimport int32_t
 
@@ -54,18 +56,18 @@ from cext.flow.shard_state cimport ShardState
 
 cdef enum:
     STEPS = 34
-    POLL = -1                           # in the place of a step: the loop waits
+    POLL = -1                           # instead of a step: the loop waits
 
 cdef class TurnLoop:
     cdef TurnContext turn
     cdef Appender append                # the poll and its log wake each other
     cdef Step steps[STEPS]
-    cdef int32_t step_count             # of them; all, once it is made
-    cdef int32_t present                # the step that runs, for who watches from another thread
+    cdef int32_t step_count             # of `steps`; STEPS once the table is made
+    cdef int32_t present                # the step that runs now, for readers in other threads
 
 cdef TurnLoop turn_loop(ShardState s)
-# Any thread, while the loop is there. What it does just now: the name of a step, or b"poll".
+# What the loop does just now: the name of a step, or b"poll". Any thread, while the loop is there.
 cdef bytes step_name(TurnLoop t)
 cdef void run_turn(TurnLoop t) noexcept nogil
-# Turns until `stopping` is set and what is under way has been answered.
+# Runs turns until `stopping` is set and what is under way has been answered.
 cdef void run_turns(TurnLoop t) noexcept nogil

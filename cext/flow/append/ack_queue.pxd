@@ -1,12 +1,11 @@
 """Ack queue: requests whose records are in the log and that wait for their answer, in log order.
 
-There is one for each mark that answers wait for. An entry is due when the mark has reached its
-`end`; since entries are in log order only the first one is ever looked at.
+There is one queue for each mark that answers wait for. An entry is due when the mark has reached
+its `end`; since entries are in log order, only the first one is ever looked at.
 
-A mark is a set of conditions, one bit each, and has reached the least of what they have reached: so
-an answer that has to be durable here and at the slaves waits in one queue, not in two. Which
-mark an answer waits for is the policy's matter (promise.pxd), how far each is
-acknowledgement.pxd's.
+A mark is a set of conditions, one bit each. It has reached the lowest offset that any of its
+conditions has reached, so an answer that must be durable here and at the slaves waits in one queue,
+not in two. promise.pxd says which mark an answer waits for, acknowledgement.pxd how far each is.
 
 Example: written = 1000; entries end at 400, 1000, 1400: two replies go out, the third waits.
 Example: durable = 1400, replicated = 1000: CONFIRMED is 1000; at replicated = 2000 it is 1400.
@@ -23,7 +22,7 @@ cdef enum:
 cdef enum Mark:                 # conditions beside `written`, which every mark includes
     MARK_WRITTEN = 0            # in the log's file: kill -9 of the process does not lose it
     MARK_DURABLE = 1            # on this machine's disk
-    MARK_REPLICATED = 2         # in the log of every slave that counts
+    MARK_REPLICATED = 2         # in the log of every slave that must have it
     MARK_CONFIRMED = 3          # both
     MARKS = 4
 
@@ -31,10 +30,10 @@ cdef enum Answer:
     ANSWER_SEND = 0             # where the message is
     ANSWER_CODE = 1             # a code and a remark: the request was not a send
     ANSWER_RECALL = 2           # the key of the message that is recalled
-    ANSWER_CHANGE = 3           # from when on, and for how long, a popped message is invisible
+    ANSWER_CHANGE = 3           # since when and for how long a popped message is invisible
 
 cdef struct AckReply:           # what an answer needs of its request
-    Connection* connection      # borrowed, and good while its id is connection_id; NULL: none
+    Connection* connection      # borrowed; valid while its id is connection_id; NULL: no answer
     uint64_t connection_id
     int32_t opaque
     int32_t version
@@ -50,7 +49,7 @@ cdef struct PendingAck:
     int64_t end                 # log offset behind the (last) record
     int64_t physical_offset     # of the (first) record
     int64_t queue_offset        # of the (first) message
-    int64_t arrived_ms          # monotonic; the timeouts of its mark count from then
+    int64_t arrived_ms          # monotonic; timeouts of the mark count from here
     AckReply to
     uint8_t* early_reply        # of a batch or a long key: jumbo buffer with the ready reply
     uint32_t early_reply_bytes
@@ -59,17 +58,17 @@ cdef struct PendingAck:
     uint8_t answer              # Answer
     uint8_t has_recall_handle   # a timed message: the reply says how to recall it
     uint8_t uniq_key[UNIQ_KEY_MAX]
-    ChangedTime changed         # of ANSWER_CHANGE alone
+    ChangedTime changed         # only for ANSWER_CHANGE
 
 cdef struct AckQueue:
-    PendingAck* entries         # of the arena, touched as far as used; capacity a power of two
+    PendingAck* entries         # in the arena; as many as a power of two
     uint64_t mask
     uint64_t head               # oldest waiting
     uint64_t tail               # next free
 
 cdef struct Acks:
     AckQueue waiting[MARKS]     # by Mark
-    int64_t durable_seen        # `durable` when it was last looked at, once a turn
+    int64_t durable_seen        # `durable` at the last look, once a turn
 
 # What ack_queue_open takes from the arena.
 cdef uint64_t ack_queue_arena_bytes(uint64_t capacity) noexcept nogil
@@ -89,7 +88,7 @@ cdef inline bint acks_wait(const Acks* acks, int32_t conditions) noexcept nogil:
 cdef inline bint ack_queue_has_room(const AckQueue* queue, int32_t count) noexcept nogil:
     return queue.tail - queue.head + <uint32_t> count <= queue.mask + 1
 
-# The next free entry, or NULL when full; it counts once ack_queue_push() is called.
+# The next free entry, or NULL when the queue is full; ack_queue_push() then adds it.
 cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:
     if queue.tail - queue.head > queue.mask:
         return NULL

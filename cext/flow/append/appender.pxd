@@ -24,7 +24,7 @@ from cext.store.queues.queue_store cimport QueueStore
 from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:
-    DISPATCH_MAX = 16384            # records appended in one turn, and so of one batch
+    DISPATCH_MAX = 16384            # records appended in one turn, and so in one batch
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
 
 cdef struct Dispatch:               # one appended record on its way to its consume queue
@@ -48,24 +48,24 @@ cdef class Appender(Service):
     cdef Flusher flusher
     cdef Committer committer            # None without a store pool
     cdef UniqueKeyMaker key_maker
-    cdef Acks acks                      # who waits for which mark of the log
+    cdef Acks acks                      # answers that wait for a mark of the log
     cdef Dispatch* dispatches           # dispatch_max entries, in the order of the log
     cdef int32_t dispatch_max
-    cdef int32_t dispatch_first         # not 0 only with a store pool, or queues without room
+    cdef int32_t dispatch_first         # above 0 only with a store pool, or with full queues
     cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
-    cdef int queue_status               # why the first of them found no room in its queue; or OK
+    cdef int queue_status               # why the first of them got no queue entry; or OK
     # How far this turn may go (turn_room.pxd): entries in `dispatches`, and offset in the log.
     cdef int32_t list_end
     cdef int64_t log_end
-    cdef bint turn_full                 # somebody found no room: the next turn follows at once
+    cdef bint turn_full                 # some request found no room: the next turn follows at once
     cdef bint stuck                     # the turn before was full as well, and moved nothing
-    cdef bint connections_first         # who asks now has just come from a connection
-    cdef bint room_owed                 # somebody who has not found no room
-    cdef int64_t room_wanted            # most bytes that there was no room for
+    cdef bint connections_first         # the requests of now come straight from connections
+    cdef bint room_owed                 # something else than a connection found no room
+    cdef int64_t room_wanted            # most bytes asked for in vain
     cdef int64_t blocks_wanted          # the same, where the log's file has no blocks yet
     cdef int64_t blocks_since_ms        # monotonic, since when it waits for them; 0: it does not
     cdef int64_t blocks_late            # where its blocks ended when they did not come in time
-    cdef int64_t moved_before           # how far all was when the turn began
+    cdef int64_t moved_before           # sum of the marks when the turn began
     cdef OnArrival on_arrival
     cdef OnQueueRemoved on_queue_removed
     cdef void* arrival_owner
@@ -74,11 +74,11 @@ cdef class Appender(Service):
     cdef Latency append_latency         # from the poll that brought a message to its write
     cdef uint64_t appends_seen          # messages_in at the last write-out
     cdef int64_t write_us               # the longest write-out of this turn (message_send.pxd)
-    cdef bint backpressure              # connections that send are to be left unread
+    cdef bint backpressure              # connections that send are left unread
     cdef int64_t nearly_full_since_ms   # monotonic; 0: the log is not nearly full
     cdef bint poison_logged
-    cdef char poison_remark[512]        # what disk_alerts.pyx made of the poison; empty: not yet
-    cdef int32_t prepare_status_logged  # alerts that are in the log already (disk_alerts.pyx)
+    cdef char poison_remark[512]        # what disk_alerts.pyx made of the poison; empty: none yet
+    cdef int32_t prepare_status_logged  # alerts that the log has already (disk_alerts.pyx)
     cdef int32_t room_status_logged
     cdef uint64_t queue_failures_logged
     cdef bint queue_alert_logged

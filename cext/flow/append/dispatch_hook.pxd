@@ -1,11 +1,12 @@
-"""Dispatch hook: what is above the log hears of what is dispatched, and dispatch knows none of it.
+"""Dispatch hook: functions by which the layers above the log hear of dispatched records.
 
-    arrival    a record can be read by consumers: who waits for it is woken
-    replayed   the same of a record that was read from the log (replay.pxd), before its entry is
-               made: memory that goes with it moves; the answer is the entry's tags code
-    removed    a queue goes away: who waits at it is woken; its owner is that of the arrival
+    arrival    a record can be read by consumers: clients that wait for it are woken
+    replayed   a record was read from the log (replay.pxd) and has no queue entry yet: the state in
+               memory that belongs to it is brought up to date; returns the entry's tags code
+    removed    a queue goes away: clients that wait at it are woken; has the owner of `arrival`
 
-Set once, before the reactor starts, each with the owner that its function is given.
+Dispatch knows nothing of what they do. They are set once, before the reactor starts, each with the
+owner that is passed to it.
 """
 from libc.stdint cimport int64_t
 
@@ -28,7 +29,7 @@ cdef inline int64_t dispatch_replayed(Appender s, const RecordView* view) noexce
 cdef inline void dispatch_queue_removed(Appender s, Queue* queue) noexcept nogil:
     s.on_queue_removed(s.arrival_owner, queue)
 
-# Costs two looks where nobody waits.
+# Costs two looks when nobody waits.
 cdef inline void dispatch_arrival(Appender s, const Dispatch* d) noexcept nogil:
     if d.queue.waiters != NULL or (d.topic != NULL and (d.topic.pop_waiting != NULL
                                                         or d.topic.pop_retry_of != NULL)):

@@ -1,17 +1,19 @@
-"""Log marks: how the marks move that are the reactor's own: dispatched, replicated, visible.
+"""Log marks: how the reactor's own marks move: dispatched, replicated, visible.
 
-What each says is in cext/store/log/log_link.pxd. Nobody stores them plainly. A mark is moved, which
-never takes it back; or raised, where less may be said than before; and what sets it back is an
-operation of its own, which says when that may be:
+cext/store/log/log_link.pxd says what each mark means. They are changed only by the functions here.
+A mark that is "moved" never goes back: to try that is an error. One that is "raised" stays where it
+is when the new value is less. Setting a mark back is an operation of its own, which says when it is
+allowed:
 
     dispatched    is moved
-    replicated    is raised; a slave's is lowered, whose new master lacks some of it
-    visible       is raised; a limit begins where there was none, and ends; a slave's is lowered
+    replicated    is raised; a slave's is lowered when its new master lacks some of the log
+    visible       is raised; a limit can begin where there was none, and end; a slave's is lowered
 
-A start sets all of them anew, before anybody sees them (CommitLog.set_end), and so does a
-truncation. What sets one back stores it plainly: nothing was done before that others are to see.
+A start sets all of them anew, before another thread sees them (CommitLog.set_end), and so does a
+truncation. An operation that sets a mark back stores it without a barrier: nothing was done before
+it that other threads must see.
 
-Reactor only, or while none runs.
+Reactor only, or while no reactor runs.
 """
 from libc.stdint cimport INT64_MAX, int64_t
 
@@ -31,7 +33,7 @@ cdef inline void replicated_raise(Appender s, int64_t to) noexcept nogil:
     watermark_raise(&s.log.marks.replicated, to)
 
 
-# What was answered stays so.
+# What was answered before stays answered.
 cdef inline void replicated_lower(Appender s, int64_t to) noexcept nogil:
     check(is_slave(&s.turn.role), b"the log: `replicated` is set back at a slave alone",
           s.turn.role.state, to)
@@ -49,7 +51,7 @@ cdef inline void visible_all(Appender s) noexcept nogil:
     visible_raise(s, INT64_MAX)
 
 
-# The other way, from all: `to` is where consumers are by now, or before that.
+# Begins a limit where there was none. `to`: where consumers are now, or before that.
 cdef inline void visible_limit(Appender s, int64_t to) noexcept nogil:
     check(s.log.marks.visible == INT64_MAX,
           b"the log: `visible` has a limit from where it had none", s.log.marks.visible, to)
@@ -59,7 +61,7 @@ cdef inline void visible_limit(Appender s, int64_t to) noexcept nogil:
     s.log.marks.visible = to
 
 
-# What was dispatched stays so.
+# What was dispatched before stays dispatched.
 cdef inline void visible_lower(Appender s, int64_t to) noexcept nogil:
     check(is_slave(&s.turn.role), b"the log: `visible` is set back at a slave alone",
           s.turn.role.state, to)

@@ -2,8 +2,8 @@
 
 Used by sends and by the control thread.
 
-The caller has checked sizes and queue. The record is visible to nobody until the turn's
-write_and_dispatch(): `marks.written` decides about acks, the consume queue about consumers.
+The caller has checked sizes and queue. Nobody sees the record before the turn's
+write_and_dispatch(): then `marks.written` decides about acks, the consume queue about consumers.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -17,7 +17,7 @@ from cext.wire.text cimport Text, text_of
 
 cdef enum:
     # What the broker adds to the properties of a single send: its own (1024), a UNIQ_KEY (66) and
-    # a separator; and to any message's: the record's checksum and a separator.
+    # a separator. And what it adds to any message's: the record's checksum and a separator.
     ADDED_PROPERTIES_MAX = 1024 + 66 + 1
     CHECKSUM_BYTES_MAX = 20 + 1
 
@@ -32,14 +32,14 @@ cdef struct Message:
     int64_t prepared_offset
     const uint8_t* born_host    # 8 or 20 bytes
     uint32_t born_host_bytes
-    bint plain_only             # SPECIAL for delayed, timed and half messages
+    bint plain_only             # answer SPECIAL for delayed, timed and half messages
     bint add_properties         # append the broker's own (MSG_REGION, TRACE_ON, CLUSTER, UNIQ_KEY)
     bint own_tags_code          # use tags_code below instead of the hash of TAGS
     int64_t tags_code
-    # A copy of what is in the log already: where its properties leave no room for the record's
-    # checksum (enabledAppendPropCRC was switched on since), it is written without one.
+    # A copy of a message that is in the log already. If its properties leave no room for the
+    # checksum (enabledAppendPropCRC was switched on later), the record is written without one.
     bint stored
-    uint32_t spare              # bytes of properties to be left free for what is added later on
+    uint32_t spare              # bytes of properties to leave free for later additions
 
 cdef struct Appended:
     int64_t physical_offset
@@ -47,22 +47,22 @@ cdef struct Appended:
     uint32_t bytes
     SendProperties properties   # borrowed from the record
 
-# After append_room() (turn_room.pxd). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL
-# (append_status.pxd); appended only when OK.
-# Properties that are the broker's own (property_edit.pxd) are left out.
+# Call append_room() (turn_room.pxd) before. OK | MALFORMED | TOO_LARGE (properties) | SPECIAL
+# (append_status.pxd); the message is appended only when OK. Properties that only the broker may set
+# (property_edit.pxd) are left out.
 cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
 # The same for properties that were scanned before (scan_properties said OK): they are taken as they
-# are, m.tags_code is used, nothing is added, out.properties is left as it is. OK, or TOO_LARGE when
-# scanned_bytes() are more than PROPERTIES_BYTES_MAX.
+# are, m.tags_code is used, nothing is added, and out.properties is left alone. OK, or TOO_LARGE
+# when scanned_bytes() exceeds PROPERTIES_BYTES_MAX.
 cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
-# What such properties take in the record.
+# How many bytes such properties take in the record.
 cdef int32_t scanned_bytes(Appender s, const uint8_t* properties, uint32_t length) noexcept nogil
 
-# A stored message that goes to another place as it is; the caller changes what is to differ.
+# A Message from a stored record, to be appended elsewhere; the caller changes what must differ.
 cdef inline void message_of_record(Message* m, const RecordView* view) noexcept nogil:
     m.body = view.body
     m.body_bytes = view.body_bytes

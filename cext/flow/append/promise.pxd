@@ -1,23 +1,24 @@
-"""Promise: an answer waits until a mark of the log has passed what its request brought.
+"""Promise: an answer waits until a mark of the log has passed the records of its request.
 
-    flushDiskType   slaves      the mark    what is lost then
-    ASYNC_FLUSH     no          WRITTEN     nothing by kill -9 of the process
-    SYNC_FLUSH      no          DURABLE     nothing by a power cut
-    ASYNC_FLUSH     yes         REPLICATED  nothing by the loss of this machine
-    SYNC_FLUSH      yes         CONFIRMED   nothing by either
+    flushDiskType   slaves      the mark    what an answered request survives
+    ASYNC_FLUSH     no          WRITTEN     kill -9 of the process
+    SYNC_FLUSH      no          DURABLE     a power cut
+    ASYNC_FLUSH     yes         REPLICATED  the loss of this machine
+    SYNC_FLUSH      yes         CONFIRMED   either of these
 
 With a store pool (ASYNC_FLUSH only) `appended` stands for `written`: a kill loses what is not
 committed yet. A send whose property WAIT is false waits for WRITTEN in any case.
 
-Every answer that promises a record goes through here, whatever was asked, and promise_mark() is
-the only place that knows which mark that is. docs/promises.md has a row for each request code; a
-test goes through them with a slow disk. What is in memory (bits of half messages, offsets, rings)
-moves before; so who asks again for what was done is answered at the same mark as who asked first.
+Every answer that promises a record goes through here, whatever the request was, and promise_mark()
+is the only place that knows which mark the answer waits for. docs/promises.md has a row for each
+request code; a test goes through them with a slow disk. State in memory (bits of half messages,
+offsets, rings) changes before the answer; so a client that asks a second time for what is done
+already is answered at the same mark as the first time.
 
-    reply_to()          who is to be answered (acknowledgement.pxd)
-    promise_room_to()   before anything is changed: what is appended can be answered
-    ...                 records are appended, memory moves
-    promise()           the answer, at the end of the log as it is now
+    reply_to()          where the answer goes (acknowledgement.pxd)
+    promise_room_to()   before anything is changed: is there room for the answer to wait
+    ...                 records are appended, state in memory changes
+    promise()           the answer waits for the end of the log as it is now
 
 Example: SYNC_FLUSH, a commit ends at 1400, durable = 1000. The answer leaves when the sync that
 carried the commits of 63 other clients moves durable to 9800.
@@ -35,7 +36,7 @@ from cext.store.log.log_link cimport log_is_poisoned
 cdef inline int32_t promise_mark(Appender s, bint wait) noexcept nogil:
     return s.turn.options.sync_flush | s.turn.options.sync_replicas << 1 if wait else MARK_WRITTEN
 
-# OK: one more answer may wait, whatever its mark. RING_FULL: not in this turn (turn_room.pxd).
+# OK: one more answer may wait, at any mark. RING_FULL: not in this turn (turn_room.pxd).
 # NOT_READY: too many wait for the disk. POISONED: nothing is promised any more.
 cdef inline int promise_room(Appender s) noexcept nogil:
     if (ack_queue_has_room(&s.acks.waiting[<int> MARK_WRITTEN], 1)
@@ -44,15 +45,16 @@ cdef inline int promise_room(Appender s) noexcept nogil:
         return OK
     return promise_room_for(s, 1)
 
-# The same for so many answers at one mark.
+# The same for `count` answers at one mark.
 cdef int promise_room_for(Appender s, int32_t count) noexcept nogil
 
 # The same for this request; OK also when it wants no answer.
 cdef inline int promise_room_to(Appender s, const AckReply* to) noexcept nogil:
     return promise_room(s) if to.connection != NULL else OK
 
-# After promise_room_to(): answered when all that the log holds by now is safe. Returns the entry:
-# all of it but who, when and `answer` is zero and may be filled. NULL for who wants no answer.
+# After promise_room_to(): queues the answer, to be sent when all that the log holds now is safe.
+# Returns the queue's entry: `end`, `arrived_ms`, `to` and `answer` are set, the other fields are 0
+# and may be filled in. NULL for a request that wants no answer.
 cdef PendingAck* promise(Appender s, const AckReply* to, int32_t answer) noexcept nogil
 # The same at a mark that promise_mark() gave.
 cdef PendingAck* promise_at(Appender s, const AckReply* to, int32_t answer,

@@ -1,13 +1,14 @@
 """Control link: what goes between the reactor and the control thread, both ways, without a lock.
 
-Reactor to control: frames it does not serve itself, connections opened and closed, events for the
-log. Control to reactor: ready frames to send, frames to take again, connections to close, and
-calls: a C function that runs in the reactor between two turns while the caller waits (this is how
-the control thread reads and changes the tables, which only the reactor may touch).
+Reactor to control: frames that the reactor does not serve itself, connections opened and closed,
+events for the log. Control to reactor: ready frames to send, frames to take again, connections to
+close, and calls. A call is a C function that runs in the reactor between two turns while the caller
+waits; this is how the control thread reads and changes the tables, which only the reactor may
+touch.
 
-Messages are malloc'd: they are made at control rate, not per user message. What waits for the
-control thread is bounded in number (the ring) and in bytes; beyond that a request is answered
-SYSTEM_BUSY by the reactor.
+Messages are malloc'd, because there are few of them: none is made for an ordinary message of a
+user. What waits for the control thread is bounded in number (the ring) and in bytes; beyond that
+the reactor answers a request with SYSTEM_BUSY.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -25,11 +26,11 @@ cdef extern from "<semaphore.h>" nogil:
 cdef enum ToControl:
     REQUEST = 0
     CLOSED_CONNECTION = 1
-    OPENED_CONNECTION = 2       # data: address, and behind a line end who it has proved to be
+    OPENED_CONNECTION = 2       # data: address, a line end, and the name the client has proved
     EVENT = 3
     FUNCTION_PULL = 5           # data: see function_pull.pyx
     WANT_TOPIC = 4              # data: name; connection_id: how many queues it needs
-    REFUSED = 7                 # data: lines, of a request: see small_replies.pyx
+    REFUSED = 7                 # data: lines about a refused request: see small_replies.pyx
     DRAINED = 6                 # after TELL_DRAINED: all output of the connection has been sent
 
 cdef enum ToReactor:
@@ -40,7 +41,7 @@ cdef enum ToReactor:
     SEND_DONE = 4               # a send of the connection is given back or answered
     HOLD = 5                    # control has enough requests of the connection: it is not read
     RELEASE = 6                 # after HOLD: it may be read again
-    TELL_DRAINED = 7            # after HOLD: DRAINED is to come when its output has been sent
+    TELL_DRAINED = 7            # after HOLD: send DRAINED when its output has been sent
 
 ctypedef void (*CallFn)(void* service, void* arguments) noexcept nogil
 
@@ -63,21 +64,22 @@ cdef struct ControlLink:
     uint64_t bytes_out          # bytes ever taken by control; control only writes
     uint64_t bytes_max
     uint64_t refused
-    uint64_t messages_max       # messages that may wait; what is beyond is kept for CLOSED
-    uint64_t round              # grows when the control thread has caught up; reactor's own
+    uint64_t messages_max       # messages that may wait; the rest of the ring is for CLOSED..
+    uint64_t round              # grows when control has caught up; only the reactor uses it
 
-# Room for `messages` messages of any kind, and besides for one CLOSED_CONNECTION and one DRAINED of
-# each connection that these or `connections` open ones may still bring: neither is ever lost.
+# Makes room for `messages` messages of any kind, and in addition for one CLOSED_CONNECTION and one
+# DRAINED of each connection that these messages or `connections` open ones may still bring: neither
+# of these two is ever lost.
 cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,
                    uint64_t connections) noexcept nogil
 # What link_open takes from the arena.
 cdef uint64_t link_arena_bytes(uint64_t messages, uint64_t connections) noexcept nogil
 cdef void link_close(ControlLink* link) noexcept nogil
-# Reactor side. False: full (an EVENT is then lost, a REQUEST refused).
+# Reactor side. False: the ring is full; an EVENT is then lost, a REQUEST refused.
 cdef bint link_push(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
                     uint64_t length) noexcept nogil
-# The same in two halves, for data made of several pieces: a message whose `length` bytes the caller
-# fills (NULL: full), and its way out, which cannot fail.
+# The same in two halves, for data made of several pieces: link_start() returns a message whose
+# `length` bytes the caller fills (NULL: full), and link_finish() sends it, which cannot fail.
 cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connection_id,
                              uint64_t length) noexcept nogil
 cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil

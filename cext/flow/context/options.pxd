@@ -1,7 +1,7 @@
-"""Options: what of the settings the hot path looks at, as plain C values.
+"""Options: the settings that the hot path looks at, as plain C values.
 
-Written by the control thread: all before the start, the few of set_option() at run time, each one
-machine word that the reactor may see a turn later.
+The control thread writes them: all before the start, and those of set_option() at run time too.
+Each of the latter is one machine word, and the reactor may see its change a turn later.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -29,7 +29,7 @@ cdef struct Options:
     int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
     int32_t slave_read              # SlaveRead
     int64_t memory_bytes            # of this machine
-    int64_t slow_bytes              # accessMessageInMemoryMaxRatio of them: who is further behind
+    int64_t slow_bytes              # accessMessageInMemoryMaxRatio of it; slow if further behind
     int32_t broker_permission       # brokerPermission
     bint fast_failure               # brokerFastFailureEnable
     int64_t send_wait_ms            # waitTimeMillsInSendQueue
@@ -55,5 +55,5 @@ cdef struct Options:
 
 # Takes all options but the store host from ShardCore's dict; ConfigError when a text is too long.
 cdef int options_read(Options* options, dict given) except -1
-# Changes one of those that may change at run time; KeyError for any other name.
+# Changes an option that may change at run time; KeyError for any other name.
 cdef int options_set(Options* options, str name, int64_t value) except -1

@@ -1,8 +1,8 @@
 """Refusal: what a client is told when its request fails: a response code and a text.
 
-A step says by its status why it failed; each handler has one table of what its client hears then.
+A step's status says why it failed; each handler has one table of what its client is told for it.
 The last row has the status OTHERWISE and stands for every status without a row of its own. Texts
-with numbers in them are the handler's own: it answers by reply_error() before it asks the table.
+with numbers in them are not in the table: the handler answers with reply_error() before it looks.
 
 Example:
     cdef Refusal[2] refusals = [
@@ -14,7 +14,7 @@ Example:
 from libc.stdint cimport int32_t
 
 cdef enum:
-    OTHERWISE = 0               # OK of Status, with which nothing fails
+    OTHERWISE = 0               # the number of Status OK, which is never refused
 
 cdef struct Refusal:
     int status                  # a Status or an AppendStatus

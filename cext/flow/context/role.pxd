@@ -1,20 +1,21 @@
 """Role: whether this core makes its log (master) or keeps a copy of another core's (slave).
 
-It is a state of the core. Only role.pyx changes it, by what happens; a change that does not follow
-ends the process:
+It is a state of the core. Only role.pyx changes it, and only by the events that it has functions
+for; an impossible change ends the process:
 
-    MASTER                   from the start; and a slave that is promoted, whose stream has ended
-    SLAVE                    a master that is demoted; its master's log does not come
-    REPLICATING              it comes
-    UNCONFIRMED              a slave whose queues hold what may be cut, as control says: nobody
-                             is given anything
-    REPLICATING_UNCONFIRMED  likewise, and its master's log comes: which alone confirms what it has
+    MASTER                   from the start; also a slave that was promoted, whose stream has ended
+    SLAVE                    also a master that was demoted; its master's log does not come
+    REPLICATING              a slave whose master's log comes
+    UNCONFIRMED              a slave whose queues hold records that may be cut, as control says:
+                             clients are given no messages
+    REPLICATING_UNCONFIRMED  the same, while its master's log comes: only that master can confirm
+                             what this slave has
 
-What steps ask is a bit of `facts`. Some are those of the state and change with it alone. The others
-hold in any state, each beside the others: the stop of writes (full disk, a shard that is taken
+Steps ask for bits of `facts`. Some facts belong to the state and change only with it. The others
+are independent of the state and of each other: the stop of writes (full disk, a shard that is taken
 off), and what a controller grants.
 
-What a slave does not do, and what clients are told, which is what RocketMQ's slaves say:
+What a slave does not do, and what clients are told instead, which is what RocketMQ's slaves say:
 
     sends, messages sent back, pops, acks, changes    14 SERVICE_NOT_AVAILABLE
     ends of transactions, recalls                     11 SLAVE_NOT_AVAILABLE; nothing when one-way
@@ -22,20 +23,21 @@ What a slave does not do, and what clients are told, which is what RocketMQ's sl
                                                       held as one at it, and one below its start is
                                                       20: a slave may be behind, so it resets
                                                       nobody's offset. While the master's log comes,
-                                                      none is held longer than a second: its client
-                                                      is sent back. slaveReadEnable=false: 2,
-                                                      and 2 while its queues hold what may be cut
+                                                      no pull is held longer than a second; then its
+                                                      client is sent back. With
+                                                      slaveReadEnable=false, or while its queues
+                                                      hold what may be cut: 2
     peeks, notifications                              served, and refused as pulls are
     delay levels, timers, revival of pops, check      not run; appends of the control thread are
     backs, ops of ended transactions                  errors
 
-A master that may not write (below) refuses the first row with 14 as well, but sends with RocketMQ's
-1, "in-sync replicas not enough", where nothing else is the matter.
+A master that may not write (FACTS_UNWRITABLE) refuses the first row with 14 as well; but when all
+that is wrong is FACT_SET_SHORT, it refuses sends with RocketMQ's 1, "in-sync replicas not enough".
 
-Nothing but append_raw() adds to a slave's log: message_append.pyx refuses the rest, whoever asks.
+Only append_raw() adds to a slave's log: message_append.pyx refuses everything else, whoever asks.
 
-Example: a slave's disk fills up and has room again: FACT_STOPPED comes and goes, and it is a slave
-all the time.
+Example: a slave's disk fills up and has room again: FACT_STOPPED comes and goes, and the core is a
+slave all the time.
 
 Reactor only; others may look.
 """
@@ -52,17 +54,17 @@ cdef enum RoleState:
     REPLICATING_UNCONFIRMED = 4
 
 cdef enum RoleFact:
-    # Of the state.
+    # Facts of the state.
     FACT_SLAVE = 1                  # the log is a copy
-    FACT_REPLICATING = 2            # it comes just now
-    FACT_UNCONFIRMED = 4
-    # In any state.
+    FACT_REPLICATING = 2            # the master's log comes just now
+    FACT_UNCONFIRMED = 4            # queues hold records that may be cut
+    # Facts that can hold in any state.
     FACT_STOPPED = 8                # control has stopped writes
-    FACT_SET_SHORT = 16             # fewer are in sync than must have what is stored
+    FACT_SET_SHORT = 16             # too few replicas are in sync to store anything
     FACT_LEASE_OVER = 32            # another broker may be master by now
-    FACT_SLAVES_MISSING = 64        # fewer follow than answers wait for
-    FACT_SENDS_WAIT = 128           # with the control thread: this is a new master
-    # Several.
+    FACT_SLAVES_MISSING = 64        # fewer slaves follow than answers wait for
+    FACT_SENDS_WAIT = 128           # sends wait at control: this is a new master
+    # Sets of facts.
     FACTS_OF_STATE = FACT_SLAVE | FACT_REPLICATING | FACT_UNCONFIRMED
     FACTS_UNWRITABLE = FACT_SLAVE | FACT_STOPPED | FACT_SET_SHORT | FACT_LEASE_OVER
 
@@ -74,28 +76,28 @@ cdef struct Role:
 
 # ------------------------------------------------------------------- what happens
 
-# A master to whom nothing else applies.
+# A master with no other fact.
 cdef void role_open(Role* r) noexcept nogil
-# Promoted and demoted; who is one already stays as it is.
+# Promoted or demoted; no change when it already is a master or a slave.
 cdef void role_promote(Role* r) noexcept nogil
 cdef void role_demote(Role* r) noexcept nogil
-# A slave's master's log begins to come, and has ended.
+# The log of a slave's master begins to come, or has ended.
 cdef void role_stream_began(Role* r) noexcept nogil
 cdef void role_stream_ended(Role* r) noexcept nogil
-# A slave's queues hold what may be cut; its master, whose log comes, has confirmed all of it.
+# A slave's queues hold what may be cut; or its master, whose log comes, has confirmed all of it.
 cdef void role_doubt(Role* r) noexcept nogil
 cdef void role_confirm(Role* r) noexcept nogil
 
-# These facts, none of them the state's, hold or do not.
+# Sets (`hold`) or clears these facts; none of them may be a fact of the state.
 cdef void role_set(Role* r, uint32_t facts, bint hold) noexcept nogil
-# FACT_STOPPED. `reason`: what is told to who is refused, cut at TEXT_MAX.
+# Sets or clears FACT_STOPPED. `reason`: what refused clients are told, cut at TEXT_MAX.
 cdef void role_stop_writes(Role* r, bint stop, const Text* reason) noexcept nogil
 
-# The lease ends then, once lease_look() has seen it.
+# Sets the end of the lease; FACT_LEASE_OVER follows at the next lease_look().
 cdef inline void role_grant(Role* r, int64_t end_ms) noexcept nogil:
     r.lease_end_ms = end_ms
 
-# FACT_LEASE_OVER, as it is by now.
+# Brings FACT_LEASE_OVER up to date and returns it.
 cdef inline bint lease_look(Role* r, int64_t now_ms) noexcept nogil:
     cdef bint over = now_ms >= r.lease_end_ms
     if over != (r.facts & FACT_LEASE_OVER != 0):
@@ -112,7 +114,7 @@ cdef inline bint is_slave(const Role* r) noexcept nogil:
 cdef inline bint is_writable(const Role* r) noexcept nogil:
     return r.facts & FACTS_UNWRITABLE == 0
 
-# A slave whose master's log comes.
+# Whether it is a slave whose master's log comes.
 cdef inline bint has_master(const Role* r) noexcept nogil:
     return r.facts & FACT_REPLICATING != 0
 
@@ -131,12 +133,12 @@ cdef inline bint lease_is_over(const Role* r) noexcept nogil:
 cdef inline bint sends_wait(const Role* r) noexcept nogil:
     return r.facts & FACT_SENDS_WAIT != 0
 
-# Why nothing is written, zero-terminated, and the code of it for a send; only while it is not
-# writable.
+# Why nothing is written (zero-terminated), and the response code for a send; only while the core is
+# not writable.
 cdef const char* refuse_remark(const Role* r) noexcept nogil
 cdef int32_t refuse_code(const Role* r) noexcept nogil
-# Why nobody is shown messages (SYSTEM_BUSY), zero-terminated; NULL: they are shown. `slave_read`:
-# of the options.
+# Why no client is given messages (for SYSTEM_BUSY), zero-terminated; NULL when they are given.
+# `slave_read`: that of Options.
 cdef const char* read_refusal(const Role* r, int32_t slave_read) noexcept nogil
 
 cdef const char* LEASE_IS_OVER

@@ -1,15 +1,16 @@
 """Step: one row of the turn's table (cext/flow/turn.pxd): what a folder does once a turn.
 
     run         its work of this turn. It returns at once when there is none, waits for nothing, and
-                leaves what is more than a bounded amount for the next turn
-    next_wait   how long the poll may sleep, in ms, before there is work that no event brings; 0: do
+                leaves to the next turn what is more than a bounded amount
+    next_wait   how many ms the poll may sleep before there is work that no event announces; 0: do
                 not sleep; NULL: all its work comes with events
-    drained     at a stop: nothing is under way any more; NULL: it keeps nothing
+    drained     at a stop: whether nothing of it is under way any more; NULL: nothing ever is
 
-The file with its function declares the row: `.._step(service)` is the row bound to the service that
-the functions are given. Where it stands in the turn is the table's matter.
+The file with the step's functions declares it: `.._step(service)` returns the step, bound to the
+service that its functions are given. The order of the steps is the table's matter.
 
-Example: revive_step(pop) is "revive", which the poll may not sleep past the next check point for.
+Example: revive_step(pop) is the step "revive"; its next_wait ends the poll's sleep when the next
+check point is due.
 """
 from libc.stdint cimport int32_t
 

@@ -1,14 +1,15 @@
 """Turn context: what every step of a turn may need, whatever it does.
 
-Clocks of this turn, the network, options, counters, and the link to the control thread. Each folder
-of cext/flow but control has one service, a class with its state and references to the services
-below it; a function is given the service of its own folder, `s`, and reaches what that has. In this
-order, each uses some of those before it (tools/layers.toml says which):
+The clocks of this turn, the network, options, counters, and the link to the control thread. Each
+folder of cext/flow but control has one service: a class with the folder's state and with references
+to the services it uses. A function is given the service of its own folder, `s`, and reaches what
+that service refers to. The order is this, and each uses some of those before it (tools/layers.toml
+says which):
 
     context, tables, append; fetch; pull, delay; transaction, request_reply; send; pop;
     replication, auth; control; the shard itself (cext/flow/shard_state.pxd)
 
-The reactor's, but for what is said to be written by others.
+Only the reactor touches it, except for fields that are said to be written by other threads.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -49,7 +50,7 @@ cdef struct Counters:
     int64_t tail_high               # most bytes ever between `written` and `appended`
 
 cdef class TurnContext(Service):
-    cdef SharedArena memory             # of all services' pointers
+    cdef SharedArena memory             # the arena that all services' pointers lead into
     cdef Reactor net
     cdef Options options
     cdef Counters counters
@@ -57,16 +58,19 @@ cdef class TurnContext(Service):
     cdef RpcTimes rpc                   # from the poll that brought a request to its answer
     cdef int64_t now_ms                 # monotonic, of this turn
     cdef int64_t wall_ms                # of this turn; never goes back
-    # The longest write-out of the turn before; what came meanwhile waited as long: message_send.pxd
+    # The longest write-out of the turn before; requests that came meanwhile waited for as long
+    # (message_send.pxd).
     cdef int64_t stalled_ms
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
     cdef int32_t stopping               # set by another thread
     cdef bint tables_loaded             # control has filled the tables: groups, offsets, levels
-    # Who asks has what his entries allow and no more: what a request names has to be what it means.
+    # The client whose request runs may do what its policy allows and no more: so what a request
+    # names must be what it is about.
     cdef bint is_bound
-    # Answers of this turn speak of records that its next write brings: nothing is sent before it.
+    # Answers of this turn speak of records that the turn's next write brings: until then nothing is
+    # sent.
     cdef bint holds_output
-    cdef int64_t accounts_version       # another one after each change of who may do what
+    cdef int64_t accounts_version       # changes with each change of who may do what
     cdef Role role                      # master or slave, and whether it takes records
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

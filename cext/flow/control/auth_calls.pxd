@@ -1,4 +1,4 @@
-"""Auth calls: the users of this broker, and whether requests need them.
+"""Auth calls: the users of this broker, and whether requests must be signed.
 
 rmq/broker/core_seam.py says what each promises (AuthCalls); control_side.pxd how a call is made.
 """

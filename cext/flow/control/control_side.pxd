@@ -1,21 +1,21 @@
-"""Control side: how the control thread reaches a shard's reactor, post by post or call by call.
+"""Control side: how the control thread reaches a shard's reactor, by a post or by a call.
 
-Two ways lead there, both through the control link. A post (send, resubmit, close) is pushed and
-forgotten. A call is a struct on the caller's stack, with what it is given and room for what comes
-of it, and a C function that fills it: the function is pushed, and the caller sleeps until the
-reactor has run it between two frames, a turn at most. While no reactor runs it is done on the spot.
+Both go through the control link. A post (send, resubmit, close) is pushed and forgotten. A call is
+a struct on the caller's stack, with arguments and room for results, and a C function that fills it.
+The function is pushed, and the caller sleeps until the reactor has run it between two frames, which
+takes at most a turn. While no reactor runs, the function is called directly.
 
-One thread may use it, the control thread; a lock makes a second caller wait rather than corrupt a
-ring.
+Only one thread, the control thread, should use it; a lock makes a second caller wait, so that no
+ring is corrupted.
 
-A noun's calls have a file: topic_calls, group_calls, ..; each with, for every call, its struct,
-what runs in the reactor, and what Python calls. What a call promises to Python is said in
-rmq/broker/core_seam.py, a Protocol for each file. A new call is these three in one file, and a
-method there (its signature also in shard_calls.pyi and tests/support/fake_core.py:
-tests/source/test_core_seam.py compares them).
+Each noun has a file with its calls: topic_calls, group_calls, ..; for every call the file has its
+struct, the function that runs in the reactor, and the method that Python calls. What a call
+promises to Python is said in rmq/broker/core_seam.py, a Protocol for each file. A new call needs
+these three parts in one file, and a method there (its signature also in shard_calls.pyi and
+tests/support/fake_core.py: tests/source/test_core_seam.py compares them).
 
-A compiled class has one base, so the classes of the files are a chain, from ControlSide to
-ShardCalls; the order means nothing.
+A compiled class has one base class, so the classes of the files are a chain, from ControlSide to
+ShardCalls; its order means nothing.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
@@ -33,8 +33,8 @@ from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.wire.text cimport Text, text_of
 
 cdef class ControlSide:
-    cdef TurnContext turn       # its link is the way there
-    # What calls work on: ShardCalls sets them.
+    cdef TurnContext turn       # its control link leads to the reactor
+    # What calls work on; set by ShardCalls.
     cdef Tables tables
     cdef Appender appender
     cdef PullService pulls
@@ -44,15 +44,15 @@ cdef class ControlSide:
     cdef PopService pops
     cdef HAService ha
     cdef AuthService auth
-    cdef bint running           # the reactor is
+    cdef bint running           # whether the reactor runs
     cdef object lock
 
     cdef _wake(self)
-    # Has the reactor (or this thread, when none runs) do `function` with the service that it works
-    # on and the caller's struct.
+    # Has the reactor (or this thread, when none runs) call `function` with its service and the
+    # caller's struct.
     cdef int _call(self, CallFn function, void* service, void* call) except -1
     cdef _post(self, int32_t kind, uint64_t connection, bytes data)
 
-# A call's view of the caller's bytes, which outlive the call.
+# A view of the caller's bytes, which outlive the call.
 cdef inline Text borrowed(bytes given):
     return text_of(<const uint8_t*> <const char*> given, <uint32_t> len(given))

@@ -1,4 +1,4 @@
-"""Group calls: groups, their subscriptions and filters, and the messages that were given to them.
+"""Group calls: groups, their subscriptions and filters, and counts of what was delivered to them.
 
 rmq/broker/core_seam.py says what each promises (GroupCalls); control_side.pxd how a call is made.
 """

@@ -1,4 +1,4 @@
-"""Log calls: messages stored and looked for by the control thread.
+"""Log calls: messages that the control thread stores or reads.
 
 rmq/broker/core_seam.py says what each promises (LogCalls); control_side.pxd how a call is made.
 """

@@ -1,4 +1,4 @@
-"""Pop calls: what pops in order hold.
+"""Pop calls: the batches that consumers which pop in order hold.
 
 rmq/broker/core_seam.py says what each promises (PopCalls); control_side.pxd how a call is made.
 """

@@ -1,4 +1,4 @@
-"""Queue calls: where consume queues begin and end, and what of them is in memory.
+"""Queue calls: where consume queues begin and end, and which part of them is in memory.
 
 rmq/broker/core_seam.py says what each promises (QueueCalls); control_side.pxd how a call is made.
 """
@@ -12,5 +12,5 @@ from cext.wire.text cimport Text
 cdef class QueueCalls(TopicCalls):
     pass
 
-# For the reactor halves of other calls. NULL: no such topic or queue.
+# For the functions of other calls that run in the reactor. NULL: no such topic or queue.
 cdef Queue* queue_of(Appender s, const Text* topic, int32_t queue_id) noexcept nogil

@@ -1,4 +1,4 @@
-"""Transaction calls: half messages, and who is asked about them.
+"""Transaction calls: half messages, and the connections that are asked about them.
 
 rmq/broker/core_seam.py says what each promises (TransactionCalls); control_side.pxd how a call
 is made.

@@ -1,6 +1,6 @@
 """Delay service: messages that are delivered later, by levels (schedule) or to the ms (timers).
 
-Reactor only, but for what timer keepers do in threads of their own
+Reactor only, except for the timer keepers, which have threads of their own
 (cext/store/timers/timer_keeper.pxd).
 """
 from cext.flow.append.appender cimport Appender
@@ -15,7 +15,7 @@ from cext.store.timers.timer_keeper cimport TimerKeeper
 
 cdef enum:
     DELIVER_MAX = 256           # messages of one turn
-    DELIVER_BYTES_MAX = 524288  # bytes of one turn (one message more, whatever its size)
+    DELIVER_BYTES_MAX = 524288  # bytes of one turn (the last message may go beyond)
 
 cdef class DelayService(Service):
     cdef TurnContext turn
@@ -24,9 +24,9 @@ cdef class DelayService(Service):
     cdef FetchService fetch
     cdef Schedule schedule              # delayed messages
     cdef Timers timers                  # timed messages
-    cdef TimerKeeper wall_keeper        # None without them
+    cdef TimerKeeper wall_keeper        # None without timed messages
     cdef TimerKeeper steady_keeper
-    cdef RedirectBuffers redirect       # scratch for what is stored elsewhere first
+    cdef RedirectBuffers redirect       # scratch for messages that are stored elsewhere first
 
 # The queue of timed messages, or NULL.
 cdef Queue* timer_queue(DelayService s) noexcept nogil

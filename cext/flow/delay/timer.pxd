@@ -2,22 +2,24 @@
 
     send      redirect.pxd stores the message in rmq_sys_wheel_timer, queue 0, in Apache's form
     feed      timer_feed.pxd reads that queue, whoever wrote it, and puts entries into a heap
-    files     what the heap does not hold is in files (cext/store/timers/timer_keeper.pxd)
+    files     what the heap cannot hold is in files (cext/store/timers/timer_keeper.pxd)
     deliver   timer_deliver.pxd appends what is due to REAL_TOPIC, a bounded number a turn
 
-The queue is the truth: all else is made from it. So a send costs one record, a message fed twice is
-delivered once (equal keys come out in a row), and a heap that is full only leaves the queue longer.
+The queue is the source: everything else is made from it. So a send costs one record; a message fed
+twice is delivered once (equal keys come out one after the other); and while a heap is full,
+messages just stay in the queue longer.
 
-Two clocks, each with a heap and a keeper. A message with TIMER_DELIVER_MS waits for the wall clock,
-whatever it is set to. One with TIMER_DELAY_SEC or _MS waits for the steady clock, which is the wall
-clock minus the steps it was set by: it keeps its remaining time. The steps are kept over a restart
-on the same boot of the kernel.
+There are two clocks, each with a heap and a keeper. A message with TIMER_DELIVER_MS waits for the
+wall clock, whatever that is set to. One with TIMER_DELAY_SEC or _MS waits for the steady clock,
+which is the wall clock minus the steps it was set by, so the message keeps its remaining time. The
+steps are kept over a restart on the same boot of the kernel.
 
-Position (cext/store/timers/timer_position.pxd): all before a key is delivered, except what was fed
-later; written after the turn's write. After a kill at most the last turn's messages come twice,
-after a clean stop none. Of what is before it deletions count on: they are for messages due up to a
-second later. So they stay in the files for that second (timer_keeper.pxd), and a start takes those
-into the table of recalls that are before the position by no more.
+Position (cext/store/timers/timer_position.pxd): every message before this key is delivered, except
+those fed later. It is written after the turn's write, so after a kill at most the last turn's
+messages come twice, and after a clean stop none. Deletions before the position still count, because
+they apply to messages due up to a second later. So they stay in the files for that second
+(timer_keeper.pxd), and a start takes those no more than a second before the position into the table
+of recalls.
 
 Example: TIMER_DELAY_SEC=10 sent at 12:00:00.123: TIMER_OUT_MS is 12:00:10.000 (Apache's precision),
 the queue's entry has the tags code 12:00:10.123, which is when it is delivered. At 12:00:04 the
@@ -35,53 +37,53 @@ cdef enum:
     CLOCK_STEADY = 1
     HEAP_ENTRIES = 262144           # of each clock: 6 MiB
 
-# Messages that were recalled and are not due yet, or were a second ago: hashes of topic and key.
+# Names (hashes of topic and key) of recalled messages that are not due yet, or were a second ago.
 cdef struct RecalledKey:
     uint64_t hash_a, hash_b         # both 0: free
-    TimerEntry deletion             # TIMER_FRESH: the next seal takes it along
+    TimerEntry deletion             # TIMER_FRESH: in no file before the next seal
 
 cdef struct RecallTable:
-    RecalledKey* keys               # owned; NULL until the first
+    RecalledKey* keys               # owned; NULL until the first recall
     int64_t capacity                # a power of two
     int64_t count
     int64_t last_ms                 # when the last of them is due
 
 cdef struct TimerClock:
     int64_t now_ms
-    int64_t awaited_ms              # monotonic: since when the keeper owes what is due; 0: nothing
+    int64_t awaited_ms              # monotonic: the keeper owes what is due since then; 0: nothing
     TimerHeap heap                  # owned
     RecallTable recalled
-    TimerKey last                   # delivered last
-    TimerKey parked                 # first of those that wait for their topic
+    TimerKey last                   # key of the message delivered last
+    TimerKey parked                 # first of the messages that wait for their topic
     int64_t parked_count
-    int64_t unsealed                # fed since the last seal: in no file yet, unless delivered
+    int64_t unsealed                # fed since the last seal: in no file, unless delivered
 
 cdef struct Timers:
     bint enabled                    # timerWheelEnable
-    bint started                    # control has said so
+    bint started                    # control has started the timers
     bint ready                      # all that was in the queue at the start is fed
-    bint clock_moved                # the position has to be written
-    bint seal_soon                  # what is fed has its steady times from before a step
+    bint clock_moved                # the position must be written
+    bint seal_soon                  # fed messages have steady times from before a step
     TimerClock clocks[TIMER_CLOCKS]
     int64_t fed                     # entries of the queue below it are fed
-    TimerPosition recovered         # where the last run ended
+    TimerPosition recovered         # the position of the last run
     TimerPosition position          # as written last
     PositionFile file
     int64_t shift_ms                # steady clock minus wall clock
-    int64_t next_check_ms           # monotonic: not to be looked at before; 0: at once
+    int64_t next_check_ms           # monotonic: no look before; 0: look at once
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
-    bint file_failed                # a write of the position has failed, and the log says so
-    bint sync_failed                # a sync of it, likewise
+    bint file_failed                # a write of the position failed, and that was logged
+    bint sync_failed                # the same of a sync of it
     Readahead readahead             # for feeding or for delivering
-    # Monotonic. After a read that failed, or an entry that could not be made anew: feeding, and
-    # delivering, do not read before. 0: the last read succeeded.
+    # Monotonic. Feeding, or delivering, does not read before, as a read failed or an entry could
+    # not be made anew. 0: the last read succeeded.
     int64_t feed_again_ms
     int64_t deliver_again_ms
     # Settings.
     int64_t max_delay_ms            # timerMaxDelaySec
     int64_t precision_ms            # timerPrecisionMs, of TIMER_OUT_MS
-    int64_t roll_ms                 # stored anew after so long (timerRollWindowSlot)
+    int64_t roll_ms                 # stored anew after this time (timerRollWindowSlot)
     # Counters.
     uint64_t delivered
     uint64_t recalled

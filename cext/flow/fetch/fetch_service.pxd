@@ -13,5 +13,5 @@ cdef class FetchService(Service):
     cdef ParkedRequests parked          # requests that wait for a record from the disk
     cdef DiskReader readers
 
-# What the disk readers have finished is handed to who asked.
+# Hands what the disk readers have finished to the requests that wait for it.
 cdef Step fetch_step(FetchService s) noexcept

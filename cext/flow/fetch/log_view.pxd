@@ -1,11 +1,11 @@
 """Log view: a stored record that a request names by its log offset, parsed where it lies.
 
-Used by what makes a new message of an old one: a committed half message, one that a consumer sent
-back. The view is valid until the end of the turn, appends included.
+Used where an old message becomes a new one: a committed half message, a message that a consumer
+sent back. The view is valid until the end of the turn, even after appends.
 
-A record that is not in memory is ABSENT: the handler returns NEEDS_RECORD, and the request comes
-again with the record (parked_requests.pxd). So the second try finds it whatever the page cache
-holds by then.
+When a record is not in memory, the status is ABSENT: the handler returns NEEDS_RECORD, and the
+request comes again together with the record (parked_requests.pxd). So the second try finds it,
+whatever the page cache holds then.
 """
 from libc.stdint cimport int64_t
 

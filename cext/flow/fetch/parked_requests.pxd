@@ -1,18 +1,20 @@
-"""Parked requests: they speak of a stored record that is not in memory, and wait until it is read.
+"""Parked requests: requests that name a stored record on the disk, and wait until it is read.
 
     handler says NEEDS_RECORD (outcome.pxd) -> the frame is copied, a disk fetch reads the record
                                             -> the frame is handled again and finds it
 
-So the end of an old transaction and what a consumer sends back late wait for the disk as pulls of
-old messages do, and nobody else waits. A record that is not to be had is told to the handler as
-damaged. The client may be gone meanwhile; the end of a transaction counts all the same, unless the
-transaction was given up before: then control would have to help.
+So the late end of a transaction, or a message that a consumer sends back late, waits for the disk
+as pulls of old messages do, and no other client waits with it. When a record cannot be read, the
+handler is told that it is damaged. If the client has left meanwhile, the end of a transaction still
+counts, unless the transaction was given up before: then control would have to help.
 
-At most PARKED_MAX are under way, half of them of one client, with PARKED_BYTES; who comes then is
-refused, or postponed if nobody would hear of it. They are malloc'd, with room for a record of
-ordinary size, and once more for a larger one: it is the disk that they wait for.
+At most PARKED_MAX are under way, at most half of them from one client, and PARKED_BYTES in all; a
+request that finds no place is refused, or postponed if nobody would see the refusal. A parked
+request is malloc'd with room for a record of ordinary size, and again for a larger one; next to the
+disk that costs nothing.
 
-Example: 36 with offset 4096, which is on the disk: 100 us later the copy is stored and answered.
+Example: 36 with offset 4096, whose record is on the disk: 100 us later the copy is stored and
+answered.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
@@ -21,41 +23,41 @@ from cext.wire.frame cimport Frame
 
 cdef enum:
     PARKED_MAX = 128
-    PARKED_RECORD_BYTES = 8192      # of a record, without more memory for it
+    PARKED_RECORD_BYTES = 8192      # size of a record that needs no more memory
     PARKED_BYTES = 33554432         # of frames and large records in all
 
 cdef struct ParkedRequest:
     DiskFetch* fetch                # owned
-    ParkedRequests* table           # that it stands in
+    ParkedRequests* table           # the table it stands in
     uint64_t connection_id          # 0: the client has left
-    bint resubmitted                # control has helped with it already
-    uint8_t* large                  # owned: for a record that `data` has no room for, or NULL
-    uint64_t held_bytes             # of the frame, and of `large`
+    bint resubmitted                # control has given it back once already
+    uint8_t* large                  # owned; memory for a record too large for `data`, or NULL
+    uint64_t held_bytes             # of the frame and `large`
     uint64_t frame_bytes
     uint8_t data[0]                 # PARKED_RECORD_BYTES for the record, then the whole frame
 
 cdef struct ParkedRequests:
     ParkedRequest* requests[PARKED_MAX]     # owned; the first `count` are under way
     int32_t count
-    ParkedRequest* read[PARKED_MAX]         # of these, whose record has been read, oldest first
+    ParkedRequest* read[PARKED_MAX]         # those whose record has been read, oldest first
     int32_t read_count
     uint64_t held_bytes             # of all of them
-    uint64_t records                # ever read for one
+    uint64_t records                # records ever read for parked requests
     # What a handler finds (log_view.pxd).
-    int64_t wanted                  # NEEDS_RECORD: where the record begins
-    int64_t given                   # the record that has been read for this request, or -1
-    int given_status                # OK, CORRUPT: there is none, NOT_READY: no memory for it
-    const uint8_t* bytes            # of it
+    int64_t wanted                  # set with NEEDS_RECORD: where the record begins
+    int64_t given                   # offset of the record read for this request, or -1
+    int given_status                # OK; CORRUPT: no record there; NOT_READY: no memory for it
+    const uint8_t* bytes            # of the record
     uint64_t byte_count
 
-# Keeps a frame whose handler has just said NEEDS_RECORD. False: not now.
+# Keeps a frame whose handler has just said NEEDS_RECORD. False: there is no room now.
 cdef bint park_request(ParkedRequests* x, FetchPool pool, uint64_t connection_id, const Frame* f,
                        bint resubmitted) noexcept nogil
-# One whose record has been read: it is given to the handlers until parked_end() or
-# parked_again(). NULL: none.
+# Takes out a request whose record has been read; the handlers find the record until parked_end() or
+# parked_again(). NULL: there is none.
 cdef ParkedRequest* parked_begin(ParkedRequests* x, FetchPool pool) noexcept nogil
-# The turn has no room for it: it is the first once more, in the next one.
+# The turn has no room for the request: it will be the first again, in the next turn.
 cdef void parked_again(ParkedRequests* x, ParkedRequest* request) noexcept nogil
 cdef void parked_end(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil
-# After the disk readers have stopped; the fetches go with their pool.
+# Called after the disk readers have stopped; the fetches are freed with their pool.
 cdef void parked_free(ParkedRequests* x) noexcept nogil

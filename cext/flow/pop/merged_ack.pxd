@@ -1,6 +1,6 @@
-"""Merged ack: acks of one check point that came in one turn, before they are one record.
+"""Merged ack: acks of one check point that came in one turn, before they become one record.
 
-Gathered by pop_merge.
+pop_merge gathers them.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 

@@ -1,7 +1,7 @@
-"""Pop batch: the messages of one pop: written down as given, and gathered for its reply.
+"""Pop batch: the messages of one pop: noted down as given, and gathered for its reply.
 
-Those of the topic itself go out from where they lie. Those of a retry topic are copied, rewritten
-to the topic's name, with their POP_CK (pop_rewrite.pxd).
+Messages of the topic itself are sent from where they lie. Those of a retry topic are copied,
+rewritten to the topic's name, with their POP_CK (pop_rewrite.pxd).
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -13,11 +13,12 @@ from cext.flow.pull.queue_entry_scan cimport Found
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.queues.consume_queue cimport Queue
 
-# Gives what was found from `start` on. `flag`: 0, or of which retry topic it is.
+# Gives what was found from `start` on. `flag`: 0, or the kind of retry topic that it comes from.
 cdef void give(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
                Found* found, int32_t flag) noexcept nogil
 
 cdef inline int64_t given_bytes_max(PopService s) noexcept nogil:
-    """Of a record. What is not acknowledged is appended again, and copied into a jumbo buffer."""
+    """Largest record that a pop gives: one not acknowledged is appended again, and copied into a
+    jumbo buffer."""
     return (min(s.append.log.max_record_bytes, <int64_t> s.turn.net.jumbo_bytes)
             - <int64_t> REWRITE_ADDS_MAX)

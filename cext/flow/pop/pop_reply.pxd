@@ -10,5 +10,5 @@ cdef void answer_nothing(PopService s, PopJob* job, Popped* p, int32_t code) noe
 cdef void answer_notification(PopService s, PopJob* job, bint has_message,
                               bint full) noexcept nogil
 cdef void refuse_pop(PopService s, PopJob* job, int32_t code, const char* remark) noexcept nogil
-# All that there is to give stands behind a message that is too large.
+# Everything that could be given lies behind a message that is too large.
 cdef void refuse_large(PopService s, PopJob* job, const Popped* p) noexcept nogil

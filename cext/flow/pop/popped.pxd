@@ -1,4 +1,4 @@
-"""Popped: what one pop has found so far, and the texts that its reply will have of it."""
+"""Popped: what one pop has found so far, and the texts about it for the reply."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.tables.topic_table cimport Topic
@@ -16,37 +16,37 @@ cdef struct Popped:
     int64_t pop_ms
     int32_t revive_queue
     int32_t count
-    uint64_t bytes              # of all of them
-    const uint8_t* at[MESSAGES_MAX]     # of the topic itself, borrowed
+    uint64_t bytes              # of all messages
+    const uint8_t* at[MESSAGES_MAX]     # messages of the topic itself, borrowed
     uint32_t sizes[MESSAGES_MAX]
     int32_t borrowed
-    uint8_t* copies             # jumbo buffer with those of the retry topic, or NULL
+    uint8_t* copies             # jumbo buffer with messages of the retry topic, or NULL
     uint64_t copied
-    int64_t rest                # messages behind what was given
-    bint unfinished             # the turn's share of filters is spent
+    int64_t rest                # messages that are left in the queues
+    bint unfinished             # the turn's cost of filters is spent
     bint failed                 # the log takes no check points
-    bint others                 # the retry topic is another group's, too
+    bint others                 # the retry topic also belongs to another group
     bint absent                 # records at absent_offset are not in memory
     Topic* absent_topic
     int32_t absent_queue
     int64_t absent_offset
-    Topic* large_topic          # of the first message that is larger than may be given; NULL: none
+    Topic* large_topic          # of the first message too large to be given; NULL: none
     int32_t large_queue
     int64_t large_offset
     int64_t large_bytes
-    # A blocked queue may be free then, or what could not be made anew is looked for again, by the
-    # wall clock; 0: none is.
+    # When, by the wall clock, a blocked queue may be free, or a failed repair is tried again; 0: no
+    # queue waits for that.
     int64_t visible_ms
     # The notes stand last: popped_begin() does not clear their texts.
     Note starts
     Note messages
     Note orders
 
-# Nothing has been found yet.
+# Clears it: nothing has been found yet.
 cdef void popped_begin(Popped* p, int64_t pop_ms) noexcept nogil
-# Adds "flag a b" by its form; its place was counted, nothing is ever cut.
+# Adds "flag a b" by the format `form`; the room was counted before, so nothing is ever cut.
 cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil
 cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
                      int32_t times) noexcept nogil
-# A queue that gives nothing now may give something then.
+# A queue that gives nothing now may give something at `at_ms`.
 cdef void look_again(Popped* p, int64_t at_ms) noexcept nogil

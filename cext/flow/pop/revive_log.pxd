@@ -1,10 +1,11 @@
 """Revive log: the topic that check points and acks go into, as timed messages (revive_entry.pxd).
 
     check point   due a second before its messages are visible again, so that it comes first
-    ack           due when they are; at once when that is over
+    ack           due when the messages are visible again; at once when that time is over
 
-So what waits costs no memory, survives a kill, and is where Apache RocketMQ looks for it. A pop's
-check point has the property POP_NEXT, which Apache's have not: where the group goes on.
+So what waits takes no memory, survives a kill, and is where Apache RocketMQ looks for it. A pop's
+check point has the property POP_NEXT, which Apache's do not have: the offset where the group goes
+on.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -16,23 +17,24 @@ from cext.wire.revive_entry cimport ReviveEntry
 
 cdef enum:
     CHECK_POINT_LEAD_MS = 1000
-    # Of the log, for one check point or ack: its body, names and properties (turn_room.pxd).
+    # Room in the log for one check point or ack: its body, names and properties (turn_room.pxd).
     REVIVE_RECORD_BYTES = 8192
 
 # rmq_sys_REVIVE_LOG_<cluster>, or NULL.
 cdef Topic* revive_topic(PopService s) noexcept nogil
-# Next revive queue to be used, or -1 while there is none.
+# The revive queue to be used next, or -1 when there is none.
 cdef int32_t next_revive_queue(PopService s) noexcept nogil
-# What append_redirected() says, and NOT_FOUND: no such queue.
-# `next_offset`: where the group goes on in its queue (pop_journal.pyx), -1 when this is no pop.
+# Returns what append_redirected() says, or NOT_FOUND: no such queue.
+# `next_offset`: where the group goes on in its queue (pop_journal.pyx), -1 when this is not a
+# pop's.
 cdef int append_check_point(PopService s, const ReviveEntry* e, int32_t revive_queue,
                             int64_t next_offset) noexcept nogil
-# One ack, or several when e.listed > 0; `due_ms`: when its messages would be visible again.
+# Appends an ack, of several messages when e.listed > 0; `due_ms`: when they would be visible again.
 cdef int append_ack(PopService s, const ReviveEntry* e, int32_t revive_queue,
                     int64_t due_ms) noexcept nogil
-# The ack of messages that are in the retry topic by now: read again after a kill, their check point
-# does not bring them a second time. It has the property POP_REVIVED.
+# Appends an ack of messages that are now in the retry topic, with the property POP_REVIVED: when
+# the log is read again after a kill, their check point does not bring them a second time.
 cdef int append_revived(PopService s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil
 cdef bint is_of_revived(const RecordView* view) noexcept nogil
-# What pops and revived messages brought into the log is in its file before replies leave.
+# Writes the turn's check points, and records of revived messages, to the file before replies leave.
 cdef Step check_points_step(PopService s) noexcept

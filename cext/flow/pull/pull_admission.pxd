@@ -1,7 +1,7 @@
 """Pull admission: a pull request is checked and becomes a job that is answered in the same turn.
 
     request -> topic, group, subscription known?  no: control thread
-            -> the group's offset was reset: it is told so at once, without a place in the list
+            -> the group's offset was reset: the client is told at once, no job enters the list
             -> the consumer's offset is committed, the filter found
             -> a PullJob in the turn's list (pull_turn.pxd)
 """

@@ -2,7 +2,7 @@
 
     queue entries -> tag filter -> records in the tail ring or the page cache -> answer_found
     not in memory -> a disk fetch (cext/flow/fetch) of the entries, then of the records
-                     (one that is larger than any buffer alone, into a block of its own)
+                     (a record larger than any buffer comes alone, into a block of its own)
                   -> compared with the entries, filtered by their properties -> answer_fetched
     none passes   -> the next records, in this turn or a later one, within the bounds of a scan
 """

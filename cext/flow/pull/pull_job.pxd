@@ -4,12 +4,13 @@
     READY      in the turn's list; answered at the end of the turn
     HELD       nothing to give: waits on its queue for a message, at most until `deadline_ms`
     READING    records are not in memory; a disk fetch reads them (cext/flow/fetch)
-    DEFERRED   the connection has unsent output; goes on when it is drained
+    DEFERRED   the connection has unsent output; goes on when that is sent
 
-Everything a job needs is copied out of the request, so that the frame may be forgotten.
+Everything a job needs is copied out of the request, so the frame need not be kept.
 
-A job of another kind (cext/flow/pop) takes the same way: it begins with a PullJob, has what is its
-own behind that (PullService.job_bytes), answers by a function of its own and is told of its way.
+A job of another kind (cext/flow/pop) goes through the same states: it begins with a PullJob, which
+its own fields follow (PullService.job_bytes), has its own function for the answer, and is told of
+what happens to it.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -33,7 +34,7 @@ cdef enum JobState:
     JOB_NEW = 5
 
 cdef enum JobEvent:             # what a job of another kind is told
-    JOB_LEFT = 0                # it waits no more in the list where it was held
+    JOB_LEFT = 0                # it is no longer in the list where it was held
     JOB_PUT_OFF = 1             # it is about to be deferred
     JOB_ENDS = 2                # it is about to be freed
 
@@ -47,39 +48,39 @@ cdef struct PullJob:
     ChainEntry peer             # in its connection's list (HELD, DEFERRED)
     int32_t state               # JobState
     JobAnswer answer            # what the turn calls when the job is READY
-    OnJobEvent on_event              # of each JobEvent; NULL: a pull, to which none matters
-    void* service               # for both
+    OnJobEvent on_event              # called with each JobEvent; NULL for a pull
+    void* service               # first argument of both
     int32_t timer_slot
     Connection* connection      # borrowed; compare connection_id with connection.id before use
     uint64_t connection_id
     int32_t opaque
-    int32_t version             # of the requester
+    int32_t version             # of the client
     uint8_t serialize_type
     int32_t request_code
     int64_t arrived_ms          # monotonic
-    bint held                   # it was, at least once
-    int64_t accounts_version    # of TurnContext, when the request was let in
-    bint may_hold               # the request asked for long polling and was not held yet
+    bint held                   # it has been held at least once
+    int64_t accounts_version    # TurnContext's, when the request was let in
+    bint may_hold               # it asked for long polling and has not been held yet
     int32_t max_messages
-    int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more
+    int64_t max_bytes           # maxMsgBytes, -1 when absent; counts if above pull_max_bytes
     int32_t queue_id
-    Topic* topic                # used (job_use_begin)
-    ChainEntry** waits_in       # HELD: that of its queue; whoever removes the list wakes it first
-    DeliveryCounter* delivered  # used; NULL: its group is not counted
+    Topic* topic                # counted as used (job_use_begin)
+    ChainEntry** waits_in       # HELD: its queue's list; code that removes the list wakes it first
+    DeliveryCounter* delivered  # counted as used; NULL: its group is not counted
     int64_t offset              # next wanted
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
-    int64_t last_physical       # where the last message looked at is in the log; -1: none was
-    int64_t broker_id           # of its group: where it is to pull,
-    int64_t slow_broker_id      # and where when it is far behind
+    int64_t last_physical       # log offset of the last message looked at; -1: none was
+    int64_t broker_id           # the broker that its group must pull from,
+    int64_t slow_broker_id      # and the one for consumers that are far behind
     int64_t next_offset         # READING: where to go on after what is being read
     int64_t hold_ms             # how long the request allows to be held
     TagFilter tags
     SqlFilter* sql              # one reference; NULL: by tags alone
-    bint by_real_topic          # a retry topic whose messages are judged by their topic's filter
-    bint tags_from_records      # READING: some queue entries do not hold the tag's code
+    bint by_real_topic          # retry topic: a message must pass its real topic's filter
+    bint tags_from_records      # READING: some queue entries have no tag code
     int64_t scanned             # queue entries looked at for this answer
-    DiskFetch* fetch            # owned: READING, and until the answer; NULL: nothing is read
-    int32_t entry_reads         # times queue entries were fetched from disk for this answer
+    DiskFetch* fetch            # owned, from READING until the answer; NULL: nothing is read
+    int32_t entry_reads         # how often entries were fetched from disk for this answer
     LogicPlace logic            # of a static topic: queue_id and offset above are physical
 
 
@@ -89,7 +90,7 @@ cdef inline void job_move(PullJob* job, JobState to, uint32_t allowed_from) noex
                b"a pull: free, new, ready, held, reading or deferred, ready again, free")
 
 
-# From where the job has topic and counter until it is freed: what they point to stays.
+# From here until the job is freed, its topic and counter stay.
 cdef inline void job_use_begin(PullJob* job) noexcept nogil:
     use_begin(&job.topic.use)
     if job.delivered != NULL:

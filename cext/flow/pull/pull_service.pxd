@@ -1,4 +1,4 @@
-"""Pull service: pulls from their request to their answer; jobs of other kinds take their way.
+"""Pull service: pulls from the request to the answer; jobs of other kinds take the same way.
 
     pull_admission -> `ready` -> pull_batch -> pull_answer
                          ^ held_pulls, fetch
@@ -19,17 +19,17 @@ from cext.store.queues.consume_queue cimport QUEUE_ENTRY_BYTES
 cdef enum:
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
-    SCAN_ENTRIES_AT_ONCE = 1024     # queue entries that a pull reads at once, at most
+    SCAN_ENTRIES_AT_ONCE = 1024     # most queue entries that a pull reads at once
 
 cdef class PullService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append
     cdef FetchService fetch
-    cdef BufferPool job_pool            # PullJobs, each with room for what another kind adds
-    cdef uint64_t job_bytes             # of each; set before arena_bytes()
+    cdef BufferPool job_pool            # PullJobs, each with room for another kind's fields
+    cdef uint64_t job_bytes             # of one job; set before arena_bytes()
     cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
-    cdef int64_t scan_cost_left         # how much the filters of this turn's pulls may still cost
+    cdef int64_t scan_cost_left         # what the filters of this turn's pulls may still cost
     cdef uint8_t raw_entries[SCAN_ENTRIES_AT_ONCE * QUEUE_ENTRY_BYTES]  # scratch
     cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run

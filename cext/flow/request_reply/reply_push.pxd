@@ -9,11 +9,11 @@
     none         after PUSH_MS, or when the producer's connection closes: 1 with the reason
 
 At most PUSHES_MAX are under way; one more is answered SYSTEM_BUSY. The opaque of a 326 names its
-slot and how often that was used: an answer that comes late, or from another client, is nobody's.
+slot and how often the slot was used: an answer that comes late, or from another client, is dropped.
 
-Control says which connection a client has (put_client). What is not ordinary is control's work
+Control says which connection a client has (put_client), and handles the special cases
 (rmq/broker/requests/replies.py): a client that is not connected here, a topic that is not known, a
-request to be refused.
+request that must be refused.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -28,9 +28,9 @@ cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const 
                           bint resubmitted) noexcept nogil
 # A client's answer to a 326. DONE or TURN_FULL.
 cdef Outcome push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil
-# The connection closes: who waits for its answer is told.
+# The connection closes: consumers whose replies wait for its answers are told.
 cdef void push_forget(ReplyService s, Connection* c) noexcept nogil
-# About once a second.
+# Gives up pushes that were not answered in time; about once a second.
 cdef void push_expire(ReplyService s) noexcept nogil
 
 cdef inline bint is_push_answer(const Header* h) noexcept nogil:

@@ -1,4 +1,4 @@
-"""Reply service: answers of consumers to requests that are messages, pushed to who asked.
+"""Reply service: consumers' replies to requests that are messages, pushed to the producers.
 
 Reactor only.
 """

@@ -1,16 +1,16 @@
-"""Pending topic sends: how many of a connection's sends control has, for topics that it makes.
+"""Pending topic sends: how many sends of a connection wait at control, which makes their topics.
 
-The sends wait there (rmq/broker/dispatch/topic_creations); what the client sends behind them waits
+The sends wait there (rmq/broker/dispatch/topic_creations); what the client sends after them waits
 in the socket.
 
     send to an unknown topic -> control (pending_topic_sends 1), reading of the connection pauses
     control creates the topic, gives the frame back or refuses it (0 again), reading goes on
 
-So a client that sends at full speed to a topic that is made for it has its messages stored in the
-order it sent them, none is refused because too much waits for control, and control holds what was
-read at once and no more. Requests of other connections are served meanwhile.
+So when a client sends at full speed to a topic that is being made for it, its messages are stored
+in the order in which it sent them, none is refused because too much waits for control, and control
+holds no more than was read at once. Requests of other connections are served meanwhile.
 
-A send that does not come back within PENDING_MS holds its client back no longer.
+A send that does not come back within PENDING_MS no longer holds its client back.
 """
 from libc.stdint cimport int32_t
 
@@ -24,5 +24,5 @@ cdef enum:
 cdef void pending_send_add(SendService s, Connection* c) noexcept nogil
 # Control is done with a send of this connection.
 cdef void pending_send_done(SendService s, Connection* c) noexcept nogil
-# About once a second.
+# Lets clients go on whose sends did not come back in time; about once a second.
 cdef void pending_sends_expire(SendService s) noexcept nogil

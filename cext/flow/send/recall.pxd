@@ -1,14 +1,14 @@
 """Recall (370): a timed message that is not due yet is not delivered.
 
-    recallHandle    of the send's reply (recall_handle.pxd)
-    stored          a timed message of its own to queue 0 of the topic, due when the message is,
+    recallHandle    from the send's reply (recall_handle.pxd)
+    stored          a timed message of its own in queue 0 of the topic, due when the message is,
                     with TIMER_DEL_UNIQKEY = topic + "+" + UNIQ_KEY: when both are due, the message
                     is dropped (timer_deliver.pxd)
 
-The answer says that the recall is stored, written or synced as a send would be, not that there is
-such a message. Control is asked while recallMessageEnable is false, sends are not accepted or the
-topic is not known: it refuses, or tells the topic and gives the frame back. What is wrong with a
-handle is refused here, in RocketMQ's words.
+The answer says that the recall is stored (written or synced, as for a send), not that there is such
+a message. A request goes to control while recallMessageEnable is false, sends are not accepted, or
+the topic is not known: control refuses it, or adds the topic and gives the frame back. A bad handle
+is refused here, in RocketMQ's words.
 
 Example: handle of "v1 t broker-a 1763726410001 0A..": a message with TIMER_OUT_MS 1763726410000 and
 TIMER_DEL_UNIQKEY "t+0A.." is stored; the answer's msgId is "0A..".

@@ -1,6 +1,6 @@
 """Delivery counter: what a group was given of one topic, and how far it has pulled each queue.
 
-It stands in two lists, of its group and of its topic (delivery_counters.pxd).
+A counter stands in two lists, its group's and its topic's (delivery_counters.pxd).
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -8,7 +8,7 @@ from cext.memory.use_count cimport UseCount
 
 cdef struct DeliveryCounter:
     UseCount use            # by pulls and pops
-    void* topic             # Topic*; NULL when group or topic is removed, as `group` then
+    void* topic             # Topic*; NULL, like `group`, when group or topic is removed
     void* group             # Group*
     uint64_t messages
     uint64_t bytes
@@ -23,13 +23,13 @@ cdef inline void delivery_counter_add(DeliveryCounter* delivered, uint64_t messa
         delivered.messages += messages
         delivered.bytes += bytes
 
-# Room for the queue's pull offset; without memory it is not kept.
+# Makes room for the queue's pull offset; without memory for that, the offset is not kept.
 cdef void delivery_counter_grow(DeliveryCounter* delivered, int32_t queue_id) noexcept nogil
-# A pull asks from this offset on, or was answered to go on there: all before it was delivered.
+# A pull asks from this offset on, or its answer sends it there: what is before was delivered.
 cdef inline void delivery_counter_pulled(DeliveryCounter* delivered, int32_t queue_id,
                                          int64_t offset) noexcept nogil:
     if delivered != NULL and queue_id < delivered.slots:
         delivered.pulled[queue_id] = offset
 
-# At the end: all of a group.
+# At the end of a group: frees all its counters.
 cdef void delivery_counters_free(DeliveryCounter* at) noexcept nogil

@@ -1,11 +1,12 @@
 """Delivery counters: messages and bytes delivered to each pair of group and topic since the start.
 
-They are the metric rocketmq_messages_out_total with its consumer_group. Beside them stands up to
-where the group has pulled each queue (RocketMQ's pull offset, shown by 208 beside the commits).
+They are the metric rocketmq_messages_out_total with its label consumer_group. A counter also says
+how far the group has pulled each queue (RocketMQ's pull offset, which 208 shows beside the
+commits).
 
-A group has a list of its topics' counters; it is short (a topic and the retry topic for most), and
-the one looked for comes to its front. A counter goes with its group or its topic; a pull that keeps
-its address counts as a user of it (cext/memory/use_count.pxd).
+A group has a list of its topics' counters. The list is short (for most groups a topic and its retry
+topic), and a counter that is found moves to the front. A counter goes when its group or its topic
+goes; a pull that keeps its address counts as a user of it (cext/memory/use_count.pxd).
 """
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -18,9 +19,9 @@ from cext.memory.use_count cimport RemovedList
 cdef enum:
     DELIVERY_TOPICS_MAX = 256   # of a group; further topics are counted without a group label
 
-# NULL: the group has too many topics, or memory is out.
+# The pair's counter, made on first use. NULL: the group has too many topics, or memory is out.
 cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept nogil
-# The same counters without a change of their order; NULL: nothing was pulled.
+# The pair's counter, by names; does not change the order of the list. NULL: nothing was pulled.
 cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,
                                             uint32_t topic_length, const uint8_t* group,
                                             uint32_t group_length) noexcept nogil

@@ -2,11 +2,11 @@
 UPDATE_CONSUMER_OFFSET).
 
 Every consumer of RocketMQ sends one every 5 s for each of its queues, mostly one-way. It counts at
-once (offset_table.pxd); the file has it some seconds later, as it has what pulls commit.
+once (offset_table.pxd) and is in the file some seconds later, like the commits of pulls.
 
-A group or topic that the reactor does not know, a queue that the topic does not have, a field that
-is missing: control decides, and says what is wrong. So it does for logical queues of static topics,
-whose offset may belong to another broker.
+When the reactor does not know the group or topic, the topic does not have the queue, or a field is
+missing, control decides and says what is wrong. Control also gets commits for logical queues of
+static topics, whose offset may belong to another broker.
 
 Example: group g, topic t, queue 3, offset 128: "t@g" holds offsets[3] = 128.
 """

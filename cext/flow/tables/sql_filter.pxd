@@ -1,12 +1,12 @@
 """SqlFilter: one checked SQL92 program, shared by the subscriptions and pulls that use it.
 
-    subscriptions      hold the filter their heartbeat brought
+    subscriptions      hold the filter that their heartbeat brought
     ExpressionTable    expression text -> filter, for pulls that bring their expression along
     pulls              hold it from the request to the answer, so that a newer subscription does
-                       not take it away under them
+                       not free it meanwhile
 
-A filter with a `function` lets what passes its program be seen by a function of the broker's owner,
-which runs in another process: such pulls are answered by the control thread.
+When a filter has a `function`, messages that pass its program must also pass a function of the
+broker's owner, which runs in another process; the control thread answers such pulls.
 
 Reactor only: the count needs no atomic.
 """
@@ -15,19 +15,19 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.memory.name_map cimport NameMap
 
 cdef enum:
-    EXPRESSION_BYTES_MAX = 65536    # of one that a pull brings, as it lies in the header
-    EXPRESSIONS_MAX = 1024      # beyond it the table is emptied: control fills it again
+    EXPRESSION_BYTES_MAX = 65536    # of an expression that a pull brings, as it is in the header
+    EXPRESSIONS_MAX = 1024      # when there are more, the table is emptied and filled anew
 
 cdef struct SqlFilter:
-    int64_t references          # freed by the last sql_filter_drop
-    int32_t function            # control's number of the function that decides too, 0: none
+    int64_t references          # the last sql_filter_drop() frees the filter
+    int32_t function            # control's number of the owner's function, 0: none
     uint64_t length
     uint8_t* program            # owned, follows the struct
 
 cdef struct ExpressionTable:
     NameMap filters             # expression -> SqlFilter*, one reference each
 
-# With one reference, the caller's; NULL when memory is out or the bytes are no program.
+# A filter with one reference, which is the caller's; NULL: no memory, or the bytes are no program.
 cdef SqlFilter* sql_filter_make(const uint8_t* program, uint64_t length,
                                 int32_t function) noexcept nogil
 cdef void sql_filter_drop(SqlFilter* filter) noexcept nogil         # NULL is allowed
@@ -39,7 +39,7 @@ cdef inline SqlFilter* sql_filter_share(SqlFilter* filter) noexcept nogil:
 
 cdef int expressions_open(ExpressionTable* table) noexcept nogil
 cdef void expressions_close(ExpressionTable* table) noexcept nogil
-# Takes over the caller's reference, also when it fails: OK | POOL_EMPTY.
+# Takes over the caller's reference, even when it fails: OK | POOL_EMPTY.
 cdef int expression_put(ExpressionTable* table, const uint8_t* text, uint32_t length,
                         SqlFilter* filter) noexcept nogil
 cdef void expressions_clear(ExpressionTable* table) noexcept nogil

@@ -1,7 +1,7 @@
 """Subscription table: what each consumer group wants of each topic, as its newest heartbeat said.
 
-A pull that does not carry its own subscription is served by the reactor when (group, topic) has one
-here that is at least as new as the request's subVersion.
+The reactor serves a pull that does not carry its own subscription when (group, topic) has one here
+that is at least as new as the request's subVersion.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
@@ -20,7 +20,7 @@ cdef struct SubscriptionTable:
 
 cdef int subscription_table_open(SubscriptionTable* table) noexcept nogil
 cdef void subscription_table_close(SubscriptionTable* table) noexcept nogil
-# Takes over the reference of value.sql, also when it fails.
+# Takes over the reference of value.sql, even when it fails.
 cdef int subscription_put(SubscriptionTable* table, const uint8_t* group, uint32_t group_length,
                           const uint8_t* topic, uint32_t topic_length,
                           const Subscription* value) noexcept nogil

@@ -1,6 +1,6 @@
 """Tables: what the control thread says of topics, groups and filters, and the groups' offsets.
 
-The control thread is their author; the reactor looks things up in them (control/*_calls.pxd).
+The control thread fills them (control/*_calls.pxd); the reactor looks things up in them.
 """
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
@@ -14,7 +14,7 @@ from cext.memory.use_count cimport RemovedList
 cdef class Tables(Service):
     cdef TurnContext turn
     cdef NameMap topics                 # name -> Topic*
-    cdef RemovedList removed            # topics, counters and pairs that somebody may still use
+    cdef RemovedList removed            # topics, counters and pairs that may still be in use
     cdef GroupTable groups
     cdef SubscriptionTable subscriptions
     cdef ExpressionTable expressions

@@ -1,4 +1,4 @@
-"""Tag filter: the tags that a subscription lets pass, as codes that queue entries have for them.
+"""Tag filter: the tags that a subscription lets pass, as the codes that queue entries hold.
 
 A subscription with more than CODES_MAX tags is held as "all": clients filter by the tag's text
 anyway (two tags may share a hash code), so the only cost is bytes on the wire.

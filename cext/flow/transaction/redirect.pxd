@@ -1,18 +1,19 @@
-"""Redirect: sends that are stored under another topic first: delayed ones and half messages.
+"""Redirect: sends that are stored under another topic first: delayed, timed and half messages.
 
     DELAY=n (> 0)      SCHEDULE_TOPIC_XXXX, queue n - 1; the entry's tags code is the time it is due
-    TIMER_..           rmq_sys_wheel_timer, queue 0, with TIMER_OUT_MS (timer.pxd); when it is due
-                       already, its own topic after all
+    TIMER_..           rmq_sys_wheel_timer, queue 0, with TIMER_OUT_MS (timer.pxd); a message
+                       that is due already goes to its own topic at once
     TRAN_MSG=true      RMQ_SYS_TRANS_HALF_TOPIC, queue 0, transaction bits of the sys flag cleared;
                        __transactionId__ is the UNIQ_KEY
 
-Both keep where they are meant to go in the properties REAL_TOPIC and REAL_QID, whatever the sender
-had there; all other properties stay (schedule.pxd and transaction_end.pxd take them from there).
-Of timed ones those later than timerMaxDelaySec are refused, and those that are to delete another
-message when they are due already. What is stored is measured, not guessed: properties that become
-too long are TOO_LARGE, and those of a half message leave room for what is added until its commit. A
-level above the highest is the highest; a delayed message's timer properties are dropped, as in
-RocketMQ. A message consumed before (reconsume times > 0) that has both marks is delayed.
+All of them keep their destination in the properties REAL_TOPIC and REAL_QID, whatever the sender
+had there; all other properties stay (schedule.pxd and transaction_end.pxd read the destination from
+there). Timed messages are refused when they are due later than timerMaxDelaySec, or when they are
+to delete another message and are due already. The stored size is measured, not guessed: properties
+that become too long are TOO_LARGE, and those of a half message leave room for what is added until
+its commit. A level above the highest counts as the highest; a delayed message's timer properties
+are dropped, as in RocketMQ. A message that was consumed before (reconsume times > 0) and is marked
+as both delayed and half is delayed.
 
 Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3, REAL_TOPIC=t,
 REAL_QID=2; tags code = now + 10 000.
@@ -22,9 +23,10 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.queues.consume_queue cimport Queue
 
-# After append_message() said SPECIAL. Stores the message where it has to wait. What append_room and
-# append_message return, or an AppendStatus (append_status.pxd).
-# `committed`: a half message on its way to its topic; it is delayed or timed, never half again.
+# After append_message() said SPECIAL: stores the message where it has to wait. Returns what
+# append_room and append_message return, or an AppendStatus (append_status.pxd).
+# `committed`: a half message on its way to its topic; it may be delayed or timed, but not half
+# again.
 cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Message* m,
                            bint committed,
                            Appended* out) noexcept nogil

@@ -18,6 +18,6 @@ cdef class TransactionService(Service):
     cdef Appender append
     cdef FetchService fetch
     cdef DelayService delay
-    cdef AuthService auth               # who may end a transaction, and so be asked about it
+    cdef AuthService auth               # who may end a transaction, and so may be asked
     cdef OpenHalves halves
-    cdef CheckTable checks              # whom to ask about open transactions
+    cdef CheckTable checks              # connections to ask about open transactions
