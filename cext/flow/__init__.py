@@ -4,9 +4,9 @@ The turn
 
     turn                the table of the turn's steps in their order, and the loop of turns
     housekeeping        what is done once a second
-    queue_repairs       queue files that were mended: a log line, and who waits for them goes on
-    shard_state         the services of a shard, one for each folder, and who works on several
-    shard_memory        how much memory a shard needs, and who takes it
+    queue_repairs       repaired queue files: a log line; held pulls and pops go on
+    shard_state         the services of a shard, one for each folder, and the classes above them
+    shard_memory        how much memory a shard needs, and how its services take it
     shard_metrics       a shard's counters as Python values
 
 What comes in

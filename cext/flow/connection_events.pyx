@@ -21,10 +21,10 @@ from cext.wire.header cimport Header, parse_header
 from rmq.errors import not_copied
 
 cdef enum:
-    UNSENT_MS = 200             # at a stop: who takes nothing for so long waits no longer
+    UNSENT_MS = 200             # at a stop: no wait for a client that takes nothing for so long
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class ConnectionEvents:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")
@@ -32,13 +32,14 @@ cdef class ConnectionEvents:
 
 cdef int64_t take_bytes(ConnectionEvents s, Connection* c, const uint8_t* bytes, uint64_t available,
                         uint64_t* needed) noexcept nogil:
-    """The bytes of whole frames; -1: close the connection, here and below (reactor.pxd)."""
+    """Returns how many bytes of whole frames were taken; -1: close the connection, here and in
+    refuse_frame() (reactor.pxd)."""
     cdef Frame frame
     cdef uint64_t used = 0
     cdef uint64_t id = c.id
     cdef Outcome outcome
     cdef int status
-    while used < available and c.id == id:      # a reply that found no buffer closes at once
+    while used < available and c.id == id:      # a reply without a buffer closes it at once
         status = find_frame(bytes + used, available - used,
                             <uint32_t> s.turn.options.frame_max_bytes,
                             &frame)
@@ -66,7 +67,7 @@ cdef int64_t take_bytes(ConnectionEvents s, Connection* c, const uint8_t* bytes,
 
 cdef int refuse_frame(ConnectionEvents s, Connection* c, const uint8_t* bytes, uint64_t available,
                       uint64_t needed) noexcept nogil:
-    """No buffer for a large frame: answer SYSTEM_BUSY from its header, drop its bytes."""
+    """There is no buffer for a large frame: answers SYSTEM_BUSY by its header, drops its bytes."""
     cdef Header header
     cdef uint32_t header_bytes = 0
     cdef int status
@@ -77,7 +78,7 @@ cdef int refuse_frame(ConnectionEvents s, Connection* c, const uint8_t* bytes, u
         log_event(s.turn, c, b"closed: no buffer for a large request whose header has not come yet")
         return -1
     status = parse_header(bytes + 8, header_bytes, bytes[4], &header)
-    if status != OK and status != TOO_LARGE:    # one with more fields than fit is good otherwise
+    if status != OK and status != TOO_LARGE:    # too many fields alone does no harm here
         s.turn.counters.malformed_frames += 1
         log_event(s.turn, c, b"closed: malformed command header")
         return -1
@@ -102,7 +103,7 @@ cdef void output_drained(ConnectionEvents s, Connection* c) noexcept nogil:
     if c.notify_drained:
         c.notify_drained = not link_push(&s.turn.link, DRAINED, c.id, NULL, 0)
         if c.notify_drained:
-            s.turn.net.mark_dirty(c)         # no memory: told in the next turn
+            s.turn.net.mark_dirty(c)         # no memory: control is told in the next turn
 
 
 cdef int serve(ConnectionEvents s, int listen_fd, AuthService auth) noexcept nogil:
@@ -133,7 +134,7 @@ cdef int32_t flush_wait(ConnectionEvents s) noexcept nogil:
 
 
 cdef bint is_flushed(ConnectionEvents s) noexcept nogil:
-    """What a socket had no room for is waited for as long as its client goes on to take of it."""
+    """Unsent output is waited for as long as its client goes on taking some of it."""
     cdef const Connection* last = s.turn.net.stalled.last
     return s.turn.net.dirty_first == NULL and (
         last == NULL or s.turn.now_ms - last.active_ms >= UNSENT_MS)

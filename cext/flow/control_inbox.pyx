@@ -24,14 +24,14 @@ from cext.net.connection cimport ON_HEAP, Connection
 from rmq.errors import not_copied
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class ControlInbox:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")
 
 
 cdef bint take_for_connection(ControlInbox s, LinkMessage* message, Connection* c) noexcept nogil:
-    """What concerns a connection that is open. Whether the message was kept, for its bytes."""
+    """A message about an open connection. Returns whether the message was kept, for its bytes."""
     if message.kind == SEND_FRAME:
         if s.turn.net.add_owned(c, message.data, message.length, message, ON_HEAP):
             return True                     # the output piece owns it now
@@ -55,14 +55,14 @@ cdef void take_control_messages(ControlInbox s) noexcept nogil:
     cdef LinkMessage* message = <LinkMessage*> spsc_first(&s.turn.link.to_reactor)
     cdef Connection* c
     while message != NULL:
-        # What the turn has no room for stays where it is, and all that control said behind it.
+        # A frame for which the turn has no room stays first, and later messages wait behind it.
         if message.kind == RESUBMIT and not route_again(
                 s.router, message.connection_id, message.data, message.length, True):
             return
         spsc_pop(&s.turn.link.to_reactor)
         if message.kind == CALL:
             message.call(message.service, message.arguments)
-            sem_post(&message.done)         # the message is on the caller's stack: gone from here
+            sem_post(&message.done)         # it is on the caller's stack: gone from here on
         elif message.kind == RESUBMIT:
             free(message)
         else:

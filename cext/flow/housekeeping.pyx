@@ -18,11 +18,11 @@ cdef enum:
     FAILED_READS_S = 60         # between two lines about reads that fail
 
 cdef struct Report:
-    size_t counter              # its place in NetCounters
-    const char* line            # of the clients that are connected now, and of the counter's growth
-    bint has_address            # of who was refused last
+    size_t counter              # place of the counter in NetCounters
+    const char* line            # gets the number of connected clients and the counter's growth
+    bint has_address            # the line begins with the address that was refused last
 
-cdef NetCounters FIELDS         # nothing is counted in it: it is here for the places of its fields
+cdef NetCounters FIELDS         # counts nothing: it only serves to find its fields' places
 
 cdef Report[REPORTS] reports = [
     Report(<char*> &FIELDS.accept_failures - <char*> &FIELDS,
@@ -57,14 +57,14 @@ cdef Report[REPORTS] reports = [
 ]
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class Housekeeping:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")
 
 
 cdef void report_counters(Housekeeping s) noexcept nogil:
-    """A line of the log for each counter that has grown."""
+    """Logs a line for each counter that has grown."""
     cdef char line[320]
     cdef uint64_t count
     cdef int i
@@ -78,7 +78,7 @@ cdef void report_counters(Housekeeping s) noexcept nogil:
 
 
 cdef void report_failed_reads(Housekeeping s) noexcept nogil:
-    """Nothing is given up for it, so the log alone says why messages that are due do not come."""
+    """Failed reads end nothing: only these lines say why messages that are due do not come."""
     cdef char line[320]
     cdef uint64_t count = s.fetch.pool.failed
     if count == s.failed_reads or s.last_second < s.failed_reads_second:

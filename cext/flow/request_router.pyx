@@ -86,7 +86,7 @@ from cext.wire.text cimport Text
 cdef enum:
     HANDLERS = 18
 
-# Looked through from the top: what comes for every message stands first.
+# Searched from the top, so codes that come with every message stand first.
 cdef RequestHandler[HANDLERS] handlers = [
     RequestHandler(SEND_MESSAGE_V2, 0, BY_SEND, <RunHandler> accept_send),
     RequestHandler(PULL_MESSAGE, 0, BY_PULL, <RunHandler> accept_pull),
@@ -110,7 +110,7 @@ cdef RequestHandler[HANDLERS] handlers = [
 ]
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class RequestRouter:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         return header_shapes_arena_bytes()
@@ -128,7 +128,7 @@ cdef class RequestRouter:
 
 
 cdef inline const RequestHandler* handler_of(const Header* h) noexcept nogil:
-    """NULL: no handler here, the code is control's."""
+    """NULL: there is no handler here, the code is served by control."""
     cdef int32_t code = pop_code(h)
     cdef int i
     for i in range(HANDLERS):
@@ -141,8 +141,8 @@ cdef inline const RequestHandler* handler_of(const Header* h) noexcept nogil:
 
 cdef Outcome conclude(RequestRouter s, Connection* c, const Header* h, const Frame* f,
                       bint resubmitted, int32_t traits, Outcome outcome) noexcept nogil:
-    """Does what an outcome asks for. DONE, TURN_FULL or CLOSE_CONNECTION. An id of 0 stands
-    for a client that is gone: control, which would answer it, does not hear of its request."""
+    """Does what an outcome asks for. DONE, TURN_FULL or CLOSE_CONNECTION. A connection id of 0
+    stands for a client that has left: its request does not go to control, which would answer it."""
     cdef const char* busy = NULL
     if outcome == NEEDS_RECORD:
         if park_request(&s.fetch.parked, s.fetch.pool, c.id, f, resubmitted):
@@ -175,8 +175,8 @@ cdef Outcome conclude(RequestRouter s, Connection* c, const Header* h, const Fra
 
 
 cdef Outcome refuse_unsupported(RequestRouter s, Connection* c, const Header* h) noexcept nogil:
-    """Control has given back what only control could serve: handed over again, it would go round
-    for ever."""
+    """Control has given back a request that only control could serve. Handing it over again would
+    never end."""
     cdef char text[64]
     snprintf(text, sizeof(text), b" request type %d not supported", h.code)
     return reply_error(s.turn, c, h, REQUEST_CODE_NOT_SUPPORTED, text)
@@ -223,10 +223,12 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
 # ------------------------------------------------------------------- what comes again
 
 cdef Outcome route_without_client(RequestRouter s, const Frame* f, bint resubmitted) noexcept nogil:
-    """Its client is gone; some requests count all the same. DONE or TURN_FULL.
+    """Routes a request whose client has left; some requests are done all the same. DONE or
+    TURN_FULL.
 
-    Whose it was is not looked at again: admission has let it in, or control, which has judged the
-    message that is meant. Certificate and address, which may say it, have gone with the client."""
+    There is no second admission: the request passed admission before, or control has judged the
+    message that it is about. The certificate and address needed for one have gone with the
+    client."""
     cdef Connection nobody
     cdef Header header
     cdef const RequestHandler* handler
@@ -238,7 +240,8 @@ cdef Outcome route_without_client(RequestRouter s, const Frame* f, bint resubmit
         return DONE
     memset(&nobody, 0, sizeof(nobody))
     header.flag |= FLAG_ONE_WAY
-    # Who names no topic was let in for any, or control has found that he may end this one.
+    # A request without a topic was let in for any topic, or control found that its user may end
+    # this transaction.
     topic = header_find(&header, b"topic")
     s.turn.is_bound = s.auth.authorizes and topic != NULL and topic.length > 0
     return conclude(s, &nobody, &header, f, resubmitted, handler.traits,

@@ -5,12 +5,12 @@
     core.start()                    reactor, flusher and helper threads run, none holds the GIL
     core.poll() / core.send() ...   the control thread's side: control/control_side.pxd
     core.stop()                     answers what is under way, syncs, writes the checkpoint
-    core.truncate(offset, ..)       of a slave: stops it and opens it again with a shorter log
+    core.truncate(offset, ..)       at a slave: stops it and opens it again with a shorter log
     core.begin_log(start)           the same with an empty log that begins elsewhere
 
-__init__, open, start and stop are for whoever owns it, all else for the control thread; only
-read_record(), queue_snapshot() and sync_log() may be called from any thread. A lock makes a second
-caller wait rather than corrupt a ring.
+__init__, open, start and stop are for the shard's owner, everything else for the control thread;
+only read_record(), queue_snapshot() and sync_log() may be called from any thread. A lock makes a
+second caller wait, so that no ring is corrupted.
 """
 import contextlib
 import os
@@ -79,14 +79,15 @@ SYNC_S = 60.0                       # longest wait for the disk
 
 
 def write_abort(path):
-    """There until a clean stop, so also after a power cut in the first moments: the next start
-    would take the store for one that was stopped."""
+    """Writes the file `abort`, which is there until a clean stop. It is synced, because after a
+    power cut in the first moments the next start would otherwise take the store for a stopped
+    one."""
     atomic_file.write_synced(path, b"%d" % os.getpid())
     sync_directory(path.parent)
 
 
 cdef bint is_boundary(CommitLog log, int64_t offset) except -1:
-    """Whether a record starts at `offset`, or the last one of its segment ends there."""
+    """Whether a record starts at `offset`, or the last record of its segment ends there."""
     cdef LogCursor tail = LogCursor(log)
     cdef RecordView view
     cdef int status = OK
@@ -103,7 +104,7 @@ def bound(host, port, backlog):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # whom it accepts has it
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -115,17 +116,17 @@ def bound(host, port, backlog):
     return listener
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class ShardCore(ShardCalls):
     cdef NativeThread reactor_thread
     cdef Indexer indexer            # None: messageIndexEnable=false
     cdef object listener
-    cdef object fast_listener       # None: there is none
+    cdef object fast_listener       # None: there is no such port
     cdef dict given
     cdef readonly object port
-    cdef readonly object fast_port  # 0: there is none
+    cdef readonly object fast_port  # 0: there is no such port
     cdef readonly dict report
-    cdef object note                # of a truncation that is not finished; None: there is none
+    cdef object note                # of an unfinished truncation; None: there is none
 
     def __init__(self, dict options):
         self.given = options
@@ -134,11 +135,11 @@ cdef class ShardCore(ShardCalls):
         take_memory(self.s.services, self.s.turn, options)
 
     def __dealloc__(self):
-        # Without its memory, because there was none or a setting was missing, nothing is open yet.
+        # Without `memory` (there was none, or a setting was missing) nothing is open yet.
         if self.s is not None and self.s.turn.memory is not None:
             if self.s.turn.net is not None:
                 with nogil:
-                    self.s.turn.net.drop_transports()   # before their owner is gone
+                    self.s.turn.net.drop_transports()   # before their owner is freed
             free_memory(self.s.services)
 
     # ---------------------------------------------------------------- building
@@ -239,7 +240,8 @@ cdef class ShardCore(ShardCalls):
         self.report["index_row"] = self.indexer.row()
 
     def _note_cut(self, cut):
-        """After recovery. What was not on the disk when the power failed is missing below, too."""
+        """After recovery: reports the cut. The log may end below it, if a power cut took more, but
+        not above."""
         self.report["truncated_to"] = cut.offset
         self.note = cut.note
         if self.report["log_end"] > cut.offset:
@@ -247,7 +249,8 @@ cdef class ShardCore(ShardCalls):
                              f"{self.report['log_end']}")
 
     def _bind_fast(self):
-        """Where RocketMQ's slaves ask for their master's tables; one that is taken is left."""
+        """Opens the port where RocketMQ's slaves ask for their master's tables. If it is taken, the
+        shard goes without."""
         self.fast_listener = None
         if self.given.get("fast_port") and self.port > 2:
             with contextlib.suppress(OSError):
@@ -256,7 +259,7 @@ cdef class ShardCore(ShardCalls):
         self.fast_port = self.port - 2 if self.fast_listener is not None else 0
 
     def start(self):
-        """Starts the threads; from here on clients are served."""
+        """Starts the threads; from now on clients are served."""
         cdef ShardState s = self.s
         cdef int error = 0
         if self.note is not None:
@@ -278,7 +281,7 @@ cdef class ShardCore(ShardCalls):
                                b"rmq-reactor", &error) != OK:
             raise OSError(error, "cannot start the reactor thread")
         self.running = True
-        Py_INCREF(self)         # until stop(): the threads use what would be freed
+        Py_INCREF(self)         # until stop(): running threads use this object
 
     def stop(self):
         """Stops accepting, answers what is under way, syncs log and queues; idempotent."""
@@ -302,9 +305,9 @@ cdef class ShardCore(ShardCalls):
                 self.fast_listener.close()
         s.fetch.readers.stop()
         if s.append.log.pooled:
-            s.append.committer.stop()                  # writes all that is in the pool
+            s.append.committer.stop()                  # writes everything in the pool
             write_and_dispatch(s.append)
-        s.append.flusher.stop()                        # syncs all that is written
+        s.append.flusher.stop()                        # syncs everything written
         timers_stop(s.delay)
         if self.indexer is not None:
             self.indexer.stop()
@@ -320,7 +323,7 @@ cdef class ShardCore(ShardCalls):
             pathlib.Path(self.given["root"], "abort").unlink(missing_ok=True)
 
     # ---------------------------------------------------------------- truncation
-    # rmq/broker/core_seam.py says what each promises; the steps: cext/store/truncation.pyx.
+    # rmq/broker/core_seam.py says what each promises; the steps are in cext/store/truncation.pyx.
 
     def truncate(self, int64_t offset, bytes note=b"", int64_t due_ms=0, int64_t timers_end=0,
                  deleted=None):
@@ -339,7 +342,7 @@ cdef class ShardCore(ShardCalls):
         forget_end(self.given["root"])
         forget_queues(pathlib.Path(self.given["root"]))
         move_log(pathlib.Path(self.given["commitlog_dir"]), start, self.given["segment_bytes"])
-        write_abort(pathlib.Path(self.given["root"], "abort"))      # nothing is believed
+        write_abort(pathlib.Path(self.given["root"], "abort"))      # no file is trusted
         self._renew()
         return self._open_store()
 
@@ -365,7 +368,7 @@ cdef class ShardCore(ShardCalls):
             raise StoreError(f"the log cannot be cut at {offset}: no record starts there")
 
     cdef int64_t _check_slave(self) except -1:
-        """Below what is returned everything is confirmed or has been deleted."""
+        """Returns an offset: everything below it is confirmed, or has been deleted."""
         status, low = self._log_floor()
         if status == CLOSED:
             raise StoreError("the log of a master is not cut: demote() makes a slave of it")
@@ -376,12 +379,12 @@ cdef class ShardCore(ShardCalls):
         return low
 
     cdef _renew(self):
-        """Another shard in the place of the one that was stopped: its options and its port, no
-        connections, empty tables. A slave."""
+        """Makes a new shard to replace the stopped one: the same options and port, no connections,
+        empty tables, and the role slave."""
         cdef Options options = self.s.turn.options
         cdef Flusher flusher = self.s.append.flusher
         self.given = {**self.given, "timer_max_delay_ms": self.s.delay.timers.max_delay_ms,
-                      "timer_roll_ms": self.s.delay.timers.roll_ms,     # set_option() changes them
+                      "timer_roll_ms": self.s.delay.timers.roll_ms,     # set_option() changes it
                       "flush_interval_ms": flusher.state.interval_ms,
                       "flush_least_pages": flusher.state.least_pages,
                       "flush_thorough_ms": flusher.state.thorough_ms}
@@ -437,7 +440,7 @@ cdef class ShardCore(ShardCalls):
             try:
                 one = of_file(str(path))
             except FileNotFoundError:
-                continue                    # retention was quicker
+                continue                    # retention has deleted the file meanwhile
             resident += one[0]
             dirty = -1 if one[1] < 0 else dirty + one[1]
             size += one[2]
@@ -459,13 +462,13 @@ cdef class ShardCore(ShardCalls):
     def sync_log(self, int64_t end=0):
         deadline = time.monotonic() + SYNC_S
         while self.s.append.flusher.flush(SYNC_S) < end:
-            if self.s.append.log.poisoned():           # what is appended is never written
+            if self.s.append.log.poisoned():           # what was appended will never be written
                 raise StorePoisonedError(str(self.s.append.log.poison_cause()))
             if time.monotonic() > deadline:
                 raise StoreError(f"the log is not written up to {end} after {SYNC_S} s")
             if self.s.append.committer is not None:
-                self.s.append.committer.hurry()     # each time: it may be offered a moment later
-            time.sleep(0.001)                   # what is appended is about to be written
+                self.s.append.committer.hurry()     # each time: pages may be offered a moment later
+            time.sleep(0.001)                   # appended bytes are about to be written
 
     def popped_since(self, int64_t start):
         return popped_since(self.s.append.log, self.given["revive_topic"], start,

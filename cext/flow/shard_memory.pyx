@@ -17,7 +17,7 @@ cdef int take_memory(list services, TurnContext turn, dict given) except -1:
 
 
 cdef void seal_memory(TurnContext turn) noexcept nogil:
-    # All but the jumbo buffers, which are given back to the system when they are not needed.
+    # All but the jumbo buffers, which go back to the system when they are not needed.
     arena_lock(&turn.memory.arena, <uint64_t> (turn.net.jumbo_pool.base - turn.memory.arena.base))
     arena_seal(&turn.memory.arena)
 

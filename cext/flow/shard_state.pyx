@@ -18,7 +18,7 @@ from cext.flow.request_router cimport (
 from cext.flow.slave_replay cimport slave_replayed
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class ShardState:
     def __cinit__(self):
         self.turn = TurnContext()
@@ -48,7 +48,7 @@ cdef class ShardState:
 
 
 cdef void join_services(ShardState s) noexcept:
-    """Each gets those below it (context/turn_context.pxd)."""
+    """Gives each service those that it uses (context/turn_context.pxd)."""
     s.tables.turn = s.append.turn = s.pull.turn = s.delay.turn = s.turn
     s.transaction.turn = s.reply.turn = s.send.turn = s.pop.turn = s.turn
     s.append.tables = s.pull.tables = s.delay.tables = s.transaction.tables = s.tables
@@ -65,7 +65,7 @@ cdef void join_services(ShardState s) noexcept:
     s.ha.fetch = s.fetch
     join_protocols(s.ha)
     s.pop.pull = s.pull
-    s.pull.job_bytes = sizeof(PopJob)       # the largest that begins with a PullJob
+    s.pull.job_bytes = sizeof(PopJob)       # the largest job that begins with a PullJob
     s.pop.send = s.send
 
 

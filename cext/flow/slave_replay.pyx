@@ -27,14 +27,14 @@ cdef enum:
     DIGITS_MAX = 18             # of an offset in an op message
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class SlaveReplay:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")
 
 
 cdef void end_halves(SlaveReplay s, const RecordView* op) noexcept nogil:
-    """An op message says "17,18,": those half messages are ended."""
+    """Ends the half messages that an op message names, as in "17,18,"."""
     cdef int64_t offset = 0
     cdef uint32_t i, digits = 0
     for i in range(op.body_bytes + 1):
@@ -49,7 +49,7 @@ cdef void end_halves(SlaveReplay s, const RecordView* op) noexcept nogil:
 
 
 cdef void begin_halves(SlaveReplay s, const RecordView* half) noexcept nogil:
-    """The log may begin in the middle: older half messages are nowhere in it."""
+    """Begins at this half message: when the log begins in the middle, older ones are not in it."""
     cdef const Queue* queue = s.transaction.append.queues.find_queue(
         <const char*> half.topic, <int32_t> half.topic_bytes, half.queue_id)
     if queue != NULL:
@@ -57,7 +57,7 @@ cdef void begin_halves(SlaveReplay s, const RecordView* half) noexcept nogil:
 
 
 cdef void note_pop(SlaveReplay s, const RecordView* view) noexcept nogil:
-    """A check point where its pop wrote it says where the group goes on."""
+    """Moves a group on: its check point, where the pop wrote it, says to which offset."""
     cdef ReviveEntry e
     cdef int64_t following = 0
     if (pop_of_record(view, s.pop.pops.revive_name, s.pop.pops.revive_name_bytes, &e, &following)

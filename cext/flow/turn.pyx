@@ -40,12 +40,12 @@ from cext.store.log.log_link cimport log_own
 from rmq.errors import not_copied
 
 cdef enum:
-    # At a stop: how long what is under way may take, as answers that wait for a sync or a slave.
+    # At a stop: how long unfinished work may take, such as answers that wait for a sync or a slave.
     DRAIN_MS = 1500
-    STOP_WAIT_MS = 50           # between two looks at what is still under way then
+    STOP_WAIT_MS = 50           # between two looks at unfinished work at a stop
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class TurnLoop:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")
@@ -61,45 +61,45 @@ cdef TurnLoop turn_loop(ShardState s):
     cdef TurnLoop t = TurnLoop()
     t.turn = s.turn
     t.append = s.append
-    # What begins a turn: all that follows reads these clocks and views.
+    # The beginning of a turn: all later steps use these clocks and views.
     add(t, clock_step(s.delay))
     add(t, log_step(s.append))
-    # What has come. Backpressure says whose sockets are read.
+    # Receiving. Backpressure says which sockets are read.
     add(t, backpressure_step(s.append))
     add(t, room_step(s.append))
     add(t, lease_step(s.ha))            # before anything is taken
     add(t, receive_step(s.events))
     add(t, gather_step(s.append))
-    add(t, whole_room_step(s.append))     # connections come first
+    add(t, whole_room_step(s.append))     # connections have had their part of the room
     add(t, control_step(s.inbox))
     add(t, fetched_step(s.router))
-    add(t, postponed_step(s.router))    # behind it: they may wait for its places
+    add(t, postponed_step(s.router))    # after `fetched`: they may need its places
     add(t, share_step(s.turn))
-    # What appends: in the turn's own write.
-    add(t, merge_step(s.pop))           # behind all requests of the turn: one record for many acks
+    # Appending, in the turn's own write.
+    add(t, merge_step(s.pop))           # after all requests of the turn: one record for many acks
     add(t, schedule_step(s.delay))
     add(t, timers_step(s.delay))
     add(t, ops_step(s.transaction))     # in one write with the messages they commit
     add(t, take_log_step(s.ha))
     add(t, write_step(s.append))
-    # What looks at what was written.
-    add(t, timers_written_step(s.delay))    # a position is never ahead of the file
+    # Steps that use what was written.
+    add(t, timers_written_step(s.delay))    # the position is never ahead of the log's file
     add(t, revive_step(s.pop))              # up to where the timers have delivered
-    # What answers, all of it from the file.
+    # Answering, only from what is in the file.
     add(t, expiry_step(s.pull))
     add(t, fetch_step(s.fetch))
-    add(t, send_log_step(s.ha))         # before the sync: the slaves' disks work meanwhile
+    add(t, send_log_step(s.ha))         # before the sync: slaves' disks work at the same time
     add(t, pulls_step(s.pull))
-    add(t, check_points_step(s.pop))    # a pop's messages do not leave before its check point is
-    add(t, sync_step(s.append))         # behind the turn's last write: one sync for all of it
-    add(t, report_step(s.ha))           # what the sync just moved is said in this turn
+    add(t, check_points_step(s.pop))    # a pop's messages leave after its check point is written
+    add(t, sync_step(s.append))         # after the turn's last write: one sync for all of it
+    add(t, report_step(s.ha))           # what the sync has just moved is reported in this turn
     add(t, settle_step(s.append))
-    add(t, poison_step(s.append))       # a sync that just failed is answered in this turn
-    # What is left of the turn.
-    add(t, queues_step(s.append))       # behind settle: entries of what is durable
+    add(t, poison_step(s.append))       # a sync that has just failed is answered in this turn
+    # The end of the turn.
+    add(t, queues_step(s.append))       # after settle: entries of durable records
     add(t, queue_repairs_step(s.pull))
     add(t, housekeeping_step(s.housekeeping))
-    add(t, flush_step(s.events))        # behind all that answers
+    add(t, flush_step(s.events))        # after all steps that answer
     add(t, wake_control_step(s.turn))
     check(t.step_count == STEPS, b"a turn has all of its steps", t.step_count, STEPS)
     return t
@@ -127,7 +127,7 @@ cdef void turn(TurnLoop t, int32_t limit) noexcept nogil:
     cdef int32_t i
     limit = sleep_limit(t, limit)
     t.present = POLL
-    if log_sleeps(t.append):            # the last look
+    if log_sleeps(t.append):            # the last look before the poll
         limit = 0
     t.turn.net.poll(limit)
     log_wakes(t.append)
@@ -161,7 +161,7 @@ cdef void run_turns(TurnLoop t) noexcept nogil:
             if stop_at == 0:
                 stop_at = t.turn.now_ms + DRAIN_MS
                 t.turn.net.stop_accepting()
-                limit = 0               # what has come is taken; what may come is not waited for
+                limit = 0               # takes what has come, but does not wait for more
             elif is_drained(t) or t.turn.now_ms > stop_at:
                 t.turn.net.own(False)
                 log_own(&t.append.log.link, False)

@@ -2,7 +2,7 @@
 
     appender            the service: log, queues and what waits for them
     message_append      one message becomes one record
-    log_copy            bytes of another log become a slave's
+    log_copy            bytes of a master's log are added to a slave's
     append_status       why a message became no record
     turn_room           how much one turn may append, asked before a request changes anything
     backpressure        sockets are left unread while the next log segment is missing
@@ -13,7 +13,7 @@
 After the turn's records are written
 
     dispatch            from `dispatched` to `written`: each record gets its queue entry
-    dispatch_hook       who else hears of a dispatched record
+    dispatch_hook       what else is called for a dispatched record
     replay              records that are in no list: dispatched from the log's bytes
     log_marks           how the reactor's marks move, and when one may be set back
     promise             which mark an answer waits for

@@ -46,7 +46,7 @@ from cext.wire.replies cimport (
 from cext.wire.text cimport Text, text_of
 
 cdef enum:
-    EXPIRY_MS = 50              # how late a timeout of those that wait may be seen
+    EXPIRY_MS = 50              # how late a timeout may be noticed
 
 
 cdef void drop_early_reply(Appender s, PendingAck* ack) noexcept nogil:
@@ -82,7 +82,7 @@ cdef void answer_change(Appender s, PendingAck* ack) noexcept nogil:
 
 cdef void answer_ack(Appender s, PendingAck* ack, int32_t code,
                      const char* remark) noexcept nogil:
-    """Writes the reply, in the client's own serialisation; nothing if the client left."""
+    """Writes the reply, in the client's own serialisation; nothing if the client has left."""
     cdef Connection* c = ack.to.connection
     cdef SendReply reply
     cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
@@ -146,7 +146,8 @@ cdef inline int64_t reached(Appender s, int32_t mark) noexcept nogil:
 
 
 cdef inline PendingAck* next_ack(Appender s, AckQueue* queue, PendingAck* ack) noexcept nogil:
-    """The answer to `ack` is queued; with the last one to its connection a buffer may go back."""
+    """The entry after `ack`, whose answer is queued. When that is for another connection, a buffer
+    of this one may be given back."""
     cdef Connection* c = ack.to.connection
     cdef uint64_t id = ack.to.connection_id
     ack_queue_pop(queue)
@@ -162,12 +163,12 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil:
     cdef int64_t end = reached(s, mark)
     cdef int64_t now_ms, arrived = 0
     cdef int32_t code = 0
-    cdef uint64_t alike = 0                 # answers since the last that differed
+    cdef uint64_t alike = 0                 # answers since the last one that differed
     if ack == NULL or ack.end > end:
         return
     now_ms = monotonic_us() // 1000
     if now_ms >= s.turn.role.lease_end_ms:
-        return                              # by now, not by the turn's clock: a stop of the process
+        return                              # by a fresh clock: the process may have stood still
     while ack != NULL and ack.end <= end:
         if ack.to.request_code != code or ack.arrived_ms != arrived:
             if alike > 0:
@@ -204,7 +205,7 @@ cdef void refuse(Appender s, PendingAck* ack, const char* remark) noexcept nogil
 
 
 cdef int32_t overdue(Appender s, int32_t mark, const PendingAck* ack) noexcept nogil:
-    """The code it is answered by because it has waited too long, or SUCCESS: it has not."""
+    """The code for an answer that has waited too long; SUCCESS: it has not."""
     if (mark & MARK_REPLICATED and slaves_missing(&s.turn.role)
             and ack.end > s.log.marks.replicated):
         return SLAVE_NOT_AVAILABLE
@@ -240,7 +241,7 @@ cdef void expire(Appender s, int32_t mark) noexcept nogil:
 
 cdef void settle_turn(Appender s) noexcept nogil:
     cdef int32_t mark
-    # Looked at once, so that a move between two looks is not missed before the next sleep.
+    # Read once for all marks, so that a move between two reads is not missed before the next sleep.
     s.acks.durable_seen = s.log.durable()
     for mark in range(1, MARKS):
         if not ack_queue_is_empty(&s.acks.waiting[mark]):

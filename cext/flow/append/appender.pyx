@@ -22,10 +22,10 @@ cdef inline int64_t in_pages(int64_t bytes) noexcept nogil:
     return (bytes + PAGE - 1) // PAGE
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class Appender:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
-        # The chunks of the queue store are taken when the shard opens its store.
+        # The queue store's chunks; they are taken when the shard opens its store.
         return (arena_page_bytes(dispatches_of(given) * sizeof(Dispatch))
                 + MARKS * ack_queue_arena_bytes(ACKS_WAITING)
                 + chunk_pool_arena_bytes(given["queue_chunks"]))
@@ -65,7 +65,7 @@ cdef class Appender:
 
     cdef dict pools(self):
         chunks = &self.queues.pool
-        # Chunks go back to a list and come from it first: `touched` is the most ever in use.
+        # A chunk that goes back is the first to be taken again: `touched` is the most ever in use.
         cdef dict out = {"queue": (1024, chunks.capacity, chunks.touched - chunks.free_count,
                                    chunks.touched, chunks.refusals)}
         if self.log.pooled:

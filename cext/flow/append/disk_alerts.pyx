@@ -13,7 +13,7 @@ from cext.store.log.log_link cimport (
 )
 
 cdef extern from "<string.h>" nogil:
-    char* strerror_r(int error, char* out, size_t capacity)     # GNU's: the text may be elsewhere
+    char* strerror_r(int error, char* out, size_t capacity)     # GNU's: may not use `out`
 
 cdef enum:
     REASON_MAX = 128
@@ -53,8 +53,8 @@ cdef void log_poison_event(Appender s) noexcept nogil:
 
 cdef void log_preparer_alert(Appender s, int32_t status, int32_t* logged, int error,
                              const char* well, const char* wrong) noexcept nogil:
-    """A line when a status of the segment preparer has changed: `well` as it is, `wrong` with the
-    log's directory, the system's reason and its number."""
+    """Logs a line when a status of the segment preparer has changed: `well` as it is, or `wrong`
+    with the log's directory, the system's reason and its number."""
     cdef char line[1000]
     cdef char reason[REASON_MAX]
     if status == logged[0]:

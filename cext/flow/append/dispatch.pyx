@@ -15,7 +15,7 @@ from cext.flow.append.replay cimport dispatch_entry, dispatch_limit, replay, rep
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 
 cdef enum:
-    QUEUE_RETRY_MS = 10         # while a queue has no room for its entries
+    QUEUE_RETRY_MS = 10         # wait while a queue has no room for its entries
 
 
 cdef int write_and_dispatch(Appender s) noexcept nogil:
@@ -41,7 +41,7 @@ cdef int write_and_dispatch(Appender s) noexcept nogil:
 
 
 cdef void dispatch(Appender s) noexcept nogil:
-    """From marks.dispatched on, by the list as far as it reaches and queues have room."""
+    """Dispatches from marks.dispatched on, as far as the list reaches and queues have room."""
     cdef Dispatch* d
     cdef int64_t end = dispatch_limit(s)
     cdef int64_t following
@@ -52,11 +52,11 @@ cdef void dispatch(Appender s) noexcept nogil:
         d = &s.dispatches[i]
         following = d.physical_offset + d.size
         if following > end:
-            break                       # in the store pool still, or not visible
-        # Before it are records that are in no list, or the rest of a segment.
+            break                       # still in the store pool, or not visible
+        # Between marks.dispatched and it are records in no list, or the rest of a segment.
         if d.physical_offset != s.log.marks.dispatched and replay(s, d.physical_offset) != OK:
             break
-        if d.queue != NULL:             # NULL: its topic was removed meanwhile
+        if d.queue != NULL:             # NULL: its topic was removed in between
             status = dispatch_entry(s, d)
             if status != OK:
                 s.queue_status = status
@@ -72,7 +72,8 @@ cdef void dispatch(Appender s) noexcept nogil:
 
 
 cdef void keep_rest(Appender s, int32_t done) noexcept nogil:
-    """Entries below `done` are dispatched; the list starts anew when it can."""
+    """Drops the entries before `done`, which are dispatched. The rest moves to the list's front
+    when they were more than half of its places."""
     check(s.dispatch_first <= done <= s.dispatch_count,
           b"dispatch: the list is done with from its first entry on", done, s.dispatch_count)
     s.dispatch_first = done
@@ -85,7 +86,7 @@ cdef void keep_rest(Appender s, int32_t done) noexcept nogil:
 
 
 cdef int give_up(Appender s) noexcept nogil:
-    s.dispatch_first = s.dispatch_count = 0     # nothing of it may go in twice
+    s.dispatch_first = s.dispatch_count = 0     # no record may be written twice
     s.queue_status = OK
     handle_poison(s)
     return POISONED
@@ -107,7 +108,7 @@ cdef void write_turn(Appender s) noexcept nogil:
 
 cdef int32_t write_wait(Appender s) noexcept nogil:
     if s.write_us // 1000 >= s.turn.options.send_wait_ms:
-        return 0                        # what came meanwhile, and nothing later (stalled_ms)
+        return 0                        # finds what came during the write only (stalled_ms)
     if s.queue_status != OK:
         return QUEUE_RETRY_MS
     return 1 if replay_waits(s) else NO_WAIT

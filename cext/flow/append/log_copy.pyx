@@ -16,6 +16,6 @@ cdef int copy_log(Appender s, int64_t offset, const uint8_t* bytes, uint32_t cou
         taken[0] = <uint32_t> min(<int64_t> count, s.log.marks.appended - began)
         if status != RING_FULL or s.log.marks.appended == at:
             return status
-        at = s.log.marks.appended           # written out, it takes more
+        at = s.log.marks.appended           # after a write-out there is room for more
         if write_and_dispatch(s) != OK:
             return POISONED

@@ -8,7 +8,7 @@ cdef enum:
 
 
 cdef bint log_sleeps(Appender s) noexcept nogil:
-    s.log.reactor_sleeps()      # before the look: who moves on from here signals
+    s.log.reactor_sleeps()      # before the look: whoever moves a mark now signals
     return s.log.durable() != s.acks.durable_seen or s.log.commit_moved()
 
 
@@ -30,7 +30,7 @@ cdef void gather(Appender s) noexcept nogil:
         return
     for _pass in range(GATHER_PASSES_MAX):
         if s.turn.net.place.connection != NULL:
-            return                      # full: what is here is synced first (turn_room.pxd)
+            return                      # full: first sync what is here (turn_room.pxd)
         s.turn.net.poll(0)
         if s.turn.net.event_count <= 0:
             return
@@ -42,7 +42,7 @@ cdef void sync_turn(Appender s) noexcept nogil:
         return
     if acks_wait(&s.acks, MARK_DURABLE) and s.flusher.syncs_here():
         if s.turn.net.dirty_first != NULL:
-            s.turn.net.flush()          # what does not wait for the disk leaves before
+            s.turn.net.flush()          # answers that need no disk leave first
         if s.flusher.sync_here() != NOT_READY:
             return
     s.log.wake_flusher()

@@ -26,7 +26,7 @@ cdef extern from *:
 
 cdef uint32_t add_own_properties(Appender s, uint8_t* properties, uint32_t length,
                                  SendProperties* scanned) noexcept nogil:
-    """Appends what the broker adds to every single send; returns the new length."""
+    """Appends the properties that the broker adds to every single send; returns the new length."""
     cdef uint8_t key[MESSAGE_ID_BYTES_MAX]
     cdef uint32_t key_bytes, at
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
@@ -43,14 +43,14 @@ cdef uint32_t add_own_properties(Appender s, uint8_t* properties, uint32_t lengt
 
 
 cdef inline int32_t with_checksum(const uint8_t* properties, int32_t length) noexcept nogil:
-    """The length of properties with the record's checksum, and maybe a separator, behind them."""
+    """The length of properties with a separator, where one is missing, and the checksum."""
     return (length + RECORD_CRC_BYTES
             + (length > 0 and properties[length - 1] != PROPERTY_SEPARATOR))
 
 
 cdef inline int32_t without_checksum(const uint8_t* properties, int32_t length) noexcept nogil:
-    """The length of properties, and of a separator behind a zero: at the end of the log that could
-    be a byte that was never written (log_scan.pyx)."""
+    """The length of properties, and of a separator when they end with a zero: at the end of the log
+    a zero could be taken for a byte that was never written (log_scan.pyx)."""
     return length + (length > 0 and properties[length - 1] == 0)
 
 
@@ -63,15 +63,15 @@ cdef int32_t scanned_bytes(Appender s, const uint8_t* properties, uint32_t lengt
 
 cdef inline int32_t close_properties(Appender s, const Message* m, uint8_t* properties,
                                      int32_t length, bint* checksum) noexcept nogil:
-    """The length with room for the record's checksum, if it has one, which is not written yet; or
-    TOO_LARGE."""
+    """The length with room for the record's checksum, if it has one; the checksum itself is written
+    later. Or TOO_LARGE."""
     cdef int32_t closed
     checksum[0] = s.turn.options.record_crc
     if checksum[0]:
         closed = with_checksum(properties, length)
         checksum[0] = closed <= PROPERTIES_BYTES_MAX or not m.stored
         if checksum[0]:
-            properties[length] = PROPERTY_SEPARATOR     # or the checksum's first byte, in a moment
+            properties[length] = PROPERTY_SEPARATOR     # the checksum, if any, overwrites it soon
             length = closed
     if not checksum[0]:
         closed = without_checksum(properties, length)
@@ -82,8 +82,9 @@ cdef inline int32_t close_properties(Appender s, const Message* m, uint8_t* prop
 
 
 cdef inline int32_t copy_properties(const Text* given, uint8_t* to) noexcept nogil:
-    """The length of what is at `to` then, or less than 0, as of text_copy(). What was just written
-    is read where that is shorter alone: a read of it waits until the log's ring is in the cache."""
+    """Returns the length of what is at `to` then, or less than 0, as text_copy(). What was just
+    written is read only when it turned out shorter: reading it waits until the log's ring is in the
+    cache."""
     cdef int32_t length
     if not given.escaped:
         length = <int32_t> record_crc_strip(given.bytes, given.length)
@@ -124,7 +125,7 @@ cdef inline void add_dispatch(Appender s, Topic* topic, Queue* queue, const Mess
 
 
 cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept nogil:
-    """A MessageKind, or KINDS for a normal message; in RocketMQ's order."""
+    """A MessageKind, or KINDS for a normal message; the kinds are tried in RocketMQ's order."""
     if p.has_transaction or m.sys_flag & TRANSACTION_TYPE_MASK:
         return KIND_TRANSACTION
     if p.sharding_key.bytes != NULL:
@@ -203,13 +204,13 @@ cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Mess
     add_dispatch(s, topic, queue, m, out)
     queue.next_offset += 1
     s.log.commit(out.bytes)
-    prefetch(at + out.bytes, out.bytes)     # the next one is about as long
+    prefetch(at + out.bytes, out.bytes)     # the next record is about as long
     counters.messages_in += 1
     counters.bytes_in += out.bytes
     counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
     topic.messages_in += 1
     topic.bytes_in += out.bytes
-    kind = kind_of(m, &out.properties) if scan else KINDS   # a batch holds none that is special
+    kind = kind_of(m, &out.properties) if scan else KINDS   # no message of a batch is special
     if kind != KINDS:
         topic.numbers.messages[kind] += 1
         topic.numbers.bytes[kind] += out.bytes

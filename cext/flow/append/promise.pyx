@@ -18,7 +18,7 @@ cdef int promise_room_for(Appender s, int32_t count) noexcept nogil:
     if s.log.poisoned():
         return POISONED
     if not ack_queue_has_room(&s.acks.waiting[<int> MARK_WRITTEN], count):
-        return no_room(s, 0)            # all that waits for `written` is answered in this turn
+        return no_room(s, 0)            # this turn answers all that waits for `written`
     if not ack_queue_has_room(&s.acks.waiting[promise_mark(s, True)], count):
         return NOT_READY
     return OK

@@ -14,7 +14,7 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    PLAIN_BYTES_MAX = 700       # makes 936 in base64
+    PLAIN_BYTES_MAX = 700       # 936 bytes in base64
     DIGITS_MAX = 15             # of a time
     BLANK = 32
 
@@ -61,7 +61,7 @@ cdef uint32_t write_recall_handle(Appender s, int64_t offset, uint8_t* out) noex
 
 
 cdef Text next_item(const uint8_t** at, const uint8_t* end) noexcept nogil:
-    """Up to the next blank, or to the end; bytes NULL: there is none."""
+    """The text up to the next blank, or to the end; with bytes NULL when there is none."""
     cdef const uint8_t* begin = at[0]
     cdef const uint8_t* stop
     if begin == NULL:
@@ -88,7 +88,7 @@ cdef int read_recall_handle(const Text* text, RecallHandle* out) noexcept nogil:
     out.key = next_item(&at, out.plain + length)
     if version.length != 2 or memcmp(version.bytes, b"v1", 2) != 0 or out.key.length == 0:
         return MALFORMED
-    # They become properties, and these end so.
+    # The texts become properties, in which these two bytes are separators.
     if (memchr(out.key.bytes, 1, out.key.length) != NULL
             or memchr(out.key.bytes, 2, out.key.length) != NULL):
         return MALFORMED

@@ -36,8 +36,8 @@ from cext.wire.codes cimport (
 
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
-    GAP_BLANKS_MAX = 1_000_000      # as at a start
-    SEARCH_BYTES = 65536            # of the log, looked through at once for the next record
+    GAP_BLANKS_MAX = 1_000_000      # as recovery at a start allows
+    SEARCH_BYTES = 65536            # of the log, searched at a time for the next record
 
 
 cdef int replay(Appender s, int64_t end) noexcept nogil:
@@ -53,14 +53,15 @@ cdef int replay(Appender s, int64_t end) noexcept nogil:
 
 
 cdef int replay_next(Appender s, int64_t end) noexcept nogil:
-    """The record or BLANK at marks.dispatched; OK: that moved behind it."""
+    """Dispatches the record or BLANK at marks.dispatched. OK: the mark has moved behind it."""
     cdef int64_t at = s.log.marks.dispatched
     cdef const uint8_t* bytes
     cdef uint8_t head[HEAD_BYTES]
     cdef uint32_t size
     cdef int status
     if at < s.log.min_offset():
-        # The list may have records that are gone from the files: it goes on where it was.
+        # The log's files up to min_offset are gone. The list's next record may lie below that: at
+        # `end`, where dispatch then goes on with the list.
         dispatched_move(s, min(s.log.min_offset(), end))
         return OK
     status = s.log.view(at, HEAD_BYTES, &bytes)
@@ -113,8 +114,8 @@ cdef int replay_bytes(Appender s, int64_t at, uint32_t size, const uint8_t* byte
 
 
 cdef int pass_damage(Appender s, int64_t end) noexcept nogil:
-    """What is at marks.dispatched is no record: on to the next bytes that are one of their own
-    offset, or to the end of the segment, as recovery does it; with a line in the log."""
+    """The bytes at marks.dispatched are no record: goes on at the next record that lies at its own
+    offset, or at the end of the segment, as recovery does, and logs a line."""
     cdef int64_t begin = s.log.marks.dispatched
     cdef int64_t stop = min(end, segment_end(s.log, begin))
     cdef int64_t following
@@ -125,7 +126,7 @@ cdef int pass_damage(Appender s, int64_t end) noexcept nogil:
     following = next_record(s, begin + 1, stop, bytes)
     free(bytes)
     if following < 0:
-        return NOT_READY                    # it cannot be read just now
+        return NOT_READY                    # the log cannot be read just now
     s.turn.counters.corrupt_records += 1
     dispatched_move(s, following)
     snprintf(line, sizeof(line), b"the commit log is damaged at offset %lld: %lld bytes are no "
@@ -136,7 +137,7 @@ cdef int pass_damage(Appender s, int64_t end) noexcept nogil:
 
 
 cdef int64_t next_record(Appender s, int64_t begin, int64_t stop, uint8_t* bytes) noexcept nogil:
-    """Where the first record in [begin, stop) starts; `stop`: nowhere; a Status below 0."""
+    """Where the first record in [begin, stop) starts; `stop`: none does; or a Status below 0."""
     cdef int64_t at = begin
     cdef int64_t count, i
     while at + HEAD_BYTES <= stop:
@@ -186,7 +187,7 @@ cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
     if status == OK:
         status = queue_room(s.queues, d.queue)
     if status != OK:
-        return status                       # no room: again in the next turn
+        return status                       # no room: tried again in the next turn
     d.physical_offset = view.physical_offset
     d.size = <int32_t> view.total_bytes
     d.tags_code = dispatch_replayed(s, view)
@@ -195,7 +196,8 @@ cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
 
 
 cdef Queue* queue_of_record(Appender s, Topic* topic, const RecordView* view) noexcept nogil:
-    """Made where there is none, also of a topic that nobody knows; NULL: it cannot be."""
+    """The record's queue; made when it does not exist, even for an unknown topic. NULL: it cannot
+    be made."""
     cdef Queue* queue = NULL
     if topic != NULL:
         queue = topic_queue(topic, s.queues, view.queue_id)
@@ -206,8 +208,9 @@ cdef Queue* queue_of_record(Appender s, Topic* topic, const RecordView* view) no
 
 
 cdef void drop_older(Appender s, Topic* topic, Queue* queue) noexcept nogil:
-    """The log gives an offset of the queue once more: its topic was deleted at the master and made
-    anew, which this core's tables hear later, or never. The queue goes, as at a start."""
+    """The log gives an offset of the queue a second time: at the master, its topic was deleted and
+    made anew, which this core's tables learn later, or never. The queue is removed, as at a
+    start."""
     check(s.dispatch_first == s.dispatch_count,
           b"replay: nothing that this core appended waits for a queue that begins anew",
           s.dispatch_first, s.dispatch_count)
@@ -222,7 +225,7 @@ cdef void drop_queue(Appender s, Topic* topic, Queue* queue) noexcept nogil:
 
 
 cdef int bridge_gap(Appender s, Queue* queue, int64_t offset) noexcept nogil:
-    """The queue ends at `offset` now, if it ended below."""
+    """Makes the queue end at `offset`, if it ended below."""
     cdef int status = OK
     if offset == queue.max_offset:
         return OK

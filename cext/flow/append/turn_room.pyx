@@ -11,8 +11,8 @@ from cext.store.queues.queue_store cimport queue_room
 
 cdef enum:
     POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
-    BLOCKS_WAIT_US = 20000      # of one turn: what else a turn does is not held up for longer
-    MARGIN_BYTES = 64           # of the ring, which reserve() keeps free, at most
+    BLOCKS_WAIT_US = 20000      # in one turn, so that its other work is not held up for longer
+    MARGIN_BYTES = 64           # most bytes of the ring that reserve() keeps free
 
 
 cdef inline int64_t record_room(Appender s) noexcept nogil:
@@ -26,12 +26,12 @@ cdef inline int64_t ring_room(Appender s) noexcept nogil:
 
 cdef inline int32_t list_room(Appender s) noexcept nogil:
     if s.queue_status != OK:
-        return 0                        # what is in it comes first
+        return 0                        # the entries in it come first
     return s.dispatch_max
 
 
 cdef inline int64_t moved(Appender s) noexcept nogil:
-    """Grows with whatever moves in the log."""
+    """A number that grows whenever a mark of the log moves."""
     return s.log.marks.appended + s.log.marks.written + s.log.marks.dispatched
 
 
@@ -46,10 +46,10 @@ cdef void room_open(Appender s) noexcept nogil:
 
 
 cdef bint wait_for_pool(Appender s) noexcept nogil:
-    """False: the pool is full and the committer does not come on."""
+    """False: the pool is full and the committer does not get on."""
     if not s.log.pooled or ring_room(s) >= s.room_wanted:
         return True
-    # As without a pool: the reactor waits for the page cache, but not for ever.
+    # As without a pool, the reactor waits for the page cache, but not for ever.
     if not s.log.wait_for_commit(POOL_WAIT_US):
         return False
     write_and_dispatch(s)
@@ -57,7 +57,7 @@ cdef bint wait_for_pool(Appender s) noexcept nogil:
 
 
 cdef bint wait_for_blocks(Appender s) noexcept nogil:
-    """False: they do not come. Over several turns."""
+    """Waits for blocks, over several turns if need be. False: they do not come."""
     cdef int64_t room = load_acquire_i64(&s.log.link.room)
     if s.blocks_wanted == 0 or s.log.wait_for_room(s.blocks_wanted, BLOCKS_WAIT_US):
         s.blocks_since_ms = 0
@@ -121,7 +121,7 @@ cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) 
 cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
     cdef int status = append_room(s, queue, bytes, records)
     if status == NOT_READY and load_acquire_i64(&s.log.link.room) > s.log.room_end:
-        status = append_room(s, queue, bytes, records)      # some have just come
+        status = append_room(s, queue, bytes, records)      # blocks have just come
     if (status != NOT_READY or not s.log.awaits_room(bytes)
             or load_acquire_i64(&s.log.link.room) == s.blocks_late):
         return status
@@ -141,7 +141,7 @@ cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil:
 # ------------------------------------------------------------------- the turn
 
 cdef bint was_full(Appender s) noexcept nogil:
-    """Something waits for the room that the next turn begins with."""
+    """Whether something waits for the room that the next turn begins with."""
     return s.turn_full or s.turn.net.place.connection != NULL
 
 

@@ -1,10 +1,10 @@
-"""Auth: whether a request may be served, asked in the reactor before it is.
+"""Auth: whether a request may be served; the reactor asks before it serves one.
 
-    white_list      addresses from where no account is needed
+    white_list      addresses from which no account is needed
     user_table      users with their keys and policies, as the control thread gives them
-    auth_service    who has them, and what is asked of whom
+    auth_service    the users of this broker, and which requests must be signed
     admission       what a request wants, and the verdict
 
-What control serves it asks itself, by the gate of rmq/auth. Both say the same of the same request,
-as their tests show.
+Requests that control serves are judged there, by the gate of rmq/auth. Both come to the same
+verdict on the same request, as their tests show.
 """

@@ -55,30 +55,30 @@ from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
 from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
-    NAME_BYTES = 1024               # of a user, a topic or a group, as far as they are looked at
-    NAME_SHOWN = 255                # of these in texts and in the log
-    UNKNOWN_SHOWN = 64              # of a user that is none
+    NAME_BYTES = 1024               # longest name of a user, topic or group that is looked at
+    NAME_SHOWN = 255                # bytes of a name in texts and in the log
+    UNKNOWN_SHOWN = 64              # the same for a user that does not exist
     TEXT_BYTES = 1024               # of a refusal
     ROWS = 18
-    ACKS_MAX = 8192                 # of a batch that are looked at; pop_ack takes fewer in any case
+    ACKS_MAX = 8192                 # acks of a batch that are checked; pop_ack takes fewer anyway
 
-cdef struct Name:                   # without escapes, for as long as its request is here
+cdef struct Name:                   # without escapes; valid as long as its request
     const uint8_t* bytes
     uint32_t length
 
-cdef enum Where:                    # what a request touches stands
+cdef enum Where:                    # where a request names its topic
     IN_FIELDS = 0
     IN_LETTER_B = 1                 # the topic, in the field b
     IN_ACKS = 2                     # in the body: c and t of each ack
     IN_ORIGIN = 3                   # the topic, in the field originTopic
-    OF_POPPED = 4                   # in fields; the topic may be one of the group's retries
+    OF_POPPED = 4                   # in fields; the topic may be a retry topic of the group
 
 cdef struct Row:
     int32_t code
     Where where
-    uint32_t topic_actions          # 0: no topic
+    uint32_t topic_actions          # 0: the request has no topic
     bint topic_optional
-    const char* group               # the field; NULL: no group
+    const char* group               # name of the field; NULL: the request has no group
     uint32_t group_actions
 
 cdef Row[ROWS] rows = [
@@ -120,8 +120,8 @@ cdef uint32_t row_bit(int32_t code) noexcept nogil:
 # ------------------------------------------------------------------- refusals
 
 cdef const char* shown(const uint8_t* name, uint32_t length, char* out) noexcept nogil:
-    """For texts and the log, where a name of a stranger's choice must not look like anything else.
-    `out` holds NAME_SHOWN + 1."""
+    """A name as texts and the log show it, so that a name chosen by a stranger cannot pass for
+    something else. `out` has room for NAME_SHOWN + 1."""
     cdef uint32_t i
     length = min(length, <uint32_t> NAME_SHOWN)
     for i in range(length):
@@ -132,7 +132,7 @@ cdef const char* shown(const uint8_t* name, uint32_t length, char* out) noexcept
 
 cdef Outcome refuse(AuthService s, Connection* c, const Header* h, const Name* user, bint known,
                     const char* text) noexcept nogil:
-    """known: it is that user who asks."""
+    """`known`: the request is proved to be from that user."""
     cdef char name[NAME_SHOWN + 1]
     s.refused += 1
     shown(user.bytes, min(user.length, <uint32_t> UNKNOWN_SHOWN), name)
@@ -180,7 +180,7 @@ cdef Outcome refuse_field(AuthService s, Connection* c, const Header* h, const N
 # ------------------------------------------------------------------- resources
 
 cdef inline bint name_of(const Text* text, uint8_t* buffer, Name* out) noexcept nogil:
-    """`buffer`, of NAME_BYTES, is for one with escapes. False: it is too long, or no text."""
+    """`buffer`, of NAME_BYTES, is for a name with escapes. False: it is too long, or no text."""
     cdef int32_t length
     if not text.escaped and text.length <= NAME_BYTES:
         out.bytes = text.bytes
@@ -194,8 +194,8 @@ cdef inline bint name_of(const Text* text, uint8_t* buffer, Name* out) noexcept 
 
 cdef Verdict verdict_on(const Connection* c, const User* user, Name* name, ResourceType* type,
                         uint32_t actions) noexcept nogil:
-    """A retry topic is its group, and who sends to it consumes by that group: `name` and `type` are
-    then the group's."""
+    """A retry topic is judged as its group, and sending to it as consuming by that group: `name`
+    and `type` are then the group's."""
     cdef uint8_t source[ADDRESS_BYTES]
     if (name.length >= RETRY_PREFIX_BYTES
             and memcmp(name.bytes, RETRY_PREFIX, RETRY_PREFIX_BYTES) == 0):
@@ -226,7 +226,7 @@ cdef Outcome may_use(AuthService s, Connection* c, const Header* h, const Name* 
 cdef Outcome may_use_popped(AuthService s, Connection* c, const Header* h, const Name* user_name,
                             const User* user, const Text* topic, const Text* group,
                             uint32_t actions) noexcept nogil:
-    """What was popped again comes from %RETRY%group_topic or %RETRY%group+topic."""
+    """The topic of a message that was popped again is %RETRY%group_topic or %RETRY%group+topic."""
     cdef uint8_t topic_buffer[NAME_BYTES]
     cdef uint8_t group_buffer[NAME_BYTES]
     cdef Name name, of_group
@@ -250,8 +250,8 @@ cdef Outcome may_use_popped(AuthService s, Connection* c, const Header* h, const
 
 cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame* f,
                      const Name* user_name, const User* user) noexcept nogil:
-    """Each ack of the batch. Of one that is too large as many as would do, and then it is refused:
-    16 MiB of them would keep the turn busy for half a second."""
+    """Judges each ack of the batch. Of too large a batch only ACKS_MAX are judged, and then it is
+    refused: 16 MiB of acks would keep the turn busy for half a second."""
     cdef ReviveEntry e
     cdef uint32_t at = 0
     cdef int32_t left = ACKS_MAX
@@ -278,7 +278,7 @@ cdef Outcome may_ack(AuthService s, Connection* c, const Header* h, const Frame*
 
 
 cdef inline const Text* filled(const Text* value) noexcept nogil:
-    """NULL: it is missing, or empty."""
+    """The value; NULL when it is missing or empty."""
     return value if value != NULL and value.length > 0 else NULL
 
 
@@ -310,7 +310,7 @@ cdef Outcome authorize(AuthService s, Connection* c, const Header* h, const Fram
     if row.group != NULL:
         group = filled(header_find(h, row.group))
     if topic == NULL and row.topic_optional:
-        return TO_CONTROL               # which looks at what is meant
+        return TO_CONTROL               # control finds out what the request is about
     if row.where == OF_POPPED:
         outcome = may_use_group(s, c, h, user_name, user, row, group)
         if outcome != GO_ON:
@@ -345,7 +345,7 @@ cdef bint is_from(const Connection* c, const WhiteList* white) noexcept nogil:
 
 
 cdef bint has_proved(AuthService s, Connection* c, Name* name) noexcept nogil:
-    """Whether its certificate says who asks."""
+    """Whether the client's certificate names the user; sets `name`."""
     if not s.by_certificate:
         return False
     name.bytes = transport_proved(c, &name.length)
@@ -362,7 +362,7 @@ cdef Outcome refuse_user(AuthService s, Connection* c, const Header* h, const Na
 
 
 cdef inline const Text* access_key_of(AuthService s, const Header* h) noexcept nogil:
-    """NULL: it has none. It lies where it lay in the last header of the shape."""
+    """NULL: there is none. Looks first where it was in the last header of the same shape."""
     cdef const Text* key
     if h.shape != 0 and h.shape == s.key_shape:
         return &h.ext[s.key_at].value
@@ -420,7 +420,7 @@ cdef Outcome admit(AuthService s, Connection* c, const Header* h, const Frame* f
         outcome = authorize(s, c, h, f, &name, user, &rows[row])
         if outcome == TO_CONTROL and resubmitted:
             s.allowed += 1
-            return GO_ON                # control has looked at what is meant
+            return GO_ON                # control has judged what it is about
         if outcome != GO_ON:
             return outcome
         s.turn.is_bound = True

@@ -23,7 +23,7 @@ from cext.net.tls cimport (
 from cext.wire.signature cimport signature_check_close, signature_check_open
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class AuthService:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         if given.get("tls") is None:

@@ -71,7 +71,7 @@ cdef inline bint covers(const PolicyEntry* e, ResourceType type, const uint8_t* 
 
 cdef inline int order_of(const PolicyEntry* e, ResourceType type, const uint8_t* name,
                          uint32_t length) noexcept nogil:
-    """Below 0: before such a name; above: behind it."""
+    """Below 0: the entry belongs before such a name; above 0: after it."""
     cdef int order
     if e.type != type:
         return <int> e.type - <int> type
@@ -80,7 +80,7 @@ cdef inline int order_of(const PolicyEntry* e, ResourceType type, const uint8_t*
 
 
 cdef bint follows(const PolicyEntry* before, const PolicyEntry* e) noexcept nogil:
-    """Whether it may stand behind it."""
+    """Whether `e` may stand after `before`."""
     cdef int order = <int> before.policy - <int> e.policy
     if order == 0:
         order = order_of(before, <ResourceType> e.type, e.name, e.name_length)
@@ -92,7 +92,7 @@ cdef bint follows(const PolicyEntry* before, const PolicyEntry* e) noexcept nogi
 # ---- entries
 
 cdef int read_entry(const uint8_t* at, uint32_t room, PolicyEntry* out) noexcept nogil:
-    """How many bytes it has; MALFORMED."""
+    """Returns how many bytes the entry has, or MALFORMED."""
     cdef uint64_t size
     if room < HEAD_BYTES or at[0] > 1 or at[1] > TYPE_GROUP or at[2] > PATTERN_ANY or at[3] > 1:
         return MALFORMED
@@ -119,8 +119,9 @@ cdef int read_entry(const uint8_t* at, uint32_t room, PolicyEntry* out) noexcept
 
 
 cdef int32_t outer_of(const PolicyEntry* entries, int32_t at) noexcept nogil:
-    """The entry before it, or one that this one is within: no other can cover it. What is passed
-    by covers nothing behind it either, so all entries together take as many steps as there are."""
+    """The entry before it, or one that that entry lies within: no other entry can cover this one.
+    Entries that are skipped here cover nothing later either, so all calls together take as many
+    steps as there are entries."""
     cdef const PolicyEntry* e = &entries[at]
     cdef int32_t outer = at - 1
     while outer >= 0 and not (entries[outer].policy == e.policy
@@ -200,8 +201,8 @@ cdef inline const PolicyEntry* nearest(const User* user, int32_t first, int32_t 
                                        ResourceType type, const uint8_t* name, uint32_t length,
                                        uint32_t actions, const uint8_t* address,
                                        bint by_whole_name) noexcept nogil:
-    """The entry of one policy that counts; `by_whole_name`: of those that are for no more than this
-    name."""
+    """The entry of one policy that counts; `by_whole_name`: only entries for exactly this name are
+    looked at."""
     cdef const PolicyEntry* e
     cdef int32_t middle, low = first
     while low < end:

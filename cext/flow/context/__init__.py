@@ -1,7 +1,7 @@
 """Context: what every step of a turn may need, whatever it does.
 
     turn_context        clocks, sockets, options, counters of the turn
-    service             what each folder has one of: its memory and its numbers
+    service             the base class of each folder's service: its memory and its numbers
     step                one row of the turn's table
     outcome             what a handler says came of a frame
     refusal             a response code and a text: how a request fails
@@ -14,5 +14,5 @@
     options             the settings the hot path looks at, as C values
     rpc_times           how long requests took until their answer was queued
 
-It stands below every other folder of cext/flow.
+Every other folder of cext/flow may use it.
 """

@@ -89,7 +89,7 @@ cdef void role_confirm(Role* r) noexcept nogil:
     move(r, REPLICATING, 1 << REPLICATING_UNCONFIRMED)
 
 
-# ------------------------------------------------------------------- beside it
+# ------------------------------------------------------------------- facts beside the state
 
 cdef void role_set(Role* r, uint32_t facts, bint hold) noexcept nogil:
     look(r)

@@ -4,7 +4,7 @@ cimport cython
 from rmq.errors import not_copied
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class Service:
     def __reduce__(self):
         raise not_copied(self, "it is of one shard")

@@ -27,7 +27,7 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET, AF_INET6
 
 cdef enum:
-    SHARE_POLL_MS = 2           # how often the control thread is looked at that clients wait for
+    SHARE_POLL_MS = 2           # how often to look whether control has caught up
 
 
 cdef bint reply_error_to(TurnContext s, Connection* c, int32_t opaque, uint8_t serialize_type,
@@ -113,10 +113,11 @@ cdef void log_event(TurnContext s, Connection* c, const char* text) noexcept nog
 
 
 cdef bint takes_too_much(TurnContext s, Connection* c, uint64_t bytes) noexcept nogil:
-    """A connection may fill a quarter of what the control thread holds; the rest is for others.
-    Long before it is not read until the control thread has caught up, which ends a round: what one
-    receive brings besides, were it all frames of the smallest size, still fits, unless others have
-    filled the link."""
+    """Whether this request exceeds the connection's share: it may fill a quarter of what the
+    control thread can hold; the rest is for others. Long before that, the connection is not read
+    until the control thread has caught up, which ends a round. What one receive brings in addition,
+    even if all frames are of the smallest size, still fits then, unless others have filled the
+    link."""
     cdef ClientState* client = client_state(c)
     cdef bint too_much
     if spsc_is_empty(&s.link.to_control):
@@ -155,7 +156,7 @@ cdef bint introduce(TurnContext s, Connection* c) noexcept nogil:
 cdef bint hand_to_control(TurnContext s, Connection* c, const Frame* f) noexcept nogil:
     cdef bint passed = not takes_too_much(s, c, f.total_bytes) and introduce(s, c)
     c.receive_bytes = SLOW_RECEIVE_BYTES
-    # The frame without its four length bytes: they lie 8 bytes before the header.
+    # Without the frame's four length bytes, which lie 8 bytes before the header.
     passed = passed and link_push(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
     s.counters.control_requests += passed
     return passed

@@ -30,10 +30,10 @@ cdef enum:
     LINK_BYTES = 67108864           # bytes of requests that wait for the control thread
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class TurnContext:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
-        # The reactor's is taken when the shard opens its store.
+        # The reactor's part; it is taken when the shard opens its store.
         return (link_arena_bytes(LINK_MESSAGES, given["connections_max"])
                 + reactor_arena_bytes(given["frame_max_bytes"], given["connections_max"],
                                       given["jumbo_buffers"], given["reply_buffers"]))

@@ -80,7 +80,7 @@ cdef void set_tls(AuthService s, const SetTls* x) noexcept nogil:
 
 
 cdef uint32_t bits_of(codes) except? 0xFFFFFFFF:
-    """Of codes that the reactor serves; others are control's."""
+    """Only codes that the reactor serves have bits; the others are control's."""
     cdef uint32_t bits = 0
     for code in codes:
         bits |= row_bit(code)

@@ -28,7 +28,7 @@ cdef enum:
 
 cdef struct PutClient:
     Text client_id
-    uint64_t connection         # 0: it has none
+    uint64_t connection         # 0: the client has none
     # results
     int status
 
@@ -62,7 +62,7 @@ cdef class ConnectionCalls(ControlSide):
                               + message.length)
             free(message)
         ignored = 1
-        write(self.turn.link.control_fd, &ignored, 8)      # there is more: come again
+        write(self.turn.link.control_fd, &ignored, 8)      # there is more: poll again
         return out
 
     def send(self, uint64_t connection, bytes frame):

@@ -20,7 +20,7 @@ from rmq.errors import StoreError
 cdef struct SetDelayLevels:
     int32_t count
     int64_t delays_ms[DELAY_LEVELS_MAX]
-    int64_t offsets[DELAY_LEVELS_MAX]   # to go on from
+    int64_t offsets[DELAY_LEVELS_MAX]   # where each level goes on
     # results
     int status
 
@@ -30,10 +30,10 @@ cdef void set_delay_levels(DelayService s, SetDelayLevels* x) noexcept nogil:
 
 
 cdef struct DelayOffsets:
-    bint stop                   # delivery ends here
+    bint stop                   # end delivery, too
     # results
     int status
-    int64_t log_end             # all that was delivered is below
+    int64_t log_end             # everything delivered is below
     Block block                 # per level the i64 offset of the first message not delivered
 
 
@@ -60,13 +60,13 @@ cdef void resume_timers(DelayService s, void* _given) noexcept nogil:
 
 # ---------------------------------------------------------------- how far timed messages are
 
-cdef struct TimersDelivered:        # of the steady clock as if it were the wall clock
+cdef struct TimersDelivered:        # the steady clock's times as if of the wall clock
     TimerKey wall
     TimerKey steady
     int64_t fed
     int64_t log_end
     # results
-    int status                      # NOT_READY: timers are off; CLOSED: a master is told nothing
+    int status                      # NOT_READY: timers are off; CLOSED: masters take no position
 
 
 cdef void timers_delivered(DelayService s, TimersDelivered* x) noexcept nogil:
@@ -81,7 +81,7 @@ cdef void timers_delivered(DelayService s, TimersDelivered* x) noexcept nogil:
 
 
 cdef void set_timers_delivered(DelayService s, TimersDelivered* x) noexcept nogil:
-    """A slave's position is its master's: the log is the same, and so are places in it."""
+    """A slave takes its master's position: the log is the same, and so are places in it."""
     cdef TimerPosition now = s.timers.position
     x.status = CLOSED
     if not is_slave(&s.turn.role):

@@ -124,7 +124,7 @@ cdef void remove_subscriptions(Tables s, const Text* group) noexcept nogil:
 
 
 cdef struct PutExpression:
-    Text text                   # as pulls bring it
+    Text text                   # as pulls bring it along
     Text program
     int32_t function
     # results
@@ -145,7 +145,7 @@ cdef struct CopyDeliveryCounters:
     # results
     int status
     Block block                 # per pair u32 group bytes, u32 topic bytes, u64 messages, u64
-    #                             bytes, group, topic; without pairs of no messages
+    #                             bytes, group, topic; only pairs that have messages
 
 
 cdef uint64_t pairs_bytes(const NameEntry* entry) noexcept nogil:

@@ -25,12 +25,12 @@ from rmq.errors import StoreError
 
 
 cdef struct GivenSocket:
-    int fd                      # the reactor's from now on, whatever comes of it
-    SSL* ssl                    # likewise; NULL: plain
-    bint whole                  # of follow_master()
-    int64_t broker_id           # of adopt_slave()
+    int fd                      # the reactor's from now on, whatever comes of the call
+    SSL* ssl                    # the same; NULL: plain
+    bint whole                  # for follow_master()
+    int64_t broker_id           # for adopt_slave()
     # results
-    uint64_t connection         # 0: it was closed
+    uint64_t connection         # 0: the socket was closed
 
 
 cdef void adopt_slave_call(HAService s, GivenSocket* x) noexcept nogil:
@@ -103,7 +103,7 @@ cdef void slave_rows(HAService s, SlaveRows* x) noexcept nogil:
 
 cdef struct MasterState:
     # results
-    uint64_t connection         # 0: there is none
+    uint64_t connection         # 0: there is no master
     int64_t end                 # of this log
     int64_t reported
     int64_t silent_ms
@@ -135,7 +135,7 @@ cdef void set_epochs(HAService s, const HAEpochs* x) noexcept nogil:
 cdef struct SyncState:
     int64_t ids[SLAVES_MAX]
     int32_t count
-    bint by_number              # of slaves, whoever they are
+    bint by_number              # a number of slaves counts, no matter which
     bint short
     bint sends_wait
     # results
@@ -166,7 +166,7 @@ cdef class HACalls(ReplicaCalls):
         try:
             self._call(<CallFn> adopt_slave_call, <void*> self.ha, &x)
         except StoreError:
-            close_replica(x.fd, x.ssl)      # the call has not come there
+            close_replica(x.fd, x.ssl)      # the call did not get to the reactor
             raise
         raise_status(OK if x.connection != 0 else IO_ERROR, "the connection of a slave: there is "
                      "no room for it, or it is gone")

@@ -33,9 +33,9 @@ cdef struct Append:
     int32_t reconsume_times
     int64_t prepared_offset
     int64_t tags_code
-    bint own_tags_code          # `tags_code` is to be used
+    bint own_tags_code          # use `tags_code`
     # results
-    const char* refusal         # why nothing is taken just now (role.pxd), or NULL
+    const char* refusal         # why nothing is taken at the moment (role.pxd), or NULL
     int status
     int64_t physical_offset
     int64_t queue_offset
@@ -73,7 +73,7 @@ cdef void append(Appender s, Append* x) noexcept nogil:
     m.stored = True
     m.spare = 0
     x.status = append_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
-    if x.status == RING_FULL:           # it writes in any case, and no request is under way here
+    if x.status == RING_FULL:           # writes at once: no request is under way here
         x.status = write_and_dispatch(s)
         if x.status == OK:
             x.status = append_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
@@ -116,7 +116,7 @@ cdef class LogCalls(PopCalls):
         x.tags_code = 0 if tags_code is None else tags_code
         x.own_tags_code = tags_code is not None
         self._call(<CallFn> append, <void*> self.appender, &x)
-        if x.refusal != NULL:               # a text that this thread alone changes, or nobody
+        if x.refusal != NULL:               # only this thread changes the text, or nobody does
             raise StoreError((<bytes> x.refusal).decode("utf-8", "replace"))
         raise_status(x.status, f"append to {topic!r}")
         return x.physical_offset, x.queue_offset

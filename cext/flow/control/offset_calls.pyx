@@ -30,7 +30,7 @@ cdef enum:
 
 cdef enum Which:                # the offsets that offsets() copies
     COMMITTED = 0
-    PULLED = 1                  # up to where was pulled
+    PULLED = 1                  # up to where each group has pulled
     RESETS = 2                  # resets that no pull has been told of
 
 
@@ -51,7 +51,7 @@ cdef void commit_one(PullService s, OneOffset* x) noexcept nogil:
 
 
 cdef void reset_one(PullService s, OneOffset* x) noexcept nogil:
-    """Pulls that are held go back, so that the group's next one, which is told to go to the offset,
+    """Held pulls are answered, so that the group's next pull, which is told to go to the offset,
     comes at once."""
     cdef Queue* queue
     x.status = offset_reset(&s.tables.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
@@ -81,7 +81,7 @@ cdef struct CopyOffsets:
 
 cdef void put_pulled(PullService s, const NameEntry* pair, int32_t slots,
                      uint8_t* out) noexcept nogil:
-    """What topic@group has pulled, as many queues as it has committed."""
+    """What topic@group has pulled, in as many queues as it has committed."""
     cdef const uint8_t* at = <const uint8_t*> memchr(pair.name, c'@', pair.length)
     cdef uint32_t before = <uint32_t> (at - pair.name)
     cdef const DeliveryCounter* delivered = delivery_counter_find(s.tables, pair.name, before,
@@ -171,14 +171,14 @@ cdef uint8_t* copy_entry(uint8_t* at, const GroupOffsets* entry) noexcept nogil:
 
 
 cdef struct CopyEntries:
-    uint64_t count              # take_changed: how many to take; result: how many there were
+    uint64_t count              # take_changed: most to take; result: how many there were
     # results
     int status
     Block block
 
 
 cdef void copy_entries(PullService s, CopyEntries* x) noexcept nogil:
-    """All of them, of one moment."""
+    """Copies all entries, as they are at one moment."""
     cdef NameEntry* entry
     cdef uint64_t bytes = 0, cursor = name_map_next(&s.tables.offsets.names, 0, &entry)
     cdef uint8_t* at

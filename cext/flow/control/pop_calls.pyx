@@ -30,12 +30,12 @@ cdef struct CopyOrders:
     bint open_only
     # results
     int status
-    Block block                 # of each queue in order u32 topic bytes, u32 group bytes, i32 queue
-    #                             id, topic, group, OrderBlock (native order)
+    Block block                 # per queue in order u32 topic bytes, u32 group bytes, i32 queue id,
+    #                             topic, group, OrderBlock (native order)
 
 
 cdef uint64_t orders_of(const PopPair* pair, bint open_only, uint8_t* out) noexcept nogil:
-    """Writes the pair's blocks, or with NULL counts their bytes only."""
+    """Writes the pair's blocks, or, with `out` NULL, only counts their bytes."""
     cdef uint64_t each = HEAD_BYTES + pair.topic.name_length + pair.group_length \
         + sizeof(OrderBlock)
     cdef uint64_t bytes = 0
@@ -102,7 +102,7 @@ cdef struct PutOrder:
     Text topic
     Text group
     int32_t queue_id
-    Text block                  # an OrderBlock; empty: none any more
+    Text block                  # an OrderBlock; empty: removes the queue's
     # results
     int status                  # OK, NOT_FOUND, TOO_LARGE, POOL_EMPTY
 

@@ -22,7 +22,7 @@ cdef enum:
 
 
 cdef Queue* queue_of(Appender s, const Text* topic, int32_t queue_id) noexcept nogil:
-    """Of a topic that is in no table yet, too: a slave may have its records sooner."""
+    """Also finds queues of a topic that is in no table yet: a slave may have its records sooner."""
     cdef Topic* found = <Topic*> name_map_find(&s.tables.topics, topic.bytes, topic.length)
     if found != NULL:
         return topic_queue(found, s.queues, queue_id)
@@ -56,8 +56,8 @@ cdef struct QueueRanges:
     int64_t count               # at most RANGES_MAX
     # results
     int status                  # OK, NOT_FOUND, POOL_EMPTY
-    Block block                 # i64 min and max offset of each; zeros of one that holds nothing
-    #                             yet, which is not made for that
+    Block block                 # i64 min and max offset of each; 0 and 0 for a queue that holds
+    #                             nothing yet and is not made here
 
 
 cdef void queue_ranges(Appender s, QueueRanges* x) noexcept nogil:
@@ -91,7 +91,7 @@ cdef struct QueueSnapshot:
     int status                  # OK, NOT_FOUND, POOL_EMPTY
     int64_t min_offset
     int64_t max_offset
-    int64_t memory_offset       # the first one in memory
+    int64_t memory_offset       # offset of the first entry in memory
     Block block                 # the entries from there on
 
 
@@ -118,14 +118,14 @@ cdef void queue_snapshot(Appender s, QueueSnapshot* x) noexcept nogil:
 # ---------------------------------------------------------------- queues_without_topic
 
 cdef struct LoneQueue:
-    int64_t at                  # where the table is looked through from; afterwards: from then on
+    int64_t at                  # where to look in the table; result: where to go on
     # results
     bint is_end                 # of the table
     bint found
     char topic[TOPIC_BYTES_MAX]
     int32_t topic_length
     int32_t queue_id
-    int64_t last_physical       # where its last message is in the log; -1: that cannot be read
+    int64_t last_physical       # log offset of its last message; -1: cannot be read
 
 
 cdef int64_t last_physical_of(Appender s, Queue* queue) noexcept nogil:
@@ -133,7 +133,7 @@ cdef int64_t last_physical_of(Appender s, Queue* queue) noexcept nogil:
     cdef QueueEntry entry
     cdef QueueName name = name_of(queue)
     cdef int got = s.queues.read_entries(queue, queue.max_offset - 1, 1, raw)
-    if got == ABSENT:                   # on the disk alone: it is asked before a slave leads
+    if got == ABSENT:                   # only on the disk; asked for before a slave becomes master
         got = s.queues.sync_files.read_entries(&name, queue.max_offset - 1, 1, False, raw)
     if got != 1:
         return -1
@@ -142,7 +142,7 @@ cdef int64_t last_physical_of(Appender s, Queue* queue) noexcept nogil:
 
 
 cdef void lone_queue(Appender s, LoneQueue* x) noexcept nogil:
-    """The next one, if it is among so many."""
+    """Finds the next queue without a topic, looking at a bounded number."""
     cdef int64_t end = min(x.at + RANGES_MAX, s.queues.queue_top)
     cdef Queue* queue
     x.found = False
@@ -170,13 +170,13 @@ cdef struct OlderQueues:
 
 
 cdef bint is_older(Appender s, Queue* queue, const OlderQueues* x) noexcept nogil:
-    """Its newest message was there when the topic was deleted. One that cannot be read stays."""
+    """Whether its newest message was there when the topic was deleted. No if it is unreadable."""
     cdef int64_t last
     if not queue_is_of(queue, <const char*> x.topic.bytes, <int32_t> x.topic.length):
         return False
-    if queue.next_offset > queue.max_offset:        # dispatch has its newest still
+    if queue.next_offset > queue.max_offset:        # its newest message is not dispatched yet
         return False
-    if queue.max_offset <= queue.min_offset:        # they have left the log since
+    if queue.max_offset <= queue.min_offset:        # its messages have left the log since
         return queue.max_offset > 0
     last = last_physical_of(s, queue)
     return 0 <= last < x.end

@@ -60,13 +60,13 @@ cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
 # ---------------------------------------------------------------- marks of the log
 
 cdef struct SetReplicated:
-    int64_t offset              # every slave that counts has the log up to here
+    int64_t offset              # every slave that must have the log has it up to here
     # results
-    int status                  # MALFORMED: more than there is of it; CLOSED: less, of a master
+    int status                  # MALFORMED: beyond the log; CLOSED: less, at a master
 
 
 cdef void set_replicated(Appender s, SetReplicated* x) noexcept nogil:
-    # A slave can be ahead of this core's disk, never of its log.
+    # A slave can be ahead of this core's disk, but never of its log.
     x.status = OK if 0 <= x.offset <= s.log.marks.appended else MALFORMED
     if x.status != OK:
         return
@@ -81,7 +81,7 @@ cdef void set_replicated(Appender s, SetReplicated* x) noexcept nogil:
 cdef struct SetVisible:
     int64_t offset
     # results
-    int status                  # MALFORMED: below 0; CLOSED: a master
+    int status                  # MALFORMED: below 0; CLOSED: this is a master
 
 
 cdef void set_visible(Appender s, SetVisible* x) noexcept nogil:
@@ -99,11 +99,11 @@ cdef void set_visible(Appender s, SetVisible* x) noexcept nogil:
 # ---------------------------------------------------------------- role
 
 cdef void promote(HAService s, int* status) noexcept nogil:
-    """NOT_READY while not all of the log is dispatched, then OK: all is visible, the role changed,
-    and the old master's log comes no more.
+    """NOT_READY while not all of the log is dispatched. Then OK: everything is visible, the role is
+    changed, and nothing more comes of the old master's log.
 
     What waits for its time (delays, timers, pops, half messages) goes on by itself: dispatch has
-    given it its queue entries, and those who deliver read the queues.
+    made its queue entries, and the steps that deliver it read the queues.
     """
     visible_all(s.append)
     status[0] = write_and_dispatch(s.append)
@@ -115,12 +115,12 @@ cdef void promote(HAService s, int* status) noexcept nogil:
 
 
 cdef void demote(TransactionService s, int* status) noexcept nogil:
-    """OK: all is written and answered, and nothing is appended any more. NOT_READY: answers wait
-    for a disk or a slave still, each of which is in the log; or the log has no room for what
-    ends transactions, and the core is a master still."""
+    """OK: everything is written and answered, and nothing more is appended. NOT_READY: answers
+    still wait for a disk or a slave, and their records are in the log; or the log has no room for
+    the op messages, and the core is still a master."""
     cdef int ended = OK
     if not is_slave(&s.turn.role):
-        ended = write_ops(s)    # what has been answered as ended says so in the log
+        ended = write_ops(s)    # transactions answered as ended are so in the log
         if ended == RING_FULL:
             write_and_dispatch(s.append)
             ended = write_ops(s)
@@ -133,10 +133,10 @@ cdef void demote(TransactionService s, int* status) noexcept nogil:
 
 
 cdef bint is_settled(Appender s) noexcept nogil:
-    """No answer waits for the log, and all of it is in its files; or it is poisoned."""
+    """Whether no answer waits for the log, and all of it is in its files; or it is poisoned."""
     cdef int32_t mark
     if s.log.poisoned():
-        return True                         # its answers were refused, all of them
+        return True                         # all of its answers were refused
     for mark in range(MARKS):
         if not ack_queue_is_empty(&s.acks.waiting[mark]):
             return False
@@ -157,8 +157,8 @@ cdef void set_unconfirmed(Appender s, int* status) noexcept nogil:
 
 cdef struct LogFloor:
     # results
-    int status                  # CLOSED: a master; NOT_READY: answers wait for the log; POISONED
-    int64_t low                 # what is below it is confirmed, or not there any more
+    int status                  # CLOSED: a master; NOT_READY: answers wait; POISONED
+    int64_t low                 # what is below is confirmed, or no longer there
 
 
 cdef void log_floor(Appender s, LogFloor* x) noexcept nogil:

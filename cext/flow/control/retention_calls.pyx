@@ -11,7 +11,7 @@ from cext.wire.text cimport Text
 
 cdef struct SetWritable:
     bint stop
-    Text reason                 # that refused sends get
+    Text reason                 # what clients of refused sends are told
 
 
 cdef void set_writable(Appender s, SetWritable* x) noexcept nogil:
@@ -24,7 +24,7 @@ cdef struct DropSegment:
 
 
 cdef void drop_segment(Appender s, DropSegment* x) noexcept nogil:
-    """The oldest one, never the last."""
+    """Drops the oldest segment, but never the last one."""
     x.status = s.log.drop_first_segment()
     if x.status == OK:
         s.queues.drop_below(s.log.min_offset())

@@ -56,15 +56,15 @@ cdef void put_topic(PopService s, PutTopic* x) noexcept nogil:
 
 cdef struct RemoveTopic:
     Text name
-    int64_t kept_from           # queues that replay began there or behind stay
+    int64_t kept_from           # queues that replay began at this offset or later stay
     # results
-    int64_t log_end             # all its messages are below
+    int64_t log_end             # all messages of the topic are below
     bint used                   # it may have messages in the log
 
 
 cdef void forget_topic(PopService s, const Topic* topic) noexcept nogil:
-    """What is in the store pool of a topic that goes, or waits for room in its queues, is not
-    dispatched any more."""
+    """Records of the removed topic that are in the store pool, or wait for room in its queues, are
+    not dispatched any more."""
     cdef int32_t i
     for i in range(s.append.dispatch_first, s.append.dispatch_count):
         if s.append.dispatches[i].topic == topic:
@@ -75,7 +75,7 @@ cdef void forget_topic(PopService s, const Topic* topic) noexcept nogil:
 cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
     cdef Topic* topic
     cdef int32_t i
-    write_and_dispatch(s.append)        # few dispatch entries point to a queue that goes away
+    write_and_dispatch(s.append)        # then few list entries refer to a queue that goes away
     x.log_end = min(s.append.log.marks.appended, x.kept_from)
     x.used = False
     topic = <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length)
@@ -114,12 +114,12 @@ cdef void put_queue_mapping(PopService s, PutMapping* x) noexcept nogil:
     x.status = queue_mapping_make(x.mapping.bytes, x.mapping.length, &made)
     if x.status != OK:
         return
-    write_and_dispatch(s.append)        # where a queue that is led here no more ends is known now
+    write_and_dispatch(s.append)        # then it is known where queues end that others lead now
     free(topic.mapping)
     topic.mapping = made
     for i in range(topic.queue_slots):
         if topic.queues[i] != NULL:
-            wake_all(s.pull, topic.queues[i])   # they are answered by what they found before
+            wake_all(s.pull, topic.queues[i])   # each is answered by what it found before
 
 
 # ---------------------------------------------------------------- topic_stats
@@ -152,8 +152,8 @@ cdef struct CopyTopics:
     # results
     int status
     Block block                 # per topic u32 name bytes, u32 queues, 4 counters and TopicNumbers
-    #                             as u64, name, then i64 (min, max offset) of each queue, -1 for one
-    #                             that was never used
+    #                             as u64, name, then i64 (min, max offset) of each queue; -1 when it
+    #                             was never used
 
 
 cdef inline uint8_t* put(uint8_t* at, const void* value, uint64_t bytes) noexcept nogil:

@@ -38,8 +38,8 @@ cdef enum HalfState:            # as rmq/broker/core_seam.py has them
 # ---------------------------------------------------------------- start_transactions
 
 cdef struct StartTransactions:
-    int64_t first               # of the half queue: everything open is there or above
-    bint serve                  # from now on: control has marked what was ended
+    int64_t first               # half queue offset: all open ones are here or above
+    bint serve                  # begin to serve: control has marked what was ended
 
 
 cdef void start_transactions(TransactionService s, StartTransactions* x) noexcept nogil:
@@ -52,8 +52,8 @@ cdef void start_transactions(TransactionService s, StartTransactions* x) noexcep
 # ---------------------------------------------------------------- end_halves
 
 cdef struct EndHalves:
-    Text offsets                # i64 each (native order), of the half queue
-    bint with_op                # an op message is to say so
+    Text offsets                # i64 offsets (native order) in the half queue
+    bint with_op                # an op message must say so
     # results
     int64_t ended               # how many of them were open
 
@@ -76,11 +76,11 @@ cdef void end_halves(TransactionService s, EndHalves* x) noexcept nogil:
 # ---------------------------------------------------------------- open_halves
 
 cdef struct OpenHalvesAfter:
-    int64_t after               # offset of the half queue to begin at
+    int64_t after               # offset in the half queue at which to begin
     int32_t limit
     # results
     int status
-    int64_t first               # everything below is ended
+    int64_t first               # everything below it is ended
     int64_t following           # where to go on
     Block block                 # i64 offsets of open ones
 
@@ -110,7 +110,7 @@ cdef void open_halves(TransactionService s, OpenHalvesAfter* x) noexcept nogil:
 # ---------------------------------------------------------------- half_state
 
 cdef struct HalfStateOf:
-    int64_t offset              # of the half queue
+    int64_t offset              # in the half queue
     int64_t log_offset
     # results
     HalfState state
@@ -129,7 +129,7 @@ cdef void half_state(TransactionService s, HalfStateOf* x) noexcept nogil:
 # ---------------------------------------------------------------- move_half
 
 cdef void half_moved(TransactionService s, HalfMove* x) noexcept nogil:
-    """From the newest place that is known: who names it, or one before it, comes to the new one."""
+    """Moves on from the newest known place: an end that names an earlier one finds the new."""
     half_follow(&s.halves, &x.offset, &x.log_offset)
     if half_is_ended(&s.halves, x.offset):
         half_note_move(&s.halves, x)
@@ -142,7 +142,7 @@ cdef void half_moved(TransactionService s, HalfMove* x) noexcept nogil:
 cdef struct PutProducers:
     Text group
     Text connections            # ids, 8 bytes each
-    Text users                  # the name of each one's user, and a byte 0 behind it
+    Text users                  # the user's name of each one, followed by a byte 0
     # results
     int status
 

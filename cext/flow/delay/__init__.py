@@ -1,7 +1,7 @@
 """Delay: messages that are delivered later.
 
-How they get here, and whether they may (the highest level, timerMaxDelaySec, what is due already)
-is in the redirect of cext/flow/transaction: half messages go the same way.
+How messages get here, and whether they may (the highest level, timerMaxDelaySec, messages that are
+due already), is in the redirect of cext/flow/transaction, because half messages go the same way.
 
     delay_service       the service
 
@@ -13,10 +13,10 @@ Delay levels
 Timed messages, to the millisecond
 
     timer               what the reactor keeps of them
-    timer_feed          from their queue into the heaps: when is each due, by which clock
-    timer_turn          what they do in a turn
-    timer_deliver       those that are due: delivered, stored anew, or dropped
-    recall_table        those that were recalled, until they would have been due
+    timer_feed          from their queue into the heaps: when each is due, and by which clock
+    timer_turn          what timed messages do in a turn
+    timer_deliver       messages that are due: delivered, stored anew, or dropped
+    recall_table        recalled messages, until they would have been due
     timer_open          the start and the stop
 
 The heaps and files themselves are in cext/store (its timer files).

@@ -14,12 +14,12 @@ from cext.store.timers.timer_position cimport position_close
 from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class DelayService:
     def __cinit__(self):
         self.timers.file.fd = -1
 
-    # What timers have is taken by timers_open(), which is given the store.
+    # What timers need is not taken here but by timers_open(), which is given the store.
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         return 2 * arena_page_bytes(REDIRECT_BYTES)
 

@@ -30,7 +30,7 @@ cdef inline uint64_t finished(uint64_t hash) noexcept nogil:
 
 cdef RecalledKey* slot_of(const RecallTable* table, uint64_t hash_a,
                           uint64_t hash_b) noexcept nogil:
-    """Where the name is, or the free place for it."""
+    """The place where the name is, or the free place for it."""
     cdef int64_t at = <int64_t> (hash_a & <uint64_t> (table.capacity - 1))
     cdef RecalledKey* key = &table.keys[at]
     while (key.hash_a != 0 or key.hash_b != 0) and not (
@@ -41,7 +41,7 @@ cdef RecalledKey* slot_of(const RecallTable* table, uint64_t hash_a,
 
 
 cdef bint grow(RecallTable* table, int64_t due_ms) noexcept nogil:
-    """Twice the room, without those that are over by the time of this one and in a file."""
+    """Doubles the room. Drops names that are over at the time of the new one and are in a file."""
     cdef RecallTable larger
     cdef RecalledKey* key
     cdef int64_t i

@@ -70,11 +70,11 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     ENTRIES_AT_ONCE = 64
-    # After the store refused, or what is damaged could not be made anew for now, and between looks
-    # for a missing topic.
+    # After the store refused, or damage could not be repaired for now, and between looks for a
+    # missing topic.
     RETRY_MS = 100
-    JUMP_MS = 5                 # a smaller step of the wall clock is none
-    PASSED = 1                  # deliver_record(): the record is useless, go on behind it
+    JUMP_MS = 5                 # a smaller step of the wall clock does not count
+    PASSED = 1                  # deliver_record(): the record is useless, go on after it
 
 cdef int64_t WAIT_FOR_ARRIVAL = 0x7FFFFFFFFFFFFFFF
 
@@ -93,14 +93,14 @@ cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* 
         level.next_check_ms = WAIT_FOR_ARRIVAL
     s.schedule.count = count
     s.schedule.first = 0
-    s.turn.tables_loaded = count > 0        # levels are the last that control brings at a start
+    s.turn.tables_loaded = count > 0        # at a start, levels are the last that control sets
     if s.schedule.readahead.fetch == NULL:
         readahead_open(&s.schedule.readahead, NULL)
     return OK
 
 
 cdef inline Topic* schedule_topic(DelayService s) noexcept nogil:
-    """Looked for once a turn, not once a level."""
+    """Looked up once a turn, not for each level."""
     return <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> SCHEDULE_TOPIC,
                                   SCHEDULE_TOPIC_BYTES)
 
@@ -110,7 +110,7 @@ cdef inline Queue* level_queue(DelayService s, Topic* topic, int32_t level) noex
 
 
 cdef inline bint has_arrival(DelayService s, Topic* topic, int32_t level) noexcept nogil:
-    """Messages of this level wait, and it does not say when it looks at them."""
+    """Whether messages of this level wait, and no time is set for its next look."""
     cdef Queue* queue = level_queue(s, topic, level)
     return queue != NULL and s.schedule.levels[level].next_offset < queue.max_offset
 
@@ -142,10 +142,11 @@ cdef void note_clock(DelayService s, int64_t wall) noexcept nogil:
     cdef Queue* queue
     cdef int32_t i
     s.schedule.clock_ms = wall + s.schedule.skew_ms
-    # In one and the same ms both clocks are whole ms of one moment: a step is known to 1 ms.
+    # Read within one and the same ms, both clocks are whole ms of one moment: a step is known to
+    # 1 ms.
     s.schedule.clock_unsure = wall_ms() != wall
     if s.schedule.clock_unsure:
-        return                          # interrupted between the two clocks: no base to compare
+        return                          # interrupted between the two clocks: nothing to compare
     wall += s.schedule.skew_ms
     by_ms = wall - boot - s.schedule.clock_base
     if s.schedule.clock_base != 0 and (by_ms > JUMP_MS or by_ms < -JUMP_MS):
@@ -168,7 +169,7 @@ cdef int64_t due_ms(DelayService s, int32_t level, int64_t offset, int64_t tags_
         if offset < l.jumps[i].end_offset:
             due += l.jumps[i].by_ms
     if due > latest + JUMP_MS:
-        # Stored by a clock that was ahead, or for a longer delay than is configured now.
+        # It was stored by a clock that was ahead, or for a longer delay than is configured now.
         add_jump(l, end_offset, latest - due)
         due = latest
     return due
@@ -202,19 +203,19 @@ cdef int32_t schedule_wait(DelayService s) noexcept nogil:
 # ------------------------------------------------------------------- records from the disk
 
 cdef inline bint is_of_others(DelayService s, int32_t level) noexcept nogil:
-    """Another level reads, or has not delivered yet what it has read."""
+    """Whether another level is reading, or has not delivered yet what it has read."""
     return s.schedule.readahead.fetch != NULL and s.schedule.readahead_level != level
 
 
 cdef void fetch_release(DelayService s, int32_t level) noexcept nogil:
-    """What was read for this level is not needed any more."""
+    """What was read for this level is no longer needed."""
     if not is_of_others(s, level):
         readahead_end(&s.schedule.readahead, s.fetch.pool)
 
 
 cdef void claim(DelayService s, int32_t level) noexcept nogil:
-    """The next read is this level's, which looks again when it is over. One that fails holds this
-    level alone."""
+    """Makes the next read this level's, which looks again when the read is over. A read that fails
+    holds up this level alone."""
     cdef DelayLevel* l = &s.schedule.levels[level]
     s.schedule.readahead_level = level
     l.next_check_ms = s.turn.now_ms + RETRY_MS
@@ -242,7 +243,7 @@ cdef void fetch_records(DelayService s, int32_t level, const QueueEntry* entries
 
 cdef int find_record(DelayService s, int32_t level, const QueueEntry* entry,
                      const uint8_t** at, bint* checked) noexcept nogil:
-    """OK, ABSENT (a fetch has to be started), NOT_READY (one is under way) or why there is none."""
+    """OK, ABSENT (it must be fetched), NOT_READY (a fetch is under way), or why there is none."""
     cdef Schedule* x = &s.schedule
     cdef int status
     if is_of_others(s, level):
@@ -257,7 +258,7 @@ cdef int find_record(DelayService s, int32_t level, const QueueEntry* entry,
 
 
 cdef void record_used(DelayService s, int32_t level, const QueueEntry* entry) noexcept nogil:
-    """The last record that was read for this level is delivered or passed: others may read."""
+    """When the last record read for this level is delivered or passed, others may read."""
     cdef Schedule* x = &s.schedule
     if (x.readahead.fetch != NULL and x.readahead_level == level
             and not readahead_is_busy(&x.readahead)
@@ -271,10 +272,10 @@ cdef void record_used(DelayService s, int32_t level, const QueueEntry* entry) no
 
 cdef int64_t due_of_record(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                            const uint8_t* at, int64_t end_offset) noexcept nogil:
-    """When the message is due whose queue entry does not say so (is_ext_address)."""
+    """When a message is due whose queue entry does not say so (is_ext_address)."""
     cdef RecordView view
     if record_parse(at, entry.size, entry.physical_offset, False, &view) != OK:
-        return 0                        # passed as damaged
+        return 0                        # it is passed as damaged
     return due_ms(s, level, offset, view.store_timestamp_ms + s.schedule.levels[level].delay_ms,
                   end_offset)
 
@@ -291,8 +292,8 @@ cdef int drop(DelayService s, int32_t level, int64_t offset, const QueueEntry* e
 
 cdef int repair_or_drop(DelayService s, int32_t level, Queue* queue, int64_t offset,
                         const QueueEntry* entry, const char* why) noexcept nogil:
-    """A message that cannot be had: PASSED when it is lost, or why it has to wait: NOT_READY (its
-    entry is made anew), IO_ERROR (that failed for now)."""
+    """A message cannot be read. PASSED when it is lost, else why it must wait: NOT_READY (its entry
+    is being made anew), IO_ERROR (that failed for now)."""
     cdef int status = CORRUPT
     if queue != NULL:
         status = readahead_repair(&s.schedule.readahead, s.fetch.pool, s.append.queues, queue,
@@ -305,8 +306,8 @@ cdef int repair_or_drop(DelayService s, int32_t level, Queue* queue, int64_t off
 
 cdef int want_topic(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                     const SendProperties* found, int32_t queue_id) noexcept nogil:
-    """The real topic was deleted meanwhile: control makes it again, the level looks again soon, for
-    as long as control cannot (its disk is full, say)."""
+    """The real topic was deleted in between: control makes it again. The level looks again soon,
+    and goes on doing so while control cannot make it (its disk is full, say)."""
     cdef DelayLevel* l = &s.schedule.levels[level]
     if (not is_topic_name(found.real_topic.bytes, found.real_topic.length)
             or queue_id >= TOPIC_QUEUES_MAX):
@@ -320,7 +321,7 @@ cdef int want_topic(DelayService s, int32_t level, int64_t offset, const QueueEn
 
 cdef int find_target(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                      const RecordView* view, Topic** topic, Queue** queue) noexcept nogil:
-    """Where the message was meant to go. OK, PASSED or NOT_FOUND (look again)."""
+    """Finds the message's real topic and queue. OK, PASSED or NOT_FOUND (look again)."""
     cdef SendProperties found
     cdef int32_t queue_id, queues
     if scan_properties(view.properties, view.properties_bytes, &found) != OK:
@@ -338,7 +339,7 @@ cdef int find_target(DelayService s, int32_t level, int64_t offset, const QueueE
     queues = topic[0].write_queues if topic[0].write_queues > topic[0].read_queues \
         else topic[0].read_queues
     if queue_id >= queues:
-        queue_id = queues - 1           # the topic has become smaller
+        queue_id = queues - 1           # the topic has fewer queues now
     queue[0] = topic_queue(topic[0], s.append.queues, queue_id)
     if queue[0] == NULL:
         return drop(s, level, offset, entry, b"its topic has no queues")
@@ -383,7 +384,7 @@ cdef int64_t retry_at(DelayService s, int status) noexcept nogil:
 
 cdef void deliver_level(DelayService s, Queue* queue, int32_t i, int32_t* messages,
                         int64_t* bytes) noexcept nogil:
-    """Delivers from the level until nothing is due, something waits or the turn has had enough."""
+    """Delivers until nothing of the level is due, a message must wait, or the turn is full."""
     cdef DelayLevel* level = &s.schedule.levels[i]
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef const uint8_t* at = NULL

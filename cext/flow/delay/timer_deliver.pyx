@@ -60,12 +60,12 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     PARK_MS = 100               # between looks for a missing topic
-    PARKED = 2                  # of flags, with the looks so far from bit 8 on
+    PARKED = 2                  # in `flags`; the bits from 8 on count the looks
     ADDED_BYTES_MAX = 128       # TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES
-    PASSED = 1                  # the entry is done with, nothing was delivered
-    ASIDE = 2                   # its topic is missing: it is looked at later
+    PASSED = 1                  # the entry is done, nothing was delivered
+    ASIDE = 2                   # its topic is missing: it will be looked at later
 
-# A message that is stored anew may have these, from when it was stored before; they are replaced.
+# A message that is stored anew may have these from the last time it was; they are replaced.
 cdef const char* REPLACED[3]
 REPLACED[0] = "TIMER_ROLL_TIMES"
 REPLACED[1] = "TIMER_ENQUEUE_MS"
@@ -83,7 +83,7 @@ cdef int drop(DelayService s, const TimerEntry* entry, const char* why) noexcept
 
 cdef void fill_message(DelayService s, const RecordView* view, const SendProperties* found,
                        bint rolled, Message* m) noexcept nogil:
-    """The stored message with the broker's own properties added, in s.redirect.after."""
+    """Fills `m` from the stored message; properties with the broker's own are in redirect.after."""
     cdef uint8_t* out = s.redirect.after
     cdef uint32_t length = view.properties_bytes
     cdef int64_t times = 0
@@ -137,8 +137,8 @@ cdef int roll(DelayService s, const TimerEntry* entry, const RecordView* view,
 
 cdef int park(DelayService s, TimerClock* clock, const TimerEntry* entry,
               const SendProperties* found, int32_t queue_id) noexcept nogil:
-    """The real topic was deleted meanwhile: control makes it again, the message waits aside, for as
-    long as control cannot (its disk is full, say)."""
+    """The real topic was deleted in between: control makes it again. The message waits aside, also
+    while control cannot make it (its disk is full, say)."""
     cdef TimerEntry later = entry[0]
     cdef uint32_t looks = entry.flags >> 8
     if (not is_topic_name(found.real_topic.bytes, found.real_topic.length)
@@ -193,7 +193,7 @@ cdef int deliver_message(DelayService s, TimerClock* clock, const TimerEntry* en
 
 cdef int deliver_entry(DelayService s, TimerClock* clock, const TimerEntry* entry,
                        const uint8_t* at, bint checked) noexcept nogil:
-    """OK, PASSED, ASIDE, or why it has to wait."""
+    """OK, PASSED, ASIDE, or why the message must wait."""
     cdef RecordView view
     cdef SendProperties found
     if not timer_parse(s, at, timer_offset(entry), entry.size, checked, &view, &found):
@@ -208,7 +208,7 @@ cdef int deliver_entry(DelayService s, TimerClock* clock, const TimerEntry* entr
 
 
 cdef void fetch(DelayService s, const TimerClock* clock) noexcept nogil:
-    """Of what is on top of the heap, all due soon, what is not in memory."""
+    """Fetches the messages on top of the heap, which are due soon, if they are not in memory."""
     cdef int64_t offsets[READAHEAD_RECORDS]
     cdef int32_t sizes[READAHEAD_RECORDS]
     cdef const uint8_t* at = NULL

@@ -44,8 +44,8 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     ENTRIES_AT_ONCE = 64
-    RETRY_MS = 100                  # after what is damaged could not be made anew for now
-    SECOND_MS = 1000                # the widest precision Apache has
+    RETRY_MS = 100                  # after damage could not be repaired for now
+    SECOND_MS = 1000                # the coarsest precision that Apache has
     TIME_BITS = 50                  # of a time in ms: 35,000 years
 
 
@@ -84,8 +84,8 @@ cdef bint timer_due(const RecordView* view, const SendProperties* found, int64_t
 
 cdef void push(DelayService s, int32_t number, TimerEntry* entry, int64_t queue_offset,
                const Text* delete_key) noexcept nogil:
-    """Nothing when the last run of the broker delivered it; a deletion that it passed may count for
-    what it did not deliver."""
+    """Pushes the entry into the heap, unless the last run of the broker delivered it. A deletion
+    that the last run passed is added to the recalls: its message may not be delivered yet."""
     cdef TimerClock* clock = &s.timers.clocks[number]
     cdef const TimerKey* before = &s.timers.recovered.before[number]
     if queue_offset >= s.timers.recovered.fed or not key_before(&entry.key, before):
@@ -128,14 +128,15 @@ cdef void feed_one(DelayService s, const QueueEntry* of_queue, int64_t queue_off
     if deletion or not relative:
         push(s, CLOCK_WALL, &entry, queue_offset, &found.timer_delete_key)
     entry.key.due_ms = due_ms + x.shift_ms
-    # A deletion knows the time of its message, not by which clock that waits. Stored anew once.
+    # A deletion has its message's time but not its clock, so it goes to both; if it must be stored
+    # anew, only once.
     if relative or (deletion and not entry.flags & TIMER_ROLL):
         push(s, CLOCK_STEADY, &entry, queue_offset, &found.timer_delete_key)
 
 
 cdef inline bint is_record_of(const uint8_t* at, const QueueEntry* entry,
                               int64_t queue_offset) noexcept nogil:
-    """What lies where the queue says is the record that says the same."""
+    """Whether the record at the place that the queue entry names is the entry's own."""
     return (load_u32(at) == <uint32_t> entry.size and load_i64(at + 20) == queue_offset
             and load_i64(at + 28) == entry.physical_offset)
 
@@ -154,12 +155,12 @@ cdef void fetch(DelayService s, const QueueEntry* entries, int32_t count) noexce
 
 
 cdef bint has_to_wait(DelayService s, Queue* queue, const QueueEntry* entry) noexcept nogil:
-    """A record cannot be had. False: it is lost, and passed."""
+    """A record cannot be read. True: wait for it; False: it is lost, and passed."""
     cdef Timers* x = &s.timers
     cdef int status = readahead_repair(&x.readahead, s.fetch.pool, s.append.queues, queue, x.fed,
                                        entry.size)
     if status == ABSENT:
-        return True                         # looked at again when it is made anew
+        return True                         # looked at again when its entry is made anew
     if status == NOT_READY:
         x.feed_again_ms = s.turn.now_ms + RETRY_MS
         readahead_end(&x.readahead, s.fetch.pool)

@@ -2,10 +2,10 @@
 
     DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timers/timer_keeper.pxd)
     DIR/rmqTimers/position          cext/store/timers/timer_position.pxd
-    DIR/config/timercheck           Apache RocketMQ's: read when there is no position or one of
-                                    before it, so that a store taken over from it delivers nothing
-                                    twice; written at a stop, with the oldest message that still
-                                    waits: from there on it reads the queue again
+    DIR/config/timercheck           Apache RocketMQ's: read when there is no position, or only one
+                                    from before this file, so that a store taken over from it
+                                    delivers nothing twice; written at a stop, with the oldest
+                                    message that still waits: Apache reads the queue from there on
 """
 import logging
 import os
@@ -36,9 +36,9 @@ from rmq.errors import StoreError
 
 cdef enum:
     SLOT_MS = 1000              # of Apache's wheel
-    FIRED_AHEAD_MS = 60_000     # of the time at which Apache wrote its file: clocks differ
-    POSITION_BYTES_MIN = 1024   # of its file, which has that length from the first start on
-    STEP_MS = 5                 # a smaller step of the clock is none, as in schedule.pyx
+    FIRED_AHEAD_MS = 60_000     # beyond the time of Apache's file: clocks differ
+    POSITION_BYTES_MIN = 1024   # of the position file, which always has that length
+    STEP_MS = 5                 # a smaller step of the clock does not count, as in schedule.pyx
 
 log = logging.getLogger("rmq.timers")
 
@@ -90,7 +90,7 @@ cdef timers_open(DelayService s, dict given):
 
 
 cdef take_passed(DelayService s, int32_t number, list passed):
-    """Deletions of the files that were passed less than a second before the stop."""
+    """Adds deletions from the files that were passed less than a second before the stop."""
     cdef TimerEntry deletion
     cdef RecordView view
     cdef SendProperties found
@@ -109,7 +109,7 @@ cdef take_passed(DelayService s, int32_t number, list passed):
 
 
 cdef tell_position(Timers* x, object root, bint is_cut):
-    """What is wrong with the file of the position."""
+    """Logs what is wrong with the file of the position."""
     if x.file.found:
         if x.file.damaged:
             log.warning("%s is damaged: what is whole in it is used; timed messages that were "
@@ -121,15 +121,16 @@ cdef tell_position(Timers* x, object root, bint is_cut):
 
 
 cdef take_over(Timers* x, object root):
-    """Apache RocketMQ stored last: what it has fired, and what of the queue it has taken in. Its
-    file has no checksum: what cannot be is not believed, for timed messages would be left out."""
+    """If Apache RocketMQ had the store last: takes over what it has fired, and how much of the
+    queue it has taken in. Its file has no checksum, so impossible values are not believed: they
+    would leave timed messages out."""
     path = root / "config" / "timercheck"
     try:
         numbers = path.read_bytes()[:24]
         written_ms = int(path.stat().st_mtime * 1000)
     except OSError:
         return
-    # A stop of this broker takes Apache's wheel away, which it makes as soon as it has the store.
+    # A stop of this broker removes Apache's wheel, and Apache makes it as soon as it has the store.
     if x.file.found and not (root / "timerlog").exists() and not any(root.glob("timerwheel*")):
         return
     fired_ms = int.from_bytes(numbers[:8], "big", signed=True)
@@ -141,10 +142,11 @@ cdef take_over(Timers* x, object root):
         return
     if fired_ms == 0:
         return
-    # What this broker wrote at a stop is never beyond its position: Apache has had the store since.
+    # A file that this broker wrote at a stop is never beyond its position. If this file is, Apache
+    # has had the store since.
     if x.recovered.fed > 0 and fired_ms + 1 <= x.recovered.before[CLOCK_WALL].due_ms:
         return
-    # Due times of a slot are in the second that follows it; slots before fired_ms have fired.
+    # Due times in a slot are in the second after it; slots before fired_ms have fired.
     x.recovered.before[CLOCK_WALL].due_ms = fired_ms + 1
     x.recovered.before[CLOCK_STEADY].due_ms = fired_ms + 1 + x.recovered.shift_ms
     x.recovered.before[CLOCK_WALL].place = x.recovered.before[CLOCK_STEADY].place = 0
@@ -154,7 +156,7 @@ cdef take_over(Timers* x, object root):
 
 
 cdef void set_steady(Timers* x):
-    """The steady clock: as it was, and not moved by steps of the wall clock since, on this boot."""
+    """Sets the steady clock: as it was, and on this boot not moved by steps of the wall clock."""
     cdef int64_t boot = int.from_bytes(boot_id()[:8], "big", signed=True)
     cdef int64_t wall = wall_ms()
     cdef int64_t base_ms = wall - boot_ms()
@@ -178,7 +180,7 @@ cdef timers_start(DelayService s):
 cdef timers_stop(DelayService s):
     if not s.timers.started:
         return
-    s.wall_keeper.stop()                # takes what was sealed
+    s.wall_keeper.stop()                # writes what was sealed
     s.steady_keeper.stop()
     if s.timers.ready and not s.append.log.poisoned():
         timer_seal_all(s)
@@ -190,7 +192,7 @@ cdef timers_stop(DelayService s):
 
 
 cdef int64_t oldest_waiting(DelayService s):
-    """Offset in the queue of a message before which none waits."""
+    """An offset in the queue before which no message waits."""
     cdef Queue* queue = timer_queue(s)
     cdef QueueEntry entry
     cdef int64_t place = min(s.wall_keeper.oldest(), s.steady_keeper.oldest())
@@ -206,7 +208,7 @@ cdef int64_t oldest_waiting(DelayService s):
     while low < high:
         middle = (low + high) // 2
         if s.append.queues.read(queue, middle, 1, &entry) != 1:
-            return queue.min_offset         # not in memory: rather too early
+            return queue.min_offset         # not in memory: rather too early than too late
         if entry.physical_offset < place:
             low = middle + 1
         else:
@@ -215,7 +217,7 @@ cdef int64_t oldest_waiting(DelayService s):
 
 
 cdef hand_over(DelayService s):
-    """Says to Apache RocketMQ how far this is; its own files of timers say what was long ago."""
+    """Tells Apache RocketMQ how far delivery is; its own timer files are out of date."""
     cdef int64_t before_ms = min(s.timers.position.before[CLOCK_WALL].due_ms,
                                  s.timers.position.before[CLOCK_STEADY].due_ms
                                  - s.timers.shift_ms)
@@ -248,7 +250,7 @@ cdef void timers_resume(DelayService s) noexcept nogil:
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
         s.timers.clocks[i].heap.count = 0
-        recall_close(&s.timers.clocks[i].recalled)      # the queue brings them again
+        recall_close(&s.timers.clocks[i].recalled)      # read from the queue again
         s.timers.clocks[i].parked_count = s.timers.clocks[i].unsealed = 0
         s.timers.clocks[i].parked.due_ms = TIMER_NEVER
         s.timers.clocks[i].awaited_ms = 0

@@ -29,8 +29,8 @@ from cext.store.timers.timer_position cimport (
 
 cdef enum:
     RETRY_MS = 100              # after the store refused
-    SEAL_MS = 60000             # what was fed is in files after so long
-    LATE_POLL_MS = 100          # at most, between two looks for what the keeper has not handed over
+    SEAL_MS = 60000             # fed messages are in files after this time
+    LATE_POLL_MS = 100          # longest time between looks for what the keeper owes
 
 
 cdef void set_clocks(DelayService s) noexcept nogil:
@@ -41,7 +41,7 @@ cdef void set_clocks(DelayService s) noexcept nogil:
 cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
     s.timers.shift_ms -= by_ms
     s.timers.clock_moved = True
-    s.timers.seal_soon = True               # what a restart feeds again has times of after it
+    s.timers.seal_soon = True               # fed anew, they would have times from after it
     s.timers.next_check_ms = 0
     if s.timers.started:
         set_clocks(s)
@@ -53,7 +53,7 @@ cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
 # ------------------------------------------------------------------- files
 
 cdef void load(TimerKeeper keeper, TimerClock* clock) noexcept nogil:
-    """Takes over what the keeper hands out: half of the heap is for that, half for what is fed."""
+    """Takes what the keeper hands out: half of the heap is for that, half for what is fed."""
     cdef TimerBatch* batch = keeper.next_batch()
     cdef int64_t i
     while (batch != NULL and clock.heap.count + BATCH_ENTRIES <= HEAP_ENTRIES
@@ -144,7 +144,7 @@ cdef void timer_deliver(DelayService s) noexcept nogil:
 
 
 cdef TimerKey undelivered(const TimerClock* clock, const TimerKey* bound) noexcept nogil:
-    """All that is before this key is delivered."""
+    """A key before which every message is delivered."""
     cdef TimerKey key
     key.due_ms = clock.now_ms + 1
     key.place = 0
@@ -168,7 +168,7 @@ cdef void keep_position(DelayService s, const TimerPosition* now) noexcept nogil
 
 
 cdef void tell_failed_sync(DelayService s) noexcept nogil:
-    """Once: a disk that takes none would have it said each second."""
+    """Logged once: otherwise, with a disk that cannot sync, it would be logged each second."""
     if not s.timers.sync_failed and position_is_lost(&s.timers.file):
         s.timers.sync_failed = True
         log_event(s.turn, NULL,
@@ -181,7 +181,7 @@ cdef void write_position(DelayService s, TimerPosition* now) noexcept nogil:
     x.done_seen = x.delivered + x.recalled + x.rolled
     x.clock_moved = False
     now.fed = x.fed
-    # Not `written`: what was delivered into a store pool is not in the file yet.
+    # Not `written`: deliveries into a store pool are not in the file yet.
     now.log_end = s.append.log.marks.appended
     now.shift_ms = x.shift_ms
     now.base_ms = s.schedule.clock_base
@@ -204,13 +204,13 @@ cdef void timer_written(DelayService s) noexcept nogil:
     if x.done_seen != x.delivered + x.recalled + x.rolled or x.clock_moved:
         write_position(s, &now)
     elif position_settles(&x.file, s.append.log.durable()):
-        before = x.position             # once more, so that runs may go
+        before = x.position             # written once more, so that runs can be deleted
         keep_position(s, &before)
-    # What a power cut may take back of what was delivered is in runs all the while.
+    # Deliveries that a power cut may undo stay in runs until then.
     if not position_is_settled(&x.file, &x.position):
         for i in range(TIMER_CLOCKS):
             now.before[i] = x.file.settled[i]
-    for i in range(TIMER_CLOCKS):       # a deletion that no run has yet waits for the next seal
+    for i in range(TIMER_CLOCKS):       # a deletion that is in no run waits for the next seal
         recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
     s.wall_keeper.set_clock(x.clocks[CLOCK_WALL].now_ms, now.before[CLOCK_WALL].due_ms)
     s.steady_keeper.set_clock(x.clocks[CLOCK_STEADY].now_ms, now.before[CLOCK_STEADY].due_ms)
@@ -226,13 +226,13 @@ cdef int64_t timer_delivered_ms(DelayService s) noexcept nogil:
 
 
 cdef int64_t next_due(DelayService s, TimerClock* clock, const TimerKey* bound) noexcept nogil:
-    """How long until the next is due, as far as is known."""
+    """How many ms until the next message is due, as far as is known."""
     cdef int64_t due_ms = bound.due_ms
     if clock.heap.count > 0 and clock.heap.entries[0].key.due_ms < due_ms:
         due_ms = clock.heap.entries[0].key.due_ms
     if due_ms == TIMER_NEVER:
         return TIMER_NEVER
-    # Due, but in no heap yet: the keeper is late. It may be so for long, where its disk is ill.
+    # Something is due but in no heap: the keeper is late, maybe for long, if its disk is ill.
     if due_ms <= clock.now_ms and (
             clock.heap.count == 0 or not key_before(&clock.heap.entries[0].key, bound)):
         if clock.awaited_ms == 0:
@@ -251,7 +251,7 @@ cdef int32_t timer_wait(DelayService s) noexcept nogil:
     queue = timer_queue(s)
     if queue != NULL and x.fed < queue.max_offset:
         feed = max(<int64_t> 1, x.feed_again_ms - s.turn.now_ms)
-        if feed == 1 or not x.ready:        # before that nothing is delivered
+        if feed == 1 or not x.ready:        # nothing is delivered before all is fed
             return <int32_t> feed
     left = min(next_due(s, &x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
                next_due(s, &x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))

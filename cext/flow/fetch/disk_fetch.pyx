@@ -55,7 +55,7 @@ cdef uint64_t fetch_pool_arena_bytes(uint32_t count) noexcept nogil:
     return buffer_pool_arena_bytes(sizeof(DiskFetch), count)
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class FetchPool:
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil:
         return buffer_pool_open(&self.fetches, arena, sizeof(DiskFetch), count, 0)

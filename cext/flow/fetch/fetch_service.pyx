@@ -12,11 +12,11 @@ from cext.memory.buffer_pool cimport buffer_pool_close
 
 
 cdef uint32_t fetches_of(dict given) except 0:
-    """As many as there are buffers to read into, and one for each parked request."""
+    """One for each buffer that can be read into, and one for each parked request."""
     return given["jumbo_buffers"] + PARKED_MAX
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class FetchService:
     def __cinit__(self):
         self.pool = FetchPool()

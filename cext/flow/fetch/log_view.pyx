@@ -7,7 +7,7 @@ from cext.store.log.record cimport RECORD_BYTES_MIN, record_parse
 
 
 cdef int view_given(ParkedRequests* parked, int64_t offset, RecordView* view) noexcept nogil:
-    """The record that has been read for the request, if it is this one."""
+    """The record that has been read for the request, if it is the one at `offset`."""
     if parked.given != offset:
         parked.wanted = offset
         return ABSENT

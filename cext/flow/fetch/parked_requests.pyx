@@ -14,7 +14,7 @@ cdef void release(ParkedRequests* x, ParkedRequest* request) noexcept nogil:
 
 
 cdef bint has_its_share(const ParkedRequests* x, uint64_t connection_id) noexcept nogil:
-    """Whether this client's requests are half of all already; of those that left none is one."""
+    """Whether half of the places are this client's; clients that have left do not count."""
     cdef int32_t i, own = 0
     for i in range(x.count):
         own += connection_id != 0 and x.requests[i].connection_id == connection_id
@@ -22,7 +22,7 @@ cdef bint has_its_share(const ParkedRequests* x, uint64_t connection_id) noexcep
 
 
 cdef bint read_larger(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil:
-    """Once more, with the memory that the record turned out to need. False: there is none."""
+    """Reads once more, with the memory that the record needs. False: there is no memory."""
     cdef uint32_t size = request.fetch.read.sizes[0]
     if (request.large != NULL or size > pool.buffer_bytes
             or x.held_bytes + size > PARKED_BYTES):

@@ -80,7 +80,7 @@ cdef void read_done(void* context, FetchPool pool, DiskFetch* fetch) noexcept no
 
 
 cdef bint take(Readahead* x, FetchPool pool) noexcept nogil:
-    """False: a read is under way, the asker's failed just now, or there is no buffer for one."""
+    """False: a read is under way, the user's last read failed just now, or no buffer is free."""
     if readahead_is_busy(x) or (x.again_ms[0] > 0 and monotonic_us() // 1000 < x.again_ms[0]):
         return False
     if x.fetch == NULL:

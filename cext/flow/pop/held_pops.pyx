@@ -26,7 +26,7 @@ cdef void hold_pop(PullService s, PopJob* job) noexcept nogil:
 
 
 cdef void pass_on(PopService s, PopJob* job) noexcept nogil:
-    """A pop that was woken does not look now: the next that waits does."""
+    """A pop that was woken does not look now: wakes the next one instead."""
     if job.woken:
         pop_asleep(job)
         wake_pops(s.pull, job.pair, -1)

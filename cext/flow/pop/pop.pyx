@@ -50,7 +50,7 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    LATE_MS = 500               # a pop that comes so long after its time is not looked at
+    LATE_MS = 500               # a pop that arrives so long after its time is not looked at
 
 
 cdef Outcome find_filter(PopService s, const PopRequest* r, PopJob* job) noexcept nogil:
@@ -72,11 +72,11 @@ cdef Outcome find_filter(PopService s, const PopRequest* r, PopJob* job) noexcep
         if length < 0:
             return TO_CONTROL
         job.pull.sql = sql_filter_share(expression_find(&s.tables.expressions, text, length))
-        # A function of the broker's owner decides about pulls only.
+        # A function of the broker's owner is asked for pulls only.
         return GO_ON if job.pull.sql != NULL and job.pull.sql.function == 0 else TO_CONTROL
     length = parse_tag_subscription(&r.expression, codes, CODES_MAX, &all_tags)
     if length < 0:
-        return GO_ON                # more tags than are filtered here: the client filters
+        return GO_ON                # too many tags to filter here: the client filters
     job.pull.tags.all = all_tags
     job.pull.tags.count = length
     for i in range(length):
@@ -86,7 +86,7 @@ cdef Outcome find_filter(PopService s, const PopRequest* r, PopJob* job) noexcep
 
 cdef PopJob* make_job(PopService s, Connection* c, const Header* h, const PopRequest* r,
                       int32_t code, PopPair* pair, Group* group) noexcept nogil:
-    """A job without its filter; NULL when too many wait."""
+    """A job without its filter; NULL when too many pops wait."""
     cdef PopJob* job = <PopJob*> buffer_pool_take(&s.pull.job_pool)
     cdef int64_t waited, poll_ms = r.poll_ms
     if job == NULL:
@@ -157,7 +157,7 @@ cdef Outcome count_waiting(PopService s, Connection* c, const Header* h, const P
 
 cdef Outcome check_pop(PopService s, Connection* c, const Header* h, const PopRequest* r,
                        int32_t code) noexcept nogil:
-    """GO_ON: nothing is wrong with the request by itself."""
+    """GO_ON: the request itself is all right."""
     cdef char remark[256]
     if code == POP_MESSAGE and r.born_ms > 0 and s.turn.wall_ms - r.born_ms - r.poll_ms > LATE_MS:
         return reply_error(s.turn, c, h, POLLING_TIMEOUT, b"the pop comes later than it would have "

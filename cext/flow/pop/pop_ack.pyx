@@ -1,4 +1,4 @@
-"""What becomes of messages that were popped. See pop_ack.pxd."""
+"""What consumers say of popped messages. See pop_ack.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
@@ -56,17 +56,18 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     NAME_MAX = 768
-    AHEAD_MAX_MS = 60000        # further ahead of the clock is no time that a change has made
-    # Of the log, for an ack of a batch: all but its names, which are in the request too, ...
+    AHEAD_MAX_MS = 60000        # a pop time further ahead was not made by a change
+    # Room in the log for an ack of a batch, without its names. These are in the request as well;
+    # in the log they take at most BATCH_NAMES times the request's bytes.
     BATCH_RECORD_BYTES = 2560
-    BATCH_NAMES = 8             # ... where they are so much shorter at most
+    BATCH_NAMES = 8
 
 
 # ------------------------------------------------------------------- the request
 
 cdef Outcome look_up(PopService s, Connection* c, const Header* h, PopRequest* r, ExtraInfo* info,
                      Topic** topic) noexcept nogil:
-    """Reads the request. GO_ON: it is good."""
+    """Reads the request. GO_ON: it is all right."""
     cdef char remark[256]
     cdef Queue* queue
     if read_pop_request(h, pop_code(h), r) != OK:
@@ -120,7 +121,7 @@ cdef Outcome refuse(PopService s, Connection* c, const Header* h, int status) no
 
 cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_t group_length,
                        int32_t queue_id, int64_t offset, int64_t pop_ms) noexcept nogil:
-    """False: the message is not of the batch that is out."""
+    """False: the message is not of the batch that a consumer holds."""
     cdef PopPair* pair = pair_find(&s.pops, topic, group, group_length)
     cdef OrderBlock* block
     cdef int64_t following, until = 0
@@ -133,7 +134,7 @@ cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_
         following = order_ack(block, committed, offset, pop_ms)
     elif offset == committed:
         following = offset + 1
-    else:       # The batch went with the process that gave it out: what lies before comes again.
+    else:       # The batch was lost with its process: what lies before the message comes again.
         following = ORDER_OTHER_POP
     if following == ORDER_ILLEGAL:
         return False
@@ -150,7 +151,7 @@ cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_
 
 cdef Outcome answer_in_order(PopService s, Connection* c, const Header* h, int64_t pop_ms,
                              int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
-    """At once: there is no record to wait for."""
+    """Answers at once, because there is no record to wait for."""
     cdef PopReply reply
     cdef uint8_t* at
     if h.flag & FLAG_ONE_WAY:
@@ -182,7 +183,7 @@ cdef Outcome change_in_order(PopService s, Connection* c, const Header* h, Topic
     order_change(block, r.offset, info.pop_ms, visible_ms)
     s.pops.order_version += 1
     if pair.first != NULL:
-        wake_pops(s.pull, pair, r.queue_id)          # it may wait for another time than before
+        wake_pops(s.pull, pair, r.queue_id)          # it may now wait for another time
     s.pops.changes += 1
     return answer_in_order(s, c, h, info.pop_ms, visible_ms - info.pop_ms, info.revive_queue)
 
@@ -217,7 +218,7 @@ cdef Outcome accept_ack(PopService s, Connection* c, const Header* h, const Fram
 
 cdef Topic* batch_topic(PopService s, const ReviveEntry* e, uint8_t* name,
                         uint32_t* length) noexcept nogil:
-    """The topic that a batch's ack means: its own, or the group's retry topic of it."""
+    """The topic that an ack of a batch means: the named one, or the group's retry topic for it."""
     if e.topic.bytes == NULL or e.group.bytes == NULL or e.topic.escaped or e.group.escaped \
             or e.topic.length > TOPIC_BYTES_MAX \
             or e.group.length > GROUP_BYTES_MAX:
@@ -231,8 +232,9 @@ cdef Topic* batch_topic(PopService s, const ReviveEntry* e, uint8_t* name,
 
 
 cdef int append_batch(PopService s, const ReviveEntry* given, bint* illegal) noexcept nogil:
-    """All acks of one check point. OK also when none of its offsets is in the queue, or when some
-    that were popped in order are not of the batch that is out: `illegal` is set then."""
+    """Appends all acks of one check point. OK also when none of its offsets is in the queue, or
+    when some of messages popped in order are not of the batch that a consumer holds; then `illegal`
+    is set."""
     cdef ReviveEntry e = given[0]
     cdef uint8_t name[NAME_MAX]
     cdef uint32_t name_length = 0
@@ -244,7 +246,7 @@ cdef int append_batch(PopService s, const ReviveEntry* given, bint* illegal) noe
         return MALFORMED
     queue = topic_queue(topic, s.append.queues, given.queue_id) if topic != NULL else NULL
     if queue == NULL:
-        return OK                               # gone meanwhile
+        return OK                               # topic or queue is gone
     e.topic = text_of(name, name_length)
     e.ack_offset = -1
     e.listed = 0
@@ -266,14 +268,14 @@ cdef int append_batch(PopService s, const ReviveEntry* given, bint* illegal) noe
 
 
 cdef int batch_room(PopService s, const Frame* f, const AckReply* to) noexcept nogil:
-    """For a record for each check point that the body can have, and the answer. TOO_LARGE: no turn
-    has so much. Else what turn_room() and promise_room_to() say."""
+    """Whether there is room for a record for each check point that the body may name, and for the
+    answer. TOO_LARGE: no turn has so much room. Else what turn_room() and promise_room_to() say."""
     cdef const uint8_t* end = f.body + f.body_bytes
     cdef const uint8_t* at = <const uint8_t*> memchr(f.body, c'{', f.body_bytes)
     cdef uint64_t bytes = BATCH_NAMES * <uint64_t> f.body_bytes
     cdef int32_t records = 0
     cdef int status
-    while at != NULL and at + 1 < end:          # the first is that of the whole body
+    while at != NULL and at + 1 < end:          # the first one found is that of the whole body
         at = <const uint8_t*> memchr(at + 1, c'{', end - at - 1)
         records += at != NULL
     bytes += <uint64_t> records * BATCH_RECORD_BYTES
@@ -314,7 +316,7 @@ cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, cons
     if not any_ack:
         return reply_error(s.turn, c, h, NO_MESSAGE, b"")
     if illegal:
-        return refuse_in_order(s, c, h)         # all others count, whatever the answer is
+        return refuse_in_order(s, c, h)         # all others count, whatever the answer
     promise(s.append, &to, ANSWER_CODE)
     return DONE
 
@@ -322,8 +324,8 @@ cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, cons
 # ------------------------------------------------------------------- invisible times
 
 cdef inline int64_t changed_pop_ms(int64_t before_ms, int64_t now_ms) noexcept nogil:
-    """Another time than that of the check point that is replaced, also within its millisecond:
-    acks and the revive log know check points by where they begin and when."""
+    """A pop time different from that of the replaced check point, even within one millisecond: acks
+    and the revive log know check points by their start offset and pop time."""
     if now_ms <= before_ms < now_ms + AHEAD_MAX_MS:
         return before_ms + 1
     return now_ms
@@ -349,7 +351,7 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
     if info.revive_queue == REVIVE_IN_ORDER:
         return change_in_order(s, c, h, topic, &r, &info)
     reply_to(&to, c, h)
-    # Both records, or none.
+    # Both records are appended, or none.
     status = NOT_READY
     if is_writable(&s.turn.role):
         status = turn_room(s.append, 2 * REVIVE_RECORD_BYTES, 2)
@@ -371,7 +373,7 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
     s.pops.changes += 1
     ack = promise(s.append, &to, ANSWER_CHANGE)
     if ack != NULL:
-        ack.changed.pop_ms = pop_ms         # as the record has it
+        ack.changed.pop_ms = pop_ms         # the same as in the record
         ack.changed.invisible_ms = r.invisible_ms
         ack.changed.revive_queue = info.revive_queue
     return DONE

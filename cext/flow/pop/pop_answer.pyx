@@ -42,7 +42,7 @@ from cext.wire.pop_request cimport REVIVE_IN_ORDER
 
 cdef enum:
     ENTRIES_AT_ONCE = 32
-    READS_MAX = 8               # from disk, before a pop is told to come again
+    READS_MAX = 8               # reads from disk, then the pop is told to come again
 
 
 cdef bint read_absent(PopService s, PopJob* job, Popped* p) noexcept nogil:
@@ -84,7 +84,7 @@ cdef void read_done(PopService s, FetchPool pool, DiskFetch* fetch) noexcept nog
 
 
 cdef void nothing_there(PopService s, PopJob* job, Popped* p) noexcept nogil:
-    """Holds the pop, or says that there is nothing."""
+    """Holds the pop, or answers that there is nothing."""
     cdef bint full = job.pair.waiting > s.pops.waiting_max
     cdef int64_t until = job.poll_end_ms
     if job.pull.may_hold and not s.turn.stopping and s.turn.now_ms < until and not full:
@@ -117,11 +117,11 @@ cdef void answer_pop(PopService s, PopJob* job) noexcept nogil:
     if refusal != NULL:
         refuse_pop(s, job, SYSTEM_BUSY, refusal)
         return
-    # A check point for each queue that gives something.
+    # There may be a check point for each queue that gives something.
     most = min(job.max_messages, <int32_t> MESSAGES_MAX)
     if job.kind == POP and not job.order and turn_room(
             s.append, most * REVIVE_RECORD_BYTES, most) == RING_FULL:
-        make_ready(s.pull, &job.pull)       # in the next turn, before those that come then
+        make_ready(s.pull, &job.pull)       # in the next turn, before the pops that come then
         return
     popped_begin(&p, s.turn.wall_ms)
     p.revive_queue = REVIVE_IN_ORDER if job.order else next_revive_queue(s)
@@ -144,7 +144,7 @@ cdef void answer_pop(PopService s, PopJob* job) noexcept nogil:
             refuse_pop(s, job, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                        b"while: the disk readers are behind")
     elif p.unfinished:
-        make_ready(s.pull, &job.pull)       # goes on in the next turn
+        make_ready(s.pull, &job.pull)       # in the next turn
     elif p.large_topic != NULL:
         refuse_large(s, job, &p)
     else:

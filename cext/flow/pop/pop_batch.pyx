@@ -20,7 +20,7 @@ from cext.wire.text cimport text_of
 
 
 cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil:
-    """How many of the retry topic's records still fit into the buffer for copies."""
+    """How many records of the retry topic still fit into the buffer for copies."""
     cdef uint64_t bytes = p.copied
     cdef int32_t i
     if p.copies == NULL:
@@ -37,7 +37,7 @@ cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil
 cdef bint remember(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t queue_id,
                    int64_t start, const int64_t* offsets, int32_t count, int64_t following,
                    int32_t flag) noexcept nogil:
-    """Writes down who has the messages: a check point, or the block of a queue in order."""
+    """Notes down who has the messages: in a check point, or in the block of a queue in order."""
     cdef PopPair* pair = job.pair
     cdef OrderBlock* block
     cdef ReviveEntry e

@@ -20,7 +20,7 @@ cdef void inflight_add(Pops* pops, PopPair* pair, int32_t queue_id, int32_t coun
             slots *= 2
         inflight_counts = <int64_t*> realloc(pair.inflight_counts, slots * sizeof(int64_t))
         if inflight_counts == NULL:
-            return                          # not counted, not limited
+            return                          # no memory: neither counted nor limited
         pair.inflight_counts = inflight_counts
         while pair.inflight_slots < slots:
             inflight_counts[pair.inflight_slots] = 0

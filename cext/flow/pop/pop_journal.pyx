@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef int next_record(LogWindow window, int64_t* at, int64_t end, RecordView* out) noexcept nogil:
-    """The record at `at`, which then moves behind it. NOT_READY: there is no more."""
+    """The record at `at`, which then moves behind it. NOT_READY: there are no more."""
     cdef int64_t stop, size
     cdef int status
     while at[0] < end:
@@ -53,7 +53,7 @@ cdef int next_record(LogWindow window, int64_t* at, int64_t end, RecordView* out
 
 cdef bint is_pop(const RecordView* view, const uint8_t* revive, uint32_t revive_bytes,
                  int64_t* following) noexcept nogil:
-    """The record is a check point where its pop wrote it."""
+    """Whether the record is a check point where its pop wrote it."""
     cdef Text found
     if is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES):
         if not find_property(view.properties, view.properties_bytes, b"REAL_TOPIC", &found) or (
@@ -78,7 +78,7 @@ cdef bint pop_of_record(const RecordView* view, const uint8_t* revive, uint32_t 
 
 cdef int next_pop(LogWindow window, const uint8_t* revive, uint32_t revive_bytes, int64_t* at,
                   int64_t end, ReviveEntry* e, int64_t* following) noexcept nogil:
-    """The next check point; its texts are good until the next call."""
+    """Finds the next check point; its texts are valid until the next call."""
     cdef RecordView view
     cdef int status
     while True:

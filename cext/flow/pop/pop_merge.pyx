@@ -79,7 +79,7 @@ cdef inline bint is_name(const MergedAck* place, uint32_t at, int32_t which,
 
 
 cdef bint is_of(const MergedAck* place, const ReviveEntry* e) noexcept nogil:
-    """The place is of the entry's check point."""
+    """Whether the place is that of the entry's check point."""
     return (place.pop_ms == e.pop_ms and place.start_offset == e.start_offset
             and place.invisible_ms == e.invisible_ms and place.queue_id == e.queue_id
             and place.revive_queue == e.revive_queue
@@ -89,7 +89,8 @@ cdef bint is_of(const MergedAck* place, const ReviveEntry* e) noexcept nogil:
 
 
 cdef int into_log(PopService s, MergedAck* place) noexcept nogil:
-    """OK: the place is free, its requests are promised or refused. RING_FULL: nothing was done."""
+    """OK: the place is free; its requests are answered when safe, or refused. RING_FULL: nothing
+    was done."""
     cdef ReviveEntry e
     cdef int32_t i, room
     cdef int status

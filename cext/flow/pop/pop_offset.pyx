@@ -21,14 +21,14 @@ cdef void pop_move(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
 
 
 cdef int64_t first_offset(PopService s, PopJob* job, Queue* queue, bint retry) noexcept nogil:
-    """Where a group begins that never consumed the queue."""
+    """Where a group that never consumed the queue begins."""
     cdef QueueEntry entry
     cdef const uint8_t* at
     if retry or job.init_mode == INIT_MIN or queue.max_offset == 0:
         return queue.min_offset
     if (queue.min_offset == 0 and s.append.queues.read(queue, 0, 1, &entry) == 1 and entry.size > 0
             and s.append.log.view(entry.physical_offset, entry.size, &at) == OK):
-        return 0                            # a young queue: all of it is new to a new group
+        return 0                            # a young queue: all of it is new to the group
     return queue.max_offset - 1
 
 

@@ -58,7 +58,7 @@ cdef inline bint is_open(const OrderBlock* block, int64_t committed, int32_t i) 
 
 cdef bint order_blocks(const OrderBlock* block, int64_t committed, const uint8_t* attempt,
                        uint32_t attempt_bytes, int64_t now_ms, int64_t* until_ms) noexcept nogil:
-    """Blocked as long as any message that is not acknowledged is invisible."""
+    """Blocked as long as a message is both unacknowledged and invisible."""
     cdef int64_t until = 0
     cdef int32_t i
     if block == NULL or block.count == 0 or same_attempt(block, attempt, attempt_bytes):
@@ -87,7 +87,7 @@ cdef void order_given(OrderBlock* block, const int64_t* offsets, int32_t count, 
     for i in range(count):
         times[i] = times_before(block, offsets[i])
         if again and times[i] > 0:
-            times[i] -= 1               # the same delivery, asked for twice
+            times[i] -= 1               # the same delivery, asked for a second time
     block.pop_ms = block.touched_ms = pop_ms
     block.invisible_ms = invisible_ms
     block.count = count

@@ -26,12 +26,12 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    REPAIR_POLL_MS = 1000       # between looks at what could not be made anew for now
+    REPAIR_POLL_MS = 1000       # between tries after a failed repair
 
 
 cdef void pass_damage(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
                       int64_t from_offset, const Found* found) noexcept nogil:
-    """A record that cannot be read is passed: it would keep all behind it from being popped."""
+    """Passes a record that cannot be read, because it would hold up all messages behind it."""
     cdef char line[256]
     cdef int64_t offset = found.corrupt_offset if found.corrupt_offset >= 0 else from_offset
     s.turn.counters.corrupt_records += 1
@@ -42,8 +42,9 @@ cdef void pass_damage(PopService s, PopJob* job, Topic* topic, int32_t queue_id,
 
 
 cdef bint is_repaired(PopService s, Popped* p, Queue* queue, const Found* found) noexcept nogil:
-    """What is damaged is made anew from the log; then who waits is woken. Where that failed for now
-    the log may have the message: the queue gives nothing until it has been tried again."""
+    """Whether the repair of the damage from the log is over; when it ends, waiting pops are woken.
+    When it failed for now, the log may still have the message: the queue gives nothing until it
+    was tried again."""
     cdef int status = s.append.queues.request_repair(
         queue, found.corrupt_offset if found.corrupt_offset >= 0 else found.next_offset)
     if status == CORRUPT:
@@ -55,8 +56,8 @@ cdef bint is_repaired(PopService s, Popped* p, Queue* queue, const Found* found)
 
 
 cdef bint is_large(PopService s, Queue* queue, Found* found) noexcept nogil:
-    """The next record is larger than may be given. Its queue entry alone says so: from a file, it
-    has to be the record's; else this is damage."""
+    """Whether the next record is larger than may be given. Only its queue entry says so: if that
+    was read from a file, the record must agree; otherwise this is damage."""
     if found.large_bytes == 0:
         return False
     if (found.absent_offset >= queue_memory_offset(queue)
@@ -129,7 +130,7 @@ cdef void look_into(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* q
 
 
 cdef PopPair* pair_of(PopService s, PopJob* job, Topic* topic) noexcept nogil:
-    """The group's pair with this topic, which may be its retry topic. NULL: nothing is counted."""
+    """The group's pair with this topic, which may be its retry topic. NULL: nothing was counted."""
     if s.pops.inflight_max < 0 or topic == job.topic:
         return job.pair
     return pair_find(&s.pops, topic, job.pair.group, job.pair.group_length)
@@ -155,7 +156,7 @@ cdef void pop_queue(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t 
 
 
 cdef void pop_retry(PopService s, PopJob* job, Popped* p, bint v2) noexcept nogil:
-    """The retry topic's queues; the topic is remembered, so that its news wake who waits."""
+    """Pops from the retry topic, which remembers the pair whose pops its new messages wake."""
     cdef PopPair* pair = job.pair
     cdef uint8_t name[RETRY_NAME_MAX]
     cdef uint32_t length = retry_topic_name(pair, v2, name)
@@ -167,15 +168,15 @@ cdef void pop_retry(PopService s, PopJob* job, Popped* p, bint v2) noexcept nogi
     if not p.others:
         topic.pop_retry_of = pair
     elif topic.pop_retry_of == pair:
-        topic.pop_retry_of = NULL           # its news are another group's
+        topic.pop_retry_of = NULL           # new messages are another group's
     for i in range(topic.read_queues):
         pop_queue(s, job, p, topic, i, 2 if v2 else 1)
     p.others = False
 
 
 cdef void pop_retries(PopService s, PopJob* job, Popped* p) noexcept nogil:
-    """Both: what came back before the setting was changed counts, or before the first one was
-    another group's."""
+    """Pops from both retry topics: messages may have come back before the setting was changed, or
+    before the first topic became another group's."""
     if job.order:
         return
     pop_retry(s, job, p, True)

@@ -56,7 +56,7 @@ cdef bint write_header(PopService s, PopJob* job, Popped* p, int32_t code,
 
 
 cdef void wake_next(PopService s, PopJob* job, const Popped* p) noexcept nogil:
-    """There is more: the next that waits is to have it."""
+    """There is more: wakes the next pop that waits."""
     pop_asleep(job)
     if p.rest > 0 and job.pair.first != NULL and job.kind == POP:
         wake_pops(s.pull, job.pair, job.queue_id)
@@ -70,7 +70,7 @@ cdef void answer_found(PopService s, PopJob* job, Popped* p) noexcept nogil:
     if good and p.copied > 0:
         good = s.turn.net.add_owned(job.pull.connection, p.copies, p.copied, p.copies, IN_JUMBO)
         if good:
-            p.copies = NULL             # the output piece owns it now
+            p.copies = NULL             # an output piece owns it now
     if not good:
         s.turn.net.close_connection(job.pull.connection)
     s.pops.popped += p.count

@@ -1,4 +1,4 @@
-"""A message of a retry topic as the client is to see it. See pop_rewrite.pxd."""
+"""A message of a retry topic as clients see it. See pop_rewrite.pxd."""
 from libc.string cimport memcpy, strlen
 
 from cext.base.byteorder cimport load_i32, load_i64

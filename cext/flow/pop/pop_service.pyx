@@ -5,7 +5,7 @@ from cext.flow.pop.pop_table cimport pops_close, pops_open
 from cext.memory.arena cimport Arena
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class PopService:
     cdef int open(self, Arena* arena, dict given) except -1:
         return pops_open(&self.pops, given)

@@ -25,7 +25,7 @@ from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
 from rmq.errors import ConfigError
 
 cdef enum:
-    SEPARATOR = 10              # a line's end: in no name
+    SEPARATOR = 10              # a line feed: in no name
 
 
 cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
@@ -37,7 +37,7 @@ cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
 
 
 cdef void link_topic(PopPair* pair, Topic* topic) noexcept nogil:
-    """The topic's messages wake who waits in the pair."""
+    """From now on the topic's messages wake the pops that wait in the pair."""
     pair.topic = topic
     pair.next_of_topic = <PopPair*> topic.pop_waiting
     topic.pop_waiting = pair
@@ -75,7 +75,7 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
     check(pair.topic == topic, b"a pair is removed with its topic", topic.name_length,
           group_length)
     if pair.beside and pops.pairs.live > PAIRS_MAX:
-        return NULL                         # as one that is not there
+        return NULL                         # as if it did not exist
     pair.beside = False
     return pair
 
@@ -132,7 +132,7 @@ cdef void pair_remove(Pops* pops, NameMap* topics, RemovedList* removed,
     unlink_topic(pair)
     unlink_retry_topics(topics, pair)
     if pair.order_slots > 0:
-        pops.order_version += 1             # the file forgets its blocks
+        pops.order_version += 1             # so that the file forgets its blocks
     pair.topic = NULL
     removed_list_add(removed, &pair.use, pair_destroy)
 

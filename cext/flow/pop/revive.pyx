@@ -87,10 +87,10 @@ from cext.wire.topic_name cimport is_topic_name
 cdef enum:
     READ_TURN = 1024            # entries of one turn
     REVIVE_TURN = 256           # messages of one turn
-    REVIVE_BYTES = 524288       # bytes of one turn (one message more, whatever its size)
+    REVIVE_BYTES = 524288       # bytes of one turn (the last message may go beyond)
     RETRY_MS = 100              # after the store refused, and between looks for a missing topic
-    # Looks of all queues for a retry topic; control is asked to make it once in so many. A prime:
-    # queues that take turns are all asked for.
+    # Of so many looks for a retry topic, in all queues, one asks control to make it. It is prime,
+    # so that each of several queues that take turns gets to ask.
     LOOKS_A_REQUEST = 11
 
 cdef const char* FIRST_POP[1]
@@ -100,21 +100,22 @@ FIRST_POP[0] = "1ST_POP_TIME"
 # ------------------------------------------------------------------- from the disk
 
 cdef int wait_for_read(PopService s) noexcept nogil:
-    """NOT_READY. What is read is looked at when it is there; soon, where no buffer is free."""
+    """Returns NOT_READY. The queue looks again when the read is over, or soon if no buffer was
+    free."""
     if not readahead_is_busy(&s.pops.readahead):
         s.pops.next_check_ms = s.turn.now_ms + FETCH_POLL_MS
     return NOT_READY
 
 
 cdef int wait_a_while(PopService s) noexcept nogil:
-    """NOT_READY. What cannot be made anew for now, or finds no memory, holds its revive queue a
-    while, and no other."""
+    """Returns NOT_READY. An entry that cannot be made anew for now, or for which there is no
+    memory, holds up its revive queue for a while, and no other."""
     s.pops.readahead.again_ms[0] = s.turn.now_ms + RETRY_MS
     return NOT_READY
 
 
 cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
-    """The record of a queue's entry: OK, NOT_READY (it is fetched), or why there is none."""
+    """The record of a queue's entry: OK, NOT_READY (it is being fetched), or why there is none."""
     cdef QueueEntry entry
     cdef const uint8_t* at = NULL
     cdef bint checked = False
@@ -151,7 +152,7 @@ cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* vie
 # ------------------------------------------------------------------- reading the revive log
 
 cdef inline int32_t behind_of(const ReviveEntry* e, int32_t i) noexcept nogil:
-    """How far behind start_offset message `i` is; where none are listed they are in a row."""
+    """How far message `i` is behind start_offset; when no offsets are listed they are in a row."""
     return <int32_t> e.list[i] if e.listed > 0 else i
 
 
@@ -167,7 +168,7 @@ cdef bint is_same(const CheckPoint* point, const ReviveEntry* e) noexcept nogil:
 
 cdef int take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
                           int64_t revive_offset) noexcept nogil:
-    """OK; POOL_EMPTY: memory is out, and it is to be taken later."""
+    """OK; POOL_EMPTY: memory is out, and it must be taken later."""
     cdef Topic* topic
     cdef PopPair* pair
     cdef CheckPoint* point
@@ -178,13 +179,13 @@ cdef int take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
         return OK
     topic = <Topic*> name_map_find(&s.tables.topics, e.topic.bytes, e.topic.length)
     if topic == NULL or group_find(&s.tables.groups, e.group.bytes, e.group.length) == NULL:
-        return OK                           # gone with what it speaks of
+        return OK                           # its topic or group is gone
     pair = pair_of_check_point(&s.pops, topic, e.group.bytes, e.group.length)
     if pair == NULL:
         return POOL_EMPTY
     point = ring_find(q, pair, e.queue_id, e.start_offset, e.pop_ms)
     if point != NULL and is_same(point, e):
-        point.done |= e.done            # delivered again after a kill: the acks may come only once
+        point.done |= e.done            # delivered again after a kill: its acks may come only once
         return OK
     point = ring_add(q, pair, e.queue_id, e.start_offset, e.pop_ms, e.pop_ms + e.invisible_ms)
     if point == NULL:
@@ -198,7 +199,7 @@ cdef int take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
 
 
 cdef int32_t take_ack(PopService s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
-    """How many messages it is of whose check point is not there (any more)."""
+    """Returns how many messages it acknowledges whose check point is not there, or no longer."""
     cdef Topic* topic
     cdef PopPair* pair = NULL
     cdef CheckPoint* point = NULL
@@ -225,7 +226,7 @@ cdef void mark_done(CheckPoint* point, int64_t behind) noexcept nogil:
 
 cdef int take_record(PopService s, ReviveQueue* q, const RecordView* view,
                      int64_t revive_offset) noexcept nogil:
-    """OK; POOL_EMPTY: nothing is taken, it is to be looked at again."""
+    """OK; POOL_EMPTY: nothing was taken, the record must be looked at again."""
     cdef ReviveEntry e
     cdef Text tag
     cdef uint32_t used = 0
@@ -243,11 +244,11 @@ cdef int take_record(PopService s, ReviveQueue* q, const RecordView* view,
 
 
 cdef bint read_log(PopService s, ReviveQueue* q, Queue* queue, int32_t* budget) noexcept nogil:
-    """Takes what is new; True: all that is there is taken."""
+    """Takes what is new. Returns whether all of it was taken."""
     cdef RecordView view
     cdef int status
     if q.next_offset < queue.min_offset:
-        q.next_offset = queue.min_offset        # deleted with old files
+        q.next_offset = queue.min_offset        # the rest was deleted with old files
     while q.next_offset < queue.max_offset:
         if budget[0] <= 0 or q.tail - q.head >= CHECK_POINTS_MAX:
             return False
@@ -267,7 +268,7 @@ cdef bint read_log(PopService s, ReviveQueue* q, Queue* queue, int32_t* budget) 
 # ------------------------------------------------------------------- messages that come again
 
 cdef bint is_retry_of(const PopPair* pair) noexcept nogil:
-    """The pair's topic is already its group's retry topic of another one."""
+    """Whether the pair's topic is itself the group's retry topic of another topic."""
     cdef const uint8_t* group = pair.topic.name + RETRY_PREFIX_BYTES
     return (pair.topic.kind == TOPIC_RETRY
             and pair.topic.name_length > RETRY_PREFIX_BYTES + pair.group_length + 1
@@ -276,7 +277,7 @@ cdef bint is_retry_of(const PopPair* pair) noexcept nogil:
 
 
 cdef bint is_of_others(PopService s, const PopPair* pair) noexcept nogil:
-    """The pair's topic is the retry topic of another group."""
+    """Whether the pair's topic is the retry topic of another group."""
     return is_others_retry_topic(&s.tables.groups, pair.topic.name, pair.topic.name_length,
                                  pair.group, pair.group_length)
 
@@ -288,8 +289,8 @@ cdef bint has_come_again(const RecordView* view) noexcept nogil:
 
 
 cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil:
-    """Where the pair's messages come again. OK; NOT_READY: control makes the topic, as soon as it
-    can; NOT_FOUND: there can be no topic of that name."""
+    """The topic to which the pair's messages come again. OK; NOT_READY: control makes the topic as
+    soon as it can; NOT_FOUND: there can be no topic of that name."""
     cdef uint8_t name[RETRY_NAME_MAX]
     cdef uint32_t length, behind = 0
     cdef bint v2 = s.pops.retry_v2
@@ -305,7 +306,7 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
     target[0] = <Topic*> name_map_find(&s.tables.topics, name, length)
     if target[0] != NULL:
         s.pops.wanted = 0
-        if behind == 0:                     # else it is that of the pair with the topic itself
+        if behind == 0:                     # else it belongs to the pair of the first topic
             target[0].pop_retry_of = pair
         return OK
     if not is_topic_name(name, length):
@@ -319,7 +320,7 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
 
 cdef uint32_t fill_properties(PopService s, const RecordView* view,
                               int64_t pop_ms) noexcept nogil:
-    """The message's properties and when it was first popped, in s.delay.redirect.after."""
+    """Writes the message's properties, with the time it was first popped, to redirect.after."""
     cdef uint8_t* out = s.delay.redirect.after
     cdef Text first
     cdef uint32_t length
@@ -338,8 +339,8 @@ cdef uint32_t fill_properties(PopService s, const RecordView* view,
 
 cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t i,
                         Queue* notes, int64_t* bytes) noexcept nogil:
-    """OK (also when there is nothing to be revived), or why it has to wait. Behind it there is room
-    in the log and in `notes` for the note that it came again."""
+    """OK (also when there is nothing to revive), or why the message must wait. After it there is
+    room in the log and in `notes` for the note that it came again."""
     cdef Queue* queue = topic_queue(point.pair.topic, s.append.queues, point.queue_id)
     cdef Queue* to = topic_queue(target, s.append.queues, 0)
     cdef int64_t offset = point.start_offset + point.behind[i]
@@ -361,11 +362,11 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
                   b"does not come again")
         return OK
     if is_of_others(s, point.pair) and not has_come_again(&view):
-        return OK                           # given to nobody: by a handle of his own making
+        return OK                           # never given: the handle was made up by a client
     message_of_record(&m, &view)
     m.properties = text_of(s.delay.redirect.after, fill_properties(s, &view, point.pop_ms))
     m.reconsume_times = view.reconsume_times + 1
-    m.born_host = s.turn.options.store_host          # as RocketMQ has it
+    m.born_host = s.turn.options.store_host          # as in RocketMQ
     m.born_host_bytes = s.turn.options.store_host_bytes
     room = min(record_bytes_max(&m, target.name_length) + REVIVE_RECORD_BYTES,
                <uint32_t> s.append.log.max_record_bytes)
@@ -392,7 +393,7 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
 
 cdef void note_revived(PopService s, const CheckPoint* point, uint32_t done_before,
                        int32_t revive_queue) noexcept nogil:
-    """What came again now stands behind it in the log; that it does not is a message twice."""
+    """Appends a note that these messages came again; without it, a kill makes them come twice."""
     cdef ReviveEntry e
     cdef int32_t i
     memset(&e, 0, sizeof(e))
@@ -417,7 +418,7 @@ cdef void note_revived(PopService s, const CheckPoint* point, uint32_t done_befo
 
 cdef int revive_point(PopService s, CheckPoint* point, Queue* notes, int32_t* messages,
                       int64_t* bytes) noexcept nogil:
-    """OK: all of its messages are done with; else why it has to wait."""
+    """OK: all of its messages are done; else why it must wait."""
     cdef Topic* target = NULL
     cdef int32_t i
     cdef int status
@@ -479,7 +480,7 @@ cdef void revive_due(PopService s, ReviveQueue* q, Queue* notes, bint all_read,
 # ------------------------------------------------------------------- the turn
 
 cdef void commit(PopService s, const Topic* topic, int32_t queue_id) noexcept nogil:
-    """What the last turn was done with, which is written by now."""
+    """Commits what the last turn has done, which is written now."""
     cdef ReviveQueue* q = &s.pops.queues[queue_id]
     if q.commit_offset > q.told_offset:
         q.told_offset = q.commit_offset
@@ -499,7 +500,7 @@ cdef void start(PopService s, const Topic* topic, int32_t queue_id) noexcept nog
 
 cdef void queue_turn(PopService s, Topic* topic, int32_t queue_id, int64_t delivered_ms,
                      int32_t* budget, int32_t* messages, int64_t* bytes) noexcept nogil:
-    """What is new in a revive queue and what is due of it, up to what the disk has to give."""
+    """Does what is new and what is due in a revive queue, up to where the disk must be read."""
     cdef ReviveQueue* q = &s.pops.queues[queue_id]
     cdef Queue* queue = topic_queue(topic, s.append.queues, queue_id)
     cdef bint all_read
@@ -509,7 +510,7 @@ cdef void queue_turn(PopService s, Topic* topic, int32_t queue_id, int64_t deliv
         start(s, topic, queue_id)
     commit(s, topic, queue_id)
     if q.again_ms > s.turn.now_ms:
-        return                              # its read failed just now: the others go on
+        return                              # its read failed just now: the other queues go on
     readahead_for(&s.pops.readahead, NULL, &q.again_ms)
     all_read = read_log(s, q, queue, budget)
     if readahead_is_busy(&s.pops.readahead):
@@ -519,8 +520,8 @@ cdef void queue_turn(PopService s, Topic* topic, int32_t queue_id, int64_t deliv
 
 
 cdef bint is_at_rest(PopService s) noexcept nogil:
-    """Nothing is read or revived, and an event ends that."""
-    # Control tells the delay levels last: topics, groups and offsets are there.
+    """Whether nothing can be read or revived until an event comes."""
+    # Control sets the delay levels last: then topics, groups and offsets are there.
     return (not s.delay.timers.started or s.delay.schedule.count == 0
             or readahead_is_busy(&s.pops.readahead) or not is_writable(&s.turn.role)
             or s.append.log.poisoned() or load_acquire_i32(&s.turn.stopping))
@@ -546,12 +547,12 @@ cdef void revive_turn(PopService s) noexcept nogil:
     count = queue_count(topic)
     first = s.pops.first if s.pops.first < count else 0
     if s.pops.queues[first].again_ms != 0:
-        first = first + 1 if first + 1 < count else 0   # it read last, in vain: the next one's turn
+        first = first + 1 if first + 1 < count else 0   # its read failed: begin with the next one
     i = first
     for _n in range(count):
         queue_turn(s, topic, i, delivered_ms, &budget, &messages, &bytes)
         if readahead_is_busy(&s.pops.readahead):
-            s.pops.first = i                # it goes on with what is read for it
+            s.pops.first = i                # it goes on with what is being read for it
             return
         i = i + 1 if i + 1 < count else 0
     s.pops.first = first + 1
@@ -560,8 +561,8 @@ cdef void revive_turn(PopService s) noexcept nogil:
 
 cdef int64_t queue_wait(PopService s, ReviveQueue* q, const Queue* queue,
                         int64_t delivered_ms) noexcept nogil:
-    """How long until there is something to do in a revive queue. What waits for the timers waits
-    for no time of its own: the turn in which they catch up looks here behind them."""
+    """How many ms until there is work in a revive queue. A check point that waits for the timers
+    needs no time of its own: in the turn in which they catch up, this step runs after them."""
     cdef CheckPoint* point = ring_next(q)
     cdef bint full = q.tail - q.head >= CHECK_POINTS_MAX
     cdef int64_t left
@@ -573,7 +574,7 @@ cdef int64_t queue_wait(PopService s, ReviveQueue* q, const Queue* queue,
         return 0
     if point == NULL:
         return NO_WAIT
-    # Where the clock was set back that of the timers is behind the turn's.
+    # When the clock was set back, the timers' clock is behind the turn's.
     left = point.revive_ms - min(s.turn.wall_ms, s.delay.schedule.clock_ms)
     if left < 0 and not full and point.revive_ms >= delivered_ms:
         return NO_WAIT

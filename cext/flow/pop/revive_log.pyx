@@ -39,7 +39,7 @@ cdef int32_t next_revive_queue(PopService s) noexcept nogil:
 cdef int append_entry(PopService s, const uint8_t* body, uint32_t length, const char* tag,
                       int32_t revive_queue, int64_t due_ms, const char* mark,
                       int64_t marked) noexcept nogil:
-    """`mark`: the name of one more property, or NULL."""
+    """`mark`: the name of an additional property, or NULL."""
     cdef Topic* topic = revive_topic(s)
     cdef Queue* queue = NULL
     cdef uint8_t properties[128]

@@ -62,8 +62,8 @@ cdef CheckPoint* ring_find(ReviveQueue* q, const PopPair* pair, int32_t queue_id
 # ------------------------------------------------------------------- by time
 
 cdef inline bint is_before(const ReviveQueue* q, uint32_t a, uint32_t b) noexcept nogil:
-    """Of two that are over at once the older: they come again in their order, and a full ring has
-    places again."""
+    """Of two whose time is over the older one comes first: messages come again in their order, and
+    a full ring gets free places."""
     cdef int64_t ms_of_a = numbered(q, q.heap[a]).revive_ms
     cdef int64_t ms_of_b = numbered(q, q.heap[b]).revive_ms
     return ms_of_a < ms_of_b or (ms_of_a == ms_of_b and q.heap[a] < q.heap[b])

@@ -3,7 +3,7 @@
     pull_service        the service; jobs of other kinds take the same way
     pull_admission      a request is checked and becomes a job
     pull_job            the job and its states
-    pull_turn           the jobs of a turn are answered, each connection in its turn
+    pull_turn           the jobs of a turn are answered, with no connection preferred
     queue_entry_scan    which entries of the queue pass the filter, and their records
     pull_batch          the messages of one answer, gathered
     pull_answer         the reply, and the end of the job

@@ -1,4 +1,4 @@
-"""Pulls that a function decides. See function_pull.pxd.
+"""Pulls whose filter is a function. See function_pull.pxd.
 
     data    opaque i32, serialize type i32, function i32, queue id i32, next offset i64,
             min offset i64, max offset i64, offset delta i64, whether it counts i64,

@@ -33,7 +33,7 @@ cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
     cdef int64_t ticks
     if s.held_count == 0:
         s.timer_tick = s.turn.now_ms // TIMER_TICK_MS       # an empty wheel stands still
-    # The first tick at which the deadline has passed, counted from the last tick that was run.
+    # The first tick at or after the deadline, counted from the last tick that was run.
     ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
     job_move(job, JOB_HELD, 1 << JOB_READY | 1 << JOB_READING)
     job.held = True
@@ -48,8 +48,8 @@ cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
 
 
 cdef void hold(PullService s, PullJob* job, Queue* queue) noexcept nogil:
-    drop_fetch(s, job)                      # nobody waits with a buffer of the disk readers
-    job.may_hold = False                    # a woken pull is answered, whatever it finds
+    drop_fetch(s, job)                      # no held job keeps a buffer of the disk readers
+    job.may_hold = False                    # once woken it is answered, whatever it finds
     hold_in(s, job, <ChainEntry**> &queue.waiters)
     s.turn.counters.pulls_held += 1
 
@@ -74,7 +74,7 @@ cdef void release(PullService s, PullJob* job) noexcept nogil:
 
 
 cdef void wake(PullService s, PullJob* job) noexcept nogil:
-    """Whatever it waited for: it is answered at the end of the turn."""
+    """Takes the job out of whatever it waits in; it is answered at the end of the turn."""
     if job.state == JOB_HELD:
         release(s, job)
     else:
@@ -162,7 +162,7 @@ cdef void resume_deferred(PullService s, Connection* c) noexcept nogil:
 
 
 cdef void forget_connection(PullService s, Connection* c) noexcept nogil:
-    """The client is gone: what it waits for goes too. Jobs with a disk reader notice by the id."""
+    """The client has left: drops what it waits for. Jobs with a disk reader notice by the id."""
     cdef ChainEntry* entry = <ChainEntry*> client_state(c).held_first
     cdef PullJob* job
     while entry != NULL:

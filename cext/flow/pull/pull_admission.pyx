@@ -77,7 +77,7 @@ cdef Outcome brought_filter(PullService s, const PullRequest* r, PullJob* job) n
         return GO_ON if job.sql != NULL else TO_CONTROL
     length = parse_tag_subscription(&r.subscription, codes, CODES_MAX, &all_tags)
     if length < 0:
-        return GO_ON                # more tags than are filtered here: the client filters
+        return GO_ON                # too many tags to filter here: the client filters
     job.tags.all = all_tags
     job.tags.count = length
     for i in range(length):
@@ -93,7 +93,7 @@ cdef Outcome find_filter(PullService s, const PullRequest* r, Group* group,
     job.tags.count = 0
     job.sql = NULL
     if r.sys_flag & FLAG_CLASS_FILTER:
-        return TO_CONTROL           # which refuses it
+        return TO_CONTROL           # control refuses it
     if r.sys_flag & FLAG_SUBSCRIPTION:
         return brought_filter(s, r, job)
     known = subscription_find(&s.tables.subscriptions, r.consumer_group.bytes,
@@ -154,8 +154,8 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
 # ------------------------------------------------------------------- static topics
 
 cdef void set_commit(const QueueMapping* mapping, PullRequest* r, int32_t logic_id) noexcept nogil:
-    """The offset that the pull commits becomes the physical queue's where it is in the queue that
-    is pulled; elsewhere it counts when the client commits it by itself."""
+    """Turns the offset that the pull commits into one of the physical queue, if it lies in the
+    queue that is pulled. Otherwise it counts only when the client commits it by a request."""
     cdef LogicPlace place
     if (logic_find(mapping, logic_id, r.commit_offset, &place) == LED_HERE
             and place.queue_id == r.queue_id and place.offset >= 0):
@@ -166,8 +166,8 @@ cdef void set_commit(const QueueMapping* mapping, PullRequest* r, int32_t logic_
 
 cdef Outcome find_place(PullService s, Connection* c, const Header* h, const Topic* topic,
                         PullRequest* r, LogicPlace* place) noexcept nogil:
-    """The pull of a logical queue becomes one of the physical queue that has the offset: GO_ON. Of
-    another broker's: TO_CONTROL, which asks that broker."""
+    """Turns the pull of a logical queue into a pull of the physical queue that has the offset:
+    GO_ON. TO_CONTROL when another broker has it: control asks that broker."""
     cdef char remark[256]
     cdef int32_t logic_id = r.queue_id
     cdef int64_t left
@@ -264,7 +264,7 @@ cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Fr
     delivery_counter_grow(job.delivered, r.queue_id)
     delivery_counter_pulled(job.delivered, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)
     if moved_to >= 0:
-        # At once: as a job it may be refused, and its consumer would go on where it was.
+        # At once: a job could still be refused, and the consumer would go on at its old place.
         job.offset = moved_to
         if not answer_reset(s, job):
             return CLOSE_CONNECTION

@@ -29,9 +29,9 @@ from cext.wire.text cimport text_of
 
 cdef enum:
     MASTER_ID = 0
-    REPAIR_POLL_MS = 1000           # how often a pull looks whether its queue is mended
-    REPAIR_WAIT_MS = 5000           # so long at most: clients wait for 10 s and more
-    AWAY_HOLD_MS = 1000             # at a slave whose master lives: then the client goes back there
+    REPAIR_POLL_MS = 1000           # how often a pull looks whether its queue is repaired
+    REPAIR_WAIT_MS = 5000           # longest wait for that: clients wait for 10 s and more
+    AWAY_HOLD_MS = 1000             # at a slave whose master lives: the client must go back there
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -48,7 +48,7 @@ cdef bint refuse_job(PullService s, PullJob* job, int32_t code, const char* rema
 
 
 cdef int64_t suggested_broker(PullService s, const PullJob* job) noexcept nogil:
-    """Where the client is to pull next, as RocketMQ's brokers suggest it."""
+    """Where the client should pull next, as RocketMQ's brokers suggest it."""
     cdef int32_t slave_read = s.turn.options.slave_read
     cdef bint slow = job.last_physical >= 0 and (
         s.append.log.marks.appended - job.last_physical > s.turn.options.slow_bytes)
@@ -63,7 +63,7 @@ cdef int64_t suggested_broker(PullService s, const PullJob* job) noexcept nogil:
 
 
 cdef void set_logical(PullReply* reply, const LogicPlace* place) noexcept nogil:
-    """The offsets of a physical queue become those of the logical one that it is part of."""
+    """Turns offsets of a physical queue into those of the logical queue it is part of."""
     cdef int64_t next_offset = reply.next_begin_offset
     if place.start < place.end < next_offset:
         next_offset = place.end
@@ -120,7 +120,7 @@ cdef bint answer_reset(PullService s, PullJob* job) noexcept nogil:
 cdef void answer_following(PullService s, PullJob* job) noexcept nogil:
     cdef LogicPlace* place = &job.logic
     s.turn.counters.pulls_empty += 1
-    # As a place of the next item, where a client goes on at once.
+    # An answer with a place in the next item: the client goes on there at once.
     place.base = place.following
     place.start = place.end = 0
     if not write_header(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_OF_NEXT_ITEM", 0, 0):
@@ -130,7 +130,7 @@ cdef void answer_following(PullService s, PullJob* job) noexcept nogil:
 
 cdef void ask_function(PullService s, PullJob* job, int64_t next_offset, const uint8_t** records,
                        const uint32_t* sizes, int32_t count) noexcept nogil:
-    """The owner's function decides which of them are given; control answers the pull."""
+    """The owner's function decides which records are given; control answers the pull."""
     if hand_to_function(s, job, next_offset, records, sizes, count):
         delivery_counter_pulled(job.delivered, job.queue_id, next_offset)
         free_job(s, job)
@@ -167,8 +167,9 @@ cdef void answer_found(PullService s, PullJob* job, Found* found) noexcept nogil
 
 
 cdef bint is_repaired(PullService s, PullJob* job, int64_t offset) noexcept nogil:
-    """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever.
-    Where that has failed for now the log may have the message: the client comes again."""
+    """Whether the queue's repair from the log is over; while it runs the pull is held, but not for
+    ever. When the repair failed for now, the log may still have the message: the client is told
+    to come again."""
     cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     cdef int status = <int> CORRUPT if queue == NULL else s.append.queues.request_repair(queue,
                                                                                          offset)
@@ -211,7 +212,7 @@ cdef void answer_damage(PullService s, PullJob* job, Found* found) noexcept nogi
 
 
 cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil:
-    """The queue's entries at job.offset cannot be read or are no entries."""
+    """The queue's entries at job.offset cannot be read, or are no entries."""
     cdef Found found
     found.corrupt_offset = job.offset
     found.corrupt_physical = -1
@@ -222,7 +223,7 @@ cdef void answer_too_large(PullService s, PullJob* job, const QueueEntry* entry)
     cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     cdef char remark[384]
     if queue == NULL or s.append.queues.request_repair(queue, job.offset) != OK:
-        answer_unreadable(s, job)           # it may be the entry that is damaged
+        answer_unreadable(s, job)           # the entry itself may be damaged
         return
     snprintf(remark, sizeof(remark), b"the message at offset %lld of topic %.100s queue %d has %d "
              b"bytes, and this broker reads %llu at once (an eighth of the memory, at most 256 "
@@ -237,7 +238,7 @@ cdef void answer_too_large(PullService s, PullJob* job, const QueueEntry* entry)
 
 
 cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
-    """The queue has no message beyond job.offset: hold the pull, or say so."""
+    """The queue has no message from job.offset on: holds the pull, or answers so."""
     if job.may_hold and not s.turn.stopping:
         if has_master(&s.turn.role) and job.hold_ms > AWAY_HOLD_MS:
             job.hold_ms = AWAY_HOLD_MS
@@ -248,7 +249,7 @@ cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
 
 
 cdef bint hand_over(PullService s, PullJob* job, uint64_t bytes) noexcept nogil:
-    """The output piece owns what the fetch has filled then."""
+    """Gives what the fetch has read to an output piece, which owns it then."""
     cdef DiskFetch* fetch = job.fetch
     if fetch.large != NULL:
         if not s.turn.net.add_owned(job.connection, fetch.read.buffer, bytes, fetch.large,

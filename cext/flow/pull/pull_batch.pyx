@@ -51,7 +51,7 @@ from cext.wire.codes cimport (
 
 cdef enum:
     ENTRIES_AT_ONCE = 64
-    ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
+    ENTRY_READS_MAX = 8             # fetches of queue entries, then the pull is given up
 
 
 # ------------------------------------------------------------------- to the disk
@@ -66,7 +66,7 @@ cdef void submit(PullService s, PullJob* job) noexcept nogil:
 
 
 cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
-    """By what stands in the queue entry."""
+    """Whether the message may pass, judged by its queue entry alone."""
     if not job.tags.all and is_ext_address(tags_code):
         job.tags_from_records = True
         return True
@@ -75,8 +75,9 @@ cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
 
 cdef int32_t add_records(PullService s, PullJob* job, const QueueEntry* entries,
                          int32_t count) noexcept nogil:
-    """Of the queue's next entries, from job.offset on, what the reply may hold; sets next_offset.
-    Not -1: the first is larger than the buffer; which it is, at job.offset then."""
+    """Adds as many of the queue's next entries, from job.offset on, as the reply may hold, and sets
+    next_offset; returns -1. If the first that may pass is larger than the buffer, returns its index
+    and sets job.offset to it."""
     cdef DiskFetch* fetch = job.fetch
     cdef int32_t limit = job.max_messages if job.max_messages > 0 else 1
     cdef int64_t offset = job.offset
@@ -84,7 +85,7 @@ cdef int32_t add_records(PullService s, PullJob* job, const QueueEntry* entries,
     if limit > s.turn.options.disk_max_messages:
         limit = s.turn.options.disk_max_messages
     if job.sql != NULL:
-        limit = READ_RECORDS_MAX            # most of them will not pass
+        limit = READ_RECORDS_MAX            # most records will not pass
     fetch_begin(fetch, True)
     for i in range(count):
         if fetch.read.count >= limit:
@@ -107,7 +108,8 @@ cdef int32_t add_records(PullService s, PullJob* job, const QueueEntry* entries,
 
 
 cdef void read_large(PullService s, PullJob* job, const QueueEntry* entry) noexcept nogil:
-    """The record at job.offset, alone, into a block of its own: from a store of another broker."""
+    """Reads the record at job.offset alone, into a block of its own. Only stores of other brokers
+    have such records."""
     drop_fetch(s, job)
     if <uint64_t> entry.size > s.turn.net.large.bytes_max:
         answer_too_large(s, job, entry)
@@ -129,7 +131,7 @@ cdef void read_large(PullService s, PullJob* job, const QueueEntry* entry) noexc
 
 
 cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nogil:
-    """Records (or queue entries) are not in memory: a disk reader fetches the next few."""
+    """Records (or queue entries) are not in memory: has a disk reader fetch the next few."""
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int count
     cdef int32_t large
@@ -154,7 +156,7 @@ cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nog
         read_large(s, job, &entries[large])
     elif job.fetch.read.count > 0:
         submit(s, job)
-    else:                                   # of many entries the first were there, and do not pass
+    else:                                   # the first of many were read, and do not pass
         s.turn.counters.entries_skipped += job.next_offset - job.offset
         job.scanned += job.next_offset - job.offset
         go_on(s, job)
@@ -163,7 +165,7 @@ cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nog
 # ------------------------------------------------------------------- back from the disk
 
 cdef bint all_whole(PullJob* job, uint64_t* total, Found* found) noexcept nogil:
-    """The records a disk reader brought (and checked) are those the queue entries mean."""
+    """Whether the records that a disk reader brought (and checked) are those of the entries."""
     cdef RecordView view
     cdef DiskFetch* fetch = job.fetch
     cdef uint64_t at = 0
@@ -185,7 +187,7 @@ cdef bint all_whole(PullJob* job, uint64_t* total, Found* found) noexcept nogil:
 
 
 cdef uint64_t sieve(PullService s, PullJob* job) noexcept nogil:
-    """Leaves of the records in the buffer those that pass, at most a reply's; their bytes."""
+    """Keeps the records in the buffer that pass, at most a reply's; returns their bytes."""
     cdef RecordView view
     cdef DiskFetch* fetch = job.fetch
     cdef int32_t limit = s.turn.options.disk_max_messages
@@ -214,7 +216,7 @@ cdef uint64_t sieve(PullService s, PullJob* job) noexcept nogil:
 
 
 cdef void go_on(PullService s, PullJob* job) noexcept nogil:
-    """Nothing of what was read passed the filter: the next records, or an answer without any."""
+    """No record that was read has passed the filter: reads on, or answers without a message."""
     if job.scanned >= SCAN_ENTRIES_MAX:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
         return
@@ -233,7 +235,7 @@ cdef void read_done(PullService s, FetchPool pool, DiskFetch* fetch) noexcept no
         free_job(s, job)
         return
     if fetch.read.kind == READ_FILE:
-        make_ready(s, job)                  # the entries are in the page cache now: look again
+        make_ready(s, job)                  # the entries are now in the page cache: look again
         return
     if 0 <= fetch.read.done_count < fetch.read.count:
         job.next_offset = fetch.queue_offsets[fetch.read.done_count]
@@ -265,7 +267,8 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         free_job(s, job)
         return
     if is_outdated(s, job):
-        # Who was not held has not heard that the queue ends here: readers up to its end would stop.
+        # "Not found" would tell a pull that was not held that the queue ends here; readers that
+        # read up to the end would stop.
         answer_nothing(s, job, PULL_NOT_FOUND if job.held else PULL_RETRY_IMMEDIATELY,
                        b"NO_NEW_MESSAGE", job.offset)
         return
@@ -276,12 +279,12 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
             and job.offset >= logic_item_end(&job.logic, queue.max_offset)):
         answer_following(s, job)
     elif job.logic.mapped and not job.logic.oldest and job.offset < queue.min_offset:
-        # Retention took the beginning of an item: no reset, the client goes on behind the gap.
+        # Retention took the beginning of an item: no reset, the client goes on after the gap.
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", queue.min_offset)
     elif job.offset == queue.max_offset:
         nothing_new(s, job, queue)
     elif is_slave(&s.turn.role) and job.offset > queue.max_offset:
-        nothing_new(s, job, queue)          # it may be behind: it resets no offset
+        nothing_new(s, job, queue)          # this slave may be behind: no offset is reset
     elif is_slave(&s.turn.role) and job.offset < queue.min_offset:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", job.offset)
     elif queue.max_offset == 0:
@@ -296,9 +299,9 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
             answer_found(s, job, &found)
         elif found.unfinished:
             job.offset = found.next_offset
-            make_ready(s, job)              # goes on in the next turn
+            make_ready(s, job)              # in the next turn
         elif status == ABSENT or found.absent_offset >= 0:
-            # What lies before did not pass the filter. Entries may be absent as well as a record.
+            # What lies before it did not pass. Entries may be absent as well as a record.
             offset = found.absent_offset if status == OK else found.next_offset
             if offset > job.offset:
                 job.offset = offset
@@ -307,7 +310,7 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         elif found.corrupt_offset >= 0:
             answer_damage(s, job, &found)
         elif status < 0:
-            job.offset = found.next_offset      # what lies before did not pass the filter
+            job.offset = found.next_offset      # what lies before it did not pass
             answer_unreadable(s, job)
         else:
             answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE",

@@ -10,7 +10,7 @@ from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.memory.buffer_pool cimport buffer_pool_arena_bytes, buffer_pool_close, buffer_pool_open
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class PullService:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         check(self.job_bytes >= sizeof(PullJob), b"pulls: a job has room for a pull",

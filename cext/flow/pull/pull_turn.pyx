@@ -10,12 +10,12 @@ from cext.memory.chain cimport ChainEntry
 from cext.net.connection cimport UNREAD_UNSENT, Connection
 
 cdef enum:
-    UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
-    TURN_BYTES = 8388608            # of answers in one turn; other clients wait for its end
+    UNSENT_MAX = 1048576            # unsent bytes of a connection from which on its pulls wait
+    TURN_BYTES = 8388608            # of answers in one turn; further jobs wait for the next
 
 
 cdef void put_in_front(ChainEntry** chain, ChainEntry* first, ChainEntry* last) noexcept nogil:
-    """The rest of a list, from `first` to `last`, comes before what is in the chain already."""
+    """Puts the rest of a list, from `first` to `last`, before what is in the chain already."""
     cdef ChainEntry* behind = chain[0]
     first.previous = last
     if behind != NULL:
@@ -30,7 +30,7 @@ cdef void answer(PullService s, PullJob* job) noexcept nogil:
     cdef uint64_t id = job.connection_id
     job.answer(job.service, job)
     if not s.turn.holds_output:
-        s.turn.net.spare_buffer(c, id)      # as many may wake in a turn as wait
+        s.turn.net.spare_buffer(c, id)      # in one turn, as many may wake as wait
 
 
 cdef void answer_pulls(PullService s) noexcept nogil:
@@ -38,7 +38,7 @@ cdef void answer_pulls(PullService s) noexcept nogil:
     cdef ChainEntry* last = entry.previous if entry != NULL else NULL
     cdef uint64_t bytes_end = s.turn.counters.bytes_out + TURN_BYTES
     cdef PullJob* job
-    # Where buffers run out nobody has one answer queued behind another.
+    # While buffers are short, no client gets one answer queued behind another.
     cdef uint64_t unsent_max = 0 if s.turn.net.is_short() else UNSENT_MAX
     s.ready = NULL
     s.scan_cost_left = SCAN_COST_OF_TURN
@@ -52,9 +52,9 @@ cdef void answer_pulls(PullService s) noexcept nogil:
             free_job(s, job)
         elif (s.turn.counters.bytes_out + TURN_BYTES // 2 >= bytes_end
               and job.connection.unsent_bytes > 0):
-            make_ready(s, job)              # each connection in turn, where much is asked for
+            make_ready(s, job)              # with so much asked for, connections take turns
         elif s.turn.holds_output and job.connection.unsent_bytes > unsent_max:
-            make_ready(s, job)              # after the turn's end, which sends
+            make_ready(s, job)              # after the end of the turn, which sends
         elif (job.connection.unread & UNREAD_UNSENT
               or job.connection.unsent_bytes > unsent_max):
             if not job.connection.unread & UNREAD_UNSENT:

@@ -19,10 +19,10 @@ from cext.wire.text cimport Text
 
 cdef enum:
     PLAIN_ENTRIES = 64              # read at once without a filter
-    FIRST_ENTRIES = 256             # read first with one, then twice as many each time
+    FIRST_ENTRIES = 256             # read first with a filter, then twice as many each time
     NO_LIMIT = 0x7fffffff           # maxMsgBytes of RocketMQ's pull consumers
-    NEAR_BYTES = 1 << 20            # so far apart records are asked for ahead
-    LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
+    NEAR_BYTES = 1 << 20            # records so close to each other are asked for ahead
+    LARGE_PULL_BYTES = 1 << 20      # of a reply when the client asks for more than is configured
 
 
 cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil:
@@ -35,7 +35,7 @@ cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset
 
 cdef SqlFilter* filter_of_real_topic(PullService s, PullJob* job,
                                      const RecordView* view) noexcept nogil:
-    """The group's filter of the topic that a retried message came from; NULL: it passes."""
+    """The group's filter for the topic that a retried message came from; NULL: it passes."""
     cdef Text real
     cdef Subscription* known
     if not find_property(view.properties, view.properties_bytes, b"RETRY_TOPIC", &real):
@@ -69,7 +69,7 @@ cdef bint arrival_passes(PullService s, PullJob* job, int64_t code, int64_t phys
     cdef const uint8_t* at
     if job.sql == NULL:
         return tag_filter_passes(&job.tags, code)
-    # What cannot be read here is looked at when the pull is answered.
+    # A record that cannot be read here is looked at when the pull is answered.
     return (s.append.log.view(physical_offset, size, &at) != OK
             or record_parse(at, size, physical_offset, False, &view) != OK
             or record_passes(s, job, &view))
@@ -87,13 +87,13 @@ cdef bint note_damage(Found* found, const QueueEntry* entry, int64_t offset,
 
 cdef bint check_record(PullService s, const uint8_t* at, const QueueEntry* entry, Found* found,
                        const PullJob* job, int64_t offset) noexcept nogil:
-    """On the way out: the record is the one its queue entry means, and it is whole."""
+    """Checks a record before it is sent: it is the queue entry's, and it is whole."""
     cdef RecordView view
     cdef bint in_ring = (at >= s.append.log.ring.base and at < s.append.log.ring.base
                          + 2 * s.append.log.ring.size)
     cdef int status
     if in_ring:
-        # Written by this process in this run and never read back from anywhere.
+        # This run of the process wrote it, and it was never read back from anywhere.
         if (load_u32(at) == <uint32_t> entry.size and load_i64(at + 28) == entry.physical_offset
                 and load_i64(at + 20) == offset and load_i32(at + 12) == job.queue_id):
             return True
@@ -108,7 +108,7 @@ cdef bint check_record(PullService s, const uint8_t* at, const QueueEntry* entry
 
 cdef bint judge(PullService s, const uint8_t* at, const QueueEntry* entry, Found* found,
                 PullJob* job, int64_t offset, bint* passes) noexcept nogil:
-    """Runs the filter over the record, which must be the queue entry's; False: it is damaged."""
+    """Runs the filter over the record, which must be the queue entry's. False: it is damaged."""
     cdef RecordView view
     cdef int status = record_parse(at, entry.size, entry.physical_offset, False, &view)
     s.scan_cost_left -= RECORD_COST
@@ -120,8 +120,8 @@ cdef bint judge(PullService s, const uint8_t* at, const QueueEntry* entry, Found
 
 cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const QueueEntry* following,
                int64_t offset, Found* found) noexcept nogil:
-    """Adds the entry's record unless its properties do not pass; False: no further. `following` is
-    the entry after it as it was read; size 0: none."""
+    """Adds the entry's record unless its properties do not pass. False: take no more. `following`:
+    the entry after it as it was read; its size is 0 when there is none."""
     cdef const uint8_t* at
     cdef int64_t apart
     cdef bint passes = True
@@ -129,7 +129,7 @@ cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const Queue
     if found.count > 0 and found.bytes + entry.size > <uint64_t> found.bytes_limit:
         return False
     if entry.size > found.record_max and entry.physical_offset >= s.append.log.min_offset():
-        found.absent_offset = offset        # wherever it is, and whatever its properties are
+        found.absent_offset = offset        # no matter where it is, or what its properties are
         found.large_bytes = entry.size
         return False
     status = s.append.log.view(entry.physical_offset, entry.size, &at)
@@ -137,7 +137,7 @@ cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const Queue
         found.absent_offset = offset
         return False
     if status != OK:
-        # Deleted by retention between the queue's read and now, or out of range.
+        # Retention deleted it after the queue was read, or it is out of range.
         if entry.physical_offset >= s.append.log.min_offset():
             return note_damage(found, entry, offset, status)
         return True
@@ -163,8 +163,9 @@ cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const Queue
 # ------------------------------------------------------------------- many
 
 cdef inline bint in_bulk(PullService s, const PullJob* job) noexcept nogil:
-    """A reader that asks for more at a time: clients of RocketMQ ask for 256 KiB, or for as much as
-    an int holds, which says that they have no limit of their own, and get what is set."""
+    """Whether the client asks for more at a time than is configured. Clients of RocketMQ ask for
+    256 KiB, or for as much as an int holds, which means that they have no limit of their own; these
+    get what is configured."""
     return s.turn.options.pull_max_bytes < job.max_bytes < NO_LIMIT
 
 
@@ -185,8 +186,8 @@ cdef int32_t limit_of(PullService s, const PullJob* job) noexcept nogil:
 
 cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i, int32_t count,
                                    QueueEntry* entry) noexcept nogil:
-    """The next entry from `i` on that may pass by what stands in it; `count`: none does; -1 - n:
-    what stands at n is no entry."""
+    """The next entry from `i` on that may pass, judged by the entry alone; `count`: none does;
+    -1 - n: what is at index n is no entry."""
     cdef bint by_one_tag = job.tags.count == 1 and not job.tags.all
     cdef int64_t code = job.tags.codes[0]
     cdef bint passes
@@ -205,8 +206,8 @@ cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i,
 
 cdef int take_entries(PullService s, PullJob* job, int64_t offset, int32_t count, int32_t limit,
                       Found* found) noexcept nogil:
-    """Takes what passes of the `count` entries that were read from `offset` on: OK; CLOSED: the
-    reply takes no more, or `found` says what is absent or damaged; CORRUPT: what stands at
+    """Takes what passes of the `count` entries that were read from `offset` on. OK. CLOSED: the
+    reply takes no more, or `found` says what is absent or damaged. CORRUPT: what is at
     found.next_offset is no entry."""
     cdef bint filtered = is_filtered(job)
     cdef int status = OK
@@ -232,7 +233,7 @@ cdef int take_entries(PullService s, PullJob* job, int64_t offset, int32_t count
             break
         i += 1
     found.next_offset = offset + i
-    i += status == CLOSED           # it was looked at
+    i += status == CLOSED           # it was looked at, too
     job.scanned += i
     if i > 0:
         queue_entry_load(s.raw_entries + (i - 1) * QUEUE_ENTRY_BYTES, &entry)
@@ -271,14 +272,14 @@ cdef int scan_entries(PullService s, PullJob* job, Queue* queue, int64_t record_
             wanted = SCAN_ENTRIES_MAX - <int32_t> job.scanned
         count = s.append.queues.read_entries(queue, found.next_offset, wanted, s.raw_entries)
         if count == ABSENT and found.count > 0:
-            return OK               # give what is there; the rest comes with the next pull
+            return OK               # gives what it has; the next pull gets the rest
         if count < 0:
             return count
         if count == 0:
             return OK
         status = take_entries(s, job, found.next_offset, count, limit, found)
         if status == CORRUPT:
-            # What is there is given; the damage is met again by the next pull.
+            # Gives what it has; the next pull meets the damage again.
             return OK if found.count > 0 else <int> CORRUPT
         if status == CLOSED:
             return OK

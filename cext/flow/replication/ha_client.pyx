@@ -79,13 +79,13 @@ cdef int32_t failure_of(int status) noexcept nogil:
 
 cdef int append_all(HAService s, const uint8_t* bytes, uint32_t count,
                     uint32_t* taken) noexcept nogil:
-    """At the log's end. What is behind a BLANK, its filler, is part of the stream."""
+    """Appends at the log's end. The filler behind a BLANK is part of the stream."""
     cdef int32_t problem = 0
     return copy_log(s.append, s.append.log.marks.appended, bytes, count, taken, &problem)
 
 
 cdef uint32_t wanted_of(const HAClient* m) noexcept nogil:
-    """Bytes that `partial` has to have before it is worth a try."""
+    """How many bytes `partial` needs before it is worth a try."""
     if m.partial_bytes < RECORD_HEAD_BYTES or load_u32(m.partial + AT_MAGIC) == MAGIC_BLANK:
         return RECORD_HEAD_BYTES
     return load_u32(m.partial)
@@ -93,7 +93,7 @@ cdef uint32_t wanted_of(const HAClient* m) noexcept nogil:
 
 cdef int take_partial(HAService s, const uint8_t* bytes, uint32_t count,
                       uint32_t* taken) noexcept nogil:
-    """More of the record that has begun. NOT_READY: none of it was taken."""
+    """Takes more of a record that has begun. NOT_READY: none of it was appended."""
     cdef HAClient* m = &s.master
     cdef uint32_t before = m.partial_bytes
     cdef uint32_t wanted = wanted_of(m)
@@ -117,8 +117,8 @@ cdef int take_partial(HAService s, const uint8_t* bytes, uint32_t count,
 
 cdef int take_body(HAService s, const uint8_t* bytes, uint32_t count,
                    uint32_t* taken) noexcept nogil:
-    """Bytes that belong at stream_offset. OK, NOT_READY (the log has no room for the rest), or what
-    is wrong with them."""
+    """Takes bytes that belong at stream_offset. OK, NOT_READY (the log has no room for the rest),
+    or what is wrong with them."""
     cdef HAClient* m = &s.master
     cdef int64_t filler
     cdef uint32_t part = 0
@@ -155,7 +155,7 @@ cdef int begin_frame(HAService s, HAHead head) noexcept nogil:
     m.confirmed = max(m.confirmed, head.confirmed)
     if head.count == 0:
         return HA_NO_FAILURE
-    # The control thread writes an epoch down before anything of it is here.
+    # The control thread writes an epoch down before anything of that epoch is taken.
     if (s.auto_switch and head.epoch > last_epoch(&s.epochs)
             and head.offset + head.count > head.epoch_start):
         return HA_NEW_EPOCH
@@ -169,7 +169,8 @@ cdef int begin_frame(HAService s, HAHead head) noexcept nogil:
 
 cdef int64_t take_frames(HAService s, const uint8_t* bytes, uint64_t available,
                          uint64_t* needed) noexcept nogil:
-    """The bytes used; fewer than there are also when the log has no room. -1: it failed."""
+    """The number of bytes used, which is less than given also when the log has no room. -1: the
+    stream has failed."""
     cdef HAClient* m = &s.master
     cdef uint64_t used = 0
     cdef uint32_t head_bytes = ha_head_bytes(s.auto_switch)
@@ -198,8 +199,8 @@ cdef int64_t take_frames(HAService s, const uint8_t* bytes, uint64_t available,
 
 
 cdef void check_role(HAService s) noexcept nogil:
-    """The stream ends before a core leads, which takes nothing of its old master's log, and
-    acknowledges none of it."""
+    """A core's stream ends before it becomes master: as master it takes nothing more of its old
+    master's log, and acknowledges none of it."""
     check(has_master(&s.turn.role), b"the master's stream: its core follows", s.turn.role.state,
           s.turn.role.facts)
 
@@ -218,7 +219,7 @@ cdef int64_t take_log(HAService s, Connection* c, const uint8_t* bytes, uint64_t
     if c != m.connection:
         return -1
     check_role(s)
-    if m.stash_bytes > 0:                   # the socket broke: what comes now belongs behind that
+    if m.stash_bytes > 0:                   # the socket broke: what comes belongs after the stash
         return fail(s, HA_CLOSED)
     m.heard_ms = s.turn.now_ms
     used = take_frames(s, bytes, available, needed)
@@ -239,7 +240,7 @@ cdef void take_stash(HAService s) noexcept nogil:
     cdef int64_t used
     if m.stash_bytes == 0 or not may_go_on(s):
         return
-    m.heard_ms = s.turn.now_ms              # it is we who do not listen
+    m.heard_ms = s.turn.now_ms              # the silence is this core's, which has not read
     used = take_frames(s, m.stash + m.stash_first, m.stash_bytes, &needed)
     if used < 0:
         s.turn.net.close_connection(m.connection)
@@ -248,7 +249,7 @@ cdef void take_stash(HAService s) noexcept nogil:
     m.stash_bytes -= <uint32_t> used
     if needed == 0 and m.stash_bytes > 0:
         return
-    # A head cut off at its end begins what is received next.
+    # The beginning of a frame at the stash's end goes before what is received next.
     if m.stash_bytes > 0 and s.turn.net.keep_rest(m.connection, m.stash + m.stash_first,
                                                   m.stash_bytes, needed) != OK:
         s.turn.net.close_connection(m.connection)
@@ -260,7 +261,7 @@ cdef void take_stash(HAService s) noexcept nogil:
 # ------------------------------------------------------------------- the connection
 
 cdef bint take_memory(HAService s) noexcept nogil:
-    """Once: a core that never follows has none of it."""
+    """Taken once, on first use: a core that never follows takes none."""
     cdef HAClient* m = &s.master
     cdef int64_t record_bytes = s.append.log.max_record_bytes
     if m.partial == NULL:
@@ -283,7 +284,7 @@ cdef Connection* follow_master(HAService s, int fd, SSL* ssl, bint whole) noexce
     m.connection.frames_in = 1
     role_stream_began(&s.turn.role)
     m.stream_offset = UNKNOWN
-    m.reported = UNKNOWN                    # it is told at once
+    m.reported = UNKNOWN                    # so that the master is told at once
     m.body_left = 0
     m.partial_bytes = m.stash_bytes = m.stash_first = 0
     m.heard_ms = s.turn.now_ms
@@ -314,8 +315,8 @@ cdef void master_closed(HAService s, Connection* c) noexcept nogil:
 # ------------------------------------------------------------------- the turn
 
 cdef void move_visible(HAService s) noexcept nogil:
-    """Consumers see what the master says is confirmed, as far as it is here. A start has put all
-    of the log into queues, which confirms none of it."""
+    """Consumers see what the master says is confirmed, as far as it is here. A start puts the whole
+    log into queues, which confirms none of it."""
     cdef int64_t confirmed = min(s.master.confirmed, s.append.log.marks.appended)
     if s.append.log.marks.visible == INT64_MAX:
         visible_limit(s.append,

@@ -51,15 +51,15 @@ cdef HAConnection* take_place(HAService s, Connection* c, int64_t broker_id) noe
             place.next_offset = place.acked = UNKNOWN
             place.heard_ms = place.sent_ms = place.caught_up_ms = s.turn.now_ms
             s.slave_count += 1
-            c.frames_in = 1             # it asked for something: not the first to be displaced
+            c.frames_in = 1             # counts as having asked for something: not displaced first
             return place
     log_event(s.turn, c, b"closed: this master has as many slaves as it may have")
     return NULL
 
 
 cdef HAConnection* slave_of(HAService s, Connection* c) noexcept nogil:
-    """Its place; a new one for who says something for the first time. NULL: none is free, or it
-    has not shaken hands as slaves of a controlled broker do."""
+    """The slave's place; a new one when it reports for the first time. NULL: no place is free, or
+    it has not made the handshake that slaves of a controlled broker make."""
     cdef int32_t i
     for i in range(SLAVES_MAX):
         if s.slaves[i].connection == c:
@@ -68,7 +68,7 @@ cdef HAConnection* slave_of(HAService s, Connection* c) noexcept nogil:
 
 
 cdef bint take_report(HAService s, HAConnection* slave, int64_t offset) noexcept nogil:
-    """False: it is not of our log; the connection is to be closed."""
+    """False: the report does not fit this log; the connection must be closed."""
     cdef int64_t end = s.append.log.marks.appended
     cdef int64_t low = s.append.log.min_offset()
     cdef char line[192]
@@ -98,7 +98,7 @@ cdef bint take_report(HAService s, HAConnection* slave, int64_t offset) noexcept
 
 cdef int64_t take_reports(HAService s, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t* needed) noexcept nogil:
-    """The last one says all that those before it did."""
+    """Only the last report is looked at: it includes all before it."""
     cdef uint32_t report_bytes = ha_report_bytes(s.auto_switch)
     cdef uint64_t whole
     cdef HAConnection* slave
@@ -122,7 +122,7 @@ cdef void slave_closed(HAService s, Connection* c) noexcept nogil:
     for i in range(SLAVES_MAX):
         if s.slaves[i].connection == c:
             s.slave_count -= 1
-            s.slaves[i].connection = NULL   # its fetch is given back when it is done
+            s.slaves[i].connection = NULL   # its fetch is given back when the read is over
             if s.slaves[i].fetch != NULL and not s.slaves[i].fetch.in_flight:
                 s.fetch.pool.release(s.slaves[i].fetch)
                 s.slaves[i].fetch = NULL

@@ -13,8 +13,8 @@ from cext.wire.ha_stream cimport HA_FRAME_BYTES_MAX, HAHead, ha_head_bytes, writ
 from cext.wire.limits cimport SLAVES_MAX
 
 cdef enum:
-    HISTORY_BYTES = 262144          # looked for in mapped pages at once
-    CONFIRM_MS = 20                 # how late a slave may learn what is confirmed, at rest
+    HISTORY_BYTES = 262144          # looked for in mapped pages at a time
+    CONFIRM_MS = 20                 # with no traffic, how late a slave learns what is confirmed
 
 
 cdef int64_t confirmed_of(HAService s) noexcept nogil:
@@ -53,7 +53,7 @@ cdef bint send_piece(HAService s, HAConnection* slave, const uint8_t* at,
 
 
 cdef void history_came(HAService s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
-    """Sent in this turn's send_log_step."""
+    """It is sent in this turn's send_log_step."""
     cdef HAConnection* slave = <HAConnection*> fetch.owner
     if slave.connection == NULL:
         slave.fetch = NULL
@@ -65,7 +65,7 @@ cdef void ask_for_history(HAService s, HAConnection* slave, int32_t count) noexc
     if not s.turn.stopping:
         fetch = s.fetch.pool.take(<FetchDone> history_came, <void*> s, slave)
     if fetch == NULL:
-        return                              # none is free: in a later turn
+        return                              # no fetch is free: in a later turn
     fetch_begin(fetch, False)
     if not fetch_add(fetch, slave.next_offset, count, 0) or s.fetch.pool.submit(fetch) != OK:
         s.fetch.pool.release(fetch)
@@ -75,7 +75,7 @@ cdef void ask_for_history(HAService s, HAConnection* slave, int32_t count) noexc
 
 
 cdef bint send_history(HAService s, HAConnection* slave) noexcept nogil:
-    """What a disk reader has brought."""
+    """Sends what a disk reader has brought."""
     cdef DiskFetch* fetch = slave.fetch
     cdef uint32_t count = fetch.read.done_bytes
     cdef bint good = (fetch.read.status == OK and fetch.read.done_count == 1
@@ -87,14 +87,14 @@ cdef bint send_history(HAService s, HAConnection* slave) noexcept nogil:
             slave.connection, fetch.buffer, count, fetch.buffer, IN_JUMBO)):
         good = False
     else:
-        fetch.buffer = NULL                 # the output piece owns it now
+        fetch.buffer = NULL                 # an output piece owns it now
         note_sent(s, slave, count)
     s.fetch.pool.release(fetch)
     return good
 
 
 cdef bint send_log(HAService s, HAConnection* slave) noexcept nogil:
-    """What there is for it, as far as this turn goes. False: the connection is to be closed."""
+    """Sends what there is for the slave, as far as this turn goes. False: close the connection."""
     cdef int64_t end = s.append.log.marks.written
     cdef int64_t left = s.send_bytes
     cdef int64_t low = s.append.log.min_offset()
@@ -131,7 +131,7 @@ cdef bint send_log(HAService s, HAConnection* slave) noexcept nogil:
 
 
 cdef bint is_silent(HAService s, const HAConnection* slave) noexcept nogil:
-    """One whose socket is full is not read; it lives while it takes something."""
+    """A slave whose socket is full is not read; it counts as alive while it takes something."""
     cdef int64_t heard_ms = slave.heard_ms
     if slave.connection.unsent_bytes > 0:
         heard_ms = max(heard_ms, slave.connection.active_ms)
@@ -139,7 +139,7 @@ cdef bint is_silent(HAService s, const HAConnection* slave) noexcept nogil:
 
 
 cdef int64_t head_wait(HAService s, const HAConnection* slave) noexcept nogil:
-    """How long until it is sent a head alone: a sign of life, or what is confirmed by now."""
+    """How many ms until a head alone is sent: a sign of life, or what is confirmed by now."""
     cdef int64_t wait_ms = s.heartbeat_ms
     if s.auto_switch and slave.confirmed < confirmed_of(s):
         wait_ms = min(wait_ms, <int64_t> CONFIRM_MS)
@@ -167,9 +167,9 @@ cdef void send_turn(HAService s) noexcept nogil:
 
 
 cdef int32_t send_wait(HAService s) noexcept nogil:
-    """1: a slave whose socket takes more lacks something that no read is under way for. (A turn
-    that sends wakes the next one by the socket or the slave's report; 0 would spin where no read
-    can be had.)"""
+    """1 when a slave whose socket takes more lacks something, and no read for it is under way. (A
+    turn that sends is followed by one that the socket or the slave's report wakes; 0 would spin
+    when no read can be had.)"""
     cdef int64_t limit = NO_WAIT
     cdef HAConnection* slave
     cdef int32_t i
@@ -179,7 +179,7 @@ cdef int32_t send_wait(HAService s) noexcept nogil:
         slave = &s.slaves[i]
         if (slave.connection == NULL or slave.next_offset == UNKNOWN
                 or slave.connection.unsent_bytes > 0):
-            continue                        # its socket wakes us
+            continue                        # its socket wakes the reactor
         if ((slave.fetch == NULL or not slave.fetch.in_flight)
                 and slave.next_offset < s.append.log.marks.written):
             return 1

@@ -9,7 +9,7 @@ from cext.memory.arena cimport Arena
 from cext.net.tls cimport tls_offered_open, tls_server_close, tls_server_open
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class HAService:
     def __cinit__(self):
         memset(self.slaves, 0, sizeof(self.slaves))

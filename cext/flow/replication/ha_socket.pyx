@@ -11,7 +11,7 @@ cdef Connection* add_replica(HAService s, int fd, SSL* ssl, const sockaddr_stora
         return s.turn.net.add_connection(fd, peer, protocol, NULL)
     c = s.turn.net.add_connection(fd, peer, protocol, tls_offer(&s.offered, ssl))
     if c != NULL:
-        s.turn.net.look_for_pending(c)      # more may have come with what was read
+        s.turn.net.look_for_pending(c)      # more may have come with what was read already
     return c
 
 

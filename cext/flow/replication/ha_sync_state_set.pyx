@@ -19,7 +19,7 @@ from cext.wire.limits cimport SLAVES_MAX
 
 
 cdef void move_by_number(HAService s) noexcept nogil:
-    """As far as the slaves_needed-th of them, counted from the one that has most."""
+    """Moves as far as the slaves_needed-th slave is, counted from the one that has most."""
     cdef int64_t most[SLAVES_MAX]
     cdef int64_t acked
     cdef int32_t count = 0
@@ -40,7 +40,7 @@ cdef void move_by_number(HAService s) noexcept nogil:
 
 
 cdef int64_t acked_by(HAService s, int64_t broker_id) noexcept nogil:
-    """UNKNOWN: it is not connected, or has said nothing yet."""
+    """UNKNOWN: it is not connected, or has not reported yet."""
     cdef int32_t i
     for i in range(SLAVES_MAX):
         if s.slaves[i].connection != NULL and s.slaves[i].broker_id == broker_id:
@@ -92,5 +92,5 @@ cdef void clear_sync_state_set(HAService s) noexcept nogil:
     if s.by_sync_state_set:
         s.by_sync_state_set = False
         s.member_count = 0
-        if not is_slave(&s.turn.role):   # which sees what its master confirms
+        if not is_slave(&s.turn.role):   # a slave sees what its master confirms
             visible_all(s.append)

@@ -2,7 +2,7 @@
 
     reply_service       the service
     reply_push          a reply (324, 325) goes out as a push (326), and its answer comes back
-    reply_table         pushes that are not answered yet, and who is connected under which id
+    reply_table         pushes that are not answered yet, and the connection of each client id
 
-A producer of another shard is control's matter: rmq/broker/requests.
+Replies to a producer of another shard are control's work: rmq/broker/requests.
 """

@@ -55,7 +55,7 @@ from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
     PUSH_MS = 10000
-    PUSH_UNSENT_MAX = 16777216  # bytes queued for a producer that does not read
+    PUSH_UNSENT_MAX = 16777216  # most bytes queued for a producer that does not read
     ADDRESS_MAX = 96
     REMARK_MAX = 512
     ADDED_MAX = 64              # PUSH_REPLY_TIME and a separator
@@ -64,8 +64,8 @@ cdef enum:
 # ------------------------------------------------------------------- the answer
 
 cdef bint promise_push(ReplyService s, Connection* c, const PushedReply* p) noexcept nogil:
-    """The producer has the reply; its record is answered for as that of a send. False: it cannot
-    be."""
+    """The producer has the reply; the consumer is answered when its record is as safe as that of a
+    send. False: that cannot be promised."""
     cdef AckReply to
     cdef PendingAck* ack
     if promise_room(s.append) != OK:
@@ -73,7 +73,7 @@ cdef bint promise_push(ReplyService s, Connection* c, const PushedReply* p) noex
     to.connection = c
     to.connection_id = p.from_id
     to.opaque = p.opaque
-    to.version = 0                          # of no matter in the answer to a send
+    to.version = 0                          # not used in the answer to a send
     to.request_code = <uint16_t> p.request_code
     to.serialize_type = p.serialize_type
     ack = promise(s.append, &to, ANSWER_SEND)
@@ -85,8 +85,8 @@ cdef bint promise_push(ReplyService s, Connection* c, const PushedReply* p) noex
 
 cdef void answer_push(ReplyService s, PushedReply* slot, int32_t code,
                       const char* remark) noexcept nogil:
-    """Frees the slot and answers the consumer. Who cannot be answered is closed, but not here: the
-    close of a connection comes here, and would again."""
+    """Frees the slot and answers the consumer. If it cannot be answered its connection is closed,
+    but later: closing a connection calls this function, and would call it again."""
     cdef PushedReply p = slot[0]
     cdef Connection* c = s.turn.net.find(p.from_id)
     cdef SendReply reply
@@ -136,7 +136,7 @@ cdef Outcome push_answered(ReplyService s, Connection* c, const Header* h) noexc
     cdef char why[REMARK_MAX]
     cdef int32_t length
     if p == NULL:
-        return DONE                         # too late: it was answered before
+        return DONE                         # too late: the consumer was answered before
     if h.code == SUCCESS:
         if p.physical_offset >= 0 and promise_room(s.append) == RING_FULL:
             return TURN_FULL
@@ -154,7 +154,7 @@ cdef void push_forget(ReplyService s, Connection* c) noexcept nogil:
         return
     for i in range(s.replies.fresh):
         if s.replies.slots[i].from_id == c.id:
-            s.replies.slots[i].from_id = 0      # nobody is left to be told
+            s.replies.slots[i].from_id = 0      # the consumer has left: nobody to be told
         if s.replies.slots[i].to_id == c.id:
             fail_push(s, &s.replies.slots[i], b"its connection is closed")
 
@@ -174,7 +174,7 @@ cdef void push_expire(ReplyService s) noexcept nogil:
 
 cdef void fill_message(ReplyService s, const Frame* f, const SendRequest* r, Connection* c,
                        int32_t property_bytes, Message* m) noexcept nogil:
-    """The reply as it is stored; its properties are in s.delay.redirect.before."""
+    """The reply as it will be stored; its properties are in s.delay.redirect.before."""
     m.body = f.body
     m.body_bytes = f.body_bytes
     m.properties = text_of(s.delay.redirect.before, property_bytes)
@@ -209,7 +209,7 @@ cdef bint send_push(ReplyService s, Connection* to, const PushedReplyFields* fie
 
 cdef void fill_fields(ReplyService s, const SendRequest* r, const Connection* c, char* born,
                       char* stored, PushedReplyFields* out) noexcept nogil:
-    """All but opaque, properties and body."""
+    """Fills in all fields but opaque, properties and body."""
     out.producer_group = r.producer_group
     out.topic = r.topic
     out.default_topic = r.default_topic
@@ -228,7 +228,7 @@ cdef void fill_fields(ReplyService s, const SendRequest* r, const Connection* c,
 
 cdef bint is_ordinary(ReplyService s, const Header* h, const Frame* f, const SendRequest* r,
                       const Topic* topic) noexcept nogil:
-    """Nothing about the request needs a look of control, which also knows what to refuse."""
+    """Whether nothing about the request needs control, which also knows what to refuse."""
     return not (
         topic == NULL or is_closed(topic.kind) or is_inner(topic.kind)
         or h.flag & FLAG_ONE_WAY or r.batch or not is_writable(&s.turn.role)
@@ -294,7 +294,7 @@ cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const 
     fill_fields(s, &r, c, born, stored, &fields)
     fields.opaque = reply_table_take(&s.replies, p, to_id)
     fields.body_bytes = f.body_bytes
-    # It is pushed whether or not the log takes it.
+    # The reply is pushed whether or not the log takes it.
     if s.turn.options.store_replies and status == OK and append_message(
             s.append, topic, queue, &m, &stored_at) == OK:
         p.physical_offset = stored_at.physical_offset

@@ -12,7 +12,7 @@ from cext.flow.request_reply.reply_table cimport (
 from cext.memory.arena cimport Arena
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class ReplyService:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         return reply_table_arena_bytes()

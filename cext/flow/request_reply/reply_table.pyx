@@ -27,7 +27,7 @@ cdef PushedReply* reply_table_next(ReplyTable* table) noexcept nogil:
 
 
 cdef int32_t reply_table_take(ReplyTable* table, PushedReply* slot, uint64_t to_id) noexcept nogil:
-    """The opaque to ask with."""
+    """Returns the opaque of the push."""
     if slot == &table.slots[table.fresh]:
         table.fresh += 1
     else:

@@ -1,4 +1,4 @@
-"""What came too often. See dead_letter.pxd."""
+"""Messages that came too often. See dead_letter.pxd."""
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, TOO_LARGE
@@ -12,7 +12,7 @@ from cext.wire.system_topics cimport DLQ_PREFIX, DLQ_PREFIX_BYTES, RETRY_PREFIX_
 from cext.wire.text cimport text_copy, text_of
 
 cdef enum:
-    NAME_MAX = 256                  # a topic's
+    NAME_MAX = 256                  # bytes of a topic's name
 
 cdef const char* LEFT_OUT[1]
 LEFT_OUT[0] = "DELAY"
@@ -41,7 +41,7 @@ cdef bint find_dead_letters(SendService s, const Header* h, const SendRequest* r
             and s.turn.now_ms >= group.locked_until_ms):
         return True
     dead[0] = topic_of_group(s, DLQ_PREFIX, DLQ_PREFIX_BYTES, name, length)
-    # The permission is masked by the broker's: control knows whether it is the topic's own.
+    # This permission is cut down to the broker's: control knows whether it is the topic's own.
     return dead[0] != NULL and (resubmitted or dead[0].permission & (PERM_READ | PERM_WRITE) != 0)
 
 

@@ -134,7 +134,7 @@ cdef Outcome refuse_timer(SendService s, Connection* c, const Header* h) noexcep
 
 cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
                            int status) noexcept nogil:
-    """The log did not take the record: say why in RocketMQ's codes (docs/protocol.md, Sending)."""
+    """The log did not take the record: says why in RocketMQ's codes (docs/protocol.md, Sending)."""
     cdef const Refusal* refusal
     if status == RING_FULL:
         return TURN_FULL
@@ -143,7 +143,7 @@ cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
     if status == TIMER_ILLEGAL:
         return refuse_timer(s, c, h)
     if status == NO_SPACE:
-        log_disk_alerts(s.append)                # it may be over before the next look by the clock
+        log_disk_alerts(s.append)                # it may be over before the next look
     if status == NOT_READY and s.append.log.pooled:
         status = STORE_POOL_FULL
     refusal = refusal_of(refusals, status)
@@ -158,7 +158,7 @@ cdef Outcome refuse_promise(SendService s, Connection* c, const Header* h, int s
 
 
 cdef Outcome refuse_late(SendService s, Connection* c, const Header* h) noexcept nogil:
-    """It came while the last write-out stood still: the client had better try another broker."""
+    """The send came while the last write-out was stuck: its client should try another broker."""
     cdef char remark[160]
     cdef const char* why = b"PCBUSY_CLEAN_QUEUE" \
         if s.turn.stalled_ms >= s.turn.options.page_cache_busy_ms else b"TIMEOUT_CLEAN_QUEUE"
@@ -191,7 +191,7 @@ cdef int32_t choose_queue(SendService s, Topic* topic) noexcept nogil:
 cdef PendingAck* promise_send(SendService s, Connection* c, const Header* h, const Appended* a,
                               int32_t queue_id, const LogicItem* item,
                               int32_t mark) noexcept nogil:
-    """After promise_room(): answered by where the message is. item: in which logical queue."""
+    """After promise_room(): the answer says where the message is. `item`: the logical queue's."""
     cdef AckReply to
     cdef PendingAck* ack
     cdef uint32_t n = a.properties.uniq_key.length
@@ -237,7 +237,7 @@ cdef Outcome accept_single(SendService s, Connection* c, const Header* h, const 
     prefetch_to_write(queue.write_at)
     if status != OK:
         return refuse_status(s, c, h, status)
-    # Room for the ack first: what is appended must be answerable.
+    # Room for the answer first: what is appended must be answerable.
     if not one_way:
         status = promise_room(s.append)
         if status != OK:
@@ -259,8 +259,9 @@ cdef Outcome accept_single(SendService s, Connection* c, const Header* h, const 
 
 cdef int measure_batch(SendService s, const Frame* f, const Topic* topic, int64_t* bytes,
                        int32_t* records, bint* reserved) noexcept nogil:
-    """Walks a batch body without storing anything: what it takes, and the tag codes (batch_tags);
-    whether some properties are the broker's own. All of a batch that is OK can be appended.
+    """Walks through a batch body without storing anything: finds out its room, its tag codes
+    (batch_tags), and whether some properties are reserved for the broker. After OK, the whole batch
+    can be appended.
 
     OK, MALFORMED, SPECIAL or TOO_LARGE."""
     cdef const uint8_t* at = f.body
@@ -274,7 +275,7 @@ cdef int measure_batch(SendService s, const Frame* f, const Topic* topic, int64_
     if topic.kind == TOPIC_RETRY or topic.name_length > TOPIC_CHARACTERS_MAX:
         return SPECIAL
     while at < end:
-        # A body of 0 bytes is refused by itself and stored in a batch, as RocketMQ does.
+        # An empty body is refused in a single send and stored in a batch, as RocketMQ does.
         if (batch_next(&at, end, &entry) != OK
                 or scan_batched(entry.properties, entry.properties_bytes, &tags,
                                 &special, reserved) != OK):
@@ -297,7 +298,7 @@ cdef int measure_batch(SendService s, const Frame* f, const Topic* topic, int64_
 
 cdef uint32_t write_batch_reply(SendService s, const Header* h, uint8_t* out, int32_t queue_id,
                                 int64_t queue_offset, uint32_t ids_bytes) noexcept nogil:
-    """The reply of a batch, made early: it names every message (s.batch_ids), which are many."""
+    """The reply of a batch. It is made early because it names every message (s.batch_ids)."""
     cdef SendReply reply
     memset(&reply, 0, sizeof(reply))
     reply.opaque = h.opaque
@@ -312,8 +313,8 @@ cdef uint32_t write_batch_reply(SendService s, const Header* h, uint8_t* out, in
 
 
 cdef bint batch_waits(SendService s, const SendRequest* r) noexcept nogil:
-    """Whether the batch waits for more than `written`: its own properties only hold WAIT, never
-    stored."""
+    """Whether the answer waits for more than `written`: the batch's own properties only hold WAIT,
+    and are never stored."""
     cdef SendProperties outer
     cdef int32_t length
     if (promise_mark(s.append, True) == MARK_WRITTEN or r.properties.bytes == NULL
@@ -324,7 +325,7 @@ cdef bint batch_waits(SendService s, const SendRequest* r) noexcept nogil:
 
 
 cdef void leave_reserved_out(SendService s, Text* properties) noexcept nogil:
-    """Of a message of a batch, which is measured with them: what is left is no longer."""
+    """For a message of a batch, which was measured with them: the rest is not longer."""
     cdef uint32_t length = copy_without_reserved(properties.bytes, properties.length,
                                                  s.delay.redirect.after)
     if length < properties.length:
@@ -332,14 +333,14 @@ cdef void leave_reserved_out(SendService s, Text* properties) noexcept nogil:
 
 
 cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept nogil:
-    """What all messages of a batch share."""
+    """Fills in what all messages of a batch share."""
     out.sys_flag = r.sys_flag
     out.reconsume_times = r.reconsume_times
     out.born_timestamp_ms = r.born_timestamp_ms
     out.prepared_offset = 0
     out.born_host = c.address
     out.born_host_bytes = c.address_bytes
-    out.plain_only = False          # looked at by measure_batch()
+    out.plain_only = False          # measure_batch() has looked
     out.add_properties = False
     out.own_tags_code = True
     out.stored = False
@@ -388,7 +389,7 @@ cdef Outcome accept_batch(SendService s, Connection* c, const Header* h, const F
             leave_reserved_out(s, &m.properties)
         m.tags_code = s.batch_tags[done]
         status = append_scanned(s.append, topic, queue, &m, &a)
-        if status == POISONED:      # a sync has failed just now: nothing of it reaches the disk
+        if status == POISONED:      # a sync has just failed: nothing more reaches the disk
             if early != NULL:
                 buffer_pool_release(&s.turn.net.jumbo_pool, early)
             return refuse_status(s, c, h, status)
@@ -416,7 +417,7 @@ cdef Outcome accept_batch(SendService s, Connection* c, const Header* h, const F
 
 cdef Outcome check_send(SendService s, Connection* c, const Header* h, const Frame* f,
                         const SendRequest* r, Topic* topic) noexcept nogil:
-    """The checks of a known topic in RocketMQ's order: GO_ON when all pass."""
+    """Makes the checks of a known topic, in RocketMQ's order: GO_ON when all pass."""
     cdef char remark[256]
     if is_closed(topic.kind):
         snprintf(remark, sizeof(remark), b"Sending message to topic[%.128s] is forbidden.",
@@ -451,7 +452,7 @@ cdef Outcome accept_send(SendService s, Connection* c, const Header* h, const Fr
     cdef SendRequest r
     cdef Topic* topic
     cdef Topic* dead = NULL             # where a send to a retry topic goes instead
-    cdef const LogicItem* item = NULL   # of a logical queue: where it goes
+    cdef const LogicItem* item = NULL   # for a logical queue: where it goes
     cdef Queue* queue
     cdef char remark[256]
     cdef bint batch, known
@@ -461,7 +462,7 @@ cdef Outcome accept_send(SendService s, Connection* c, const Header* h, const Fr
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
-    if is_slave(&s.turn.role):           # before anybody makes a topic for it
+    if is_slave(&s.turn.role):           # before control makes a topic for it
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     batch = r.batch or h.code == SEND_BATCH_MESSAGE
@@ -481,13 +482,13 @@ cdef Outcome accept_send(SendService s, Connection* c, const Header* h, const Fr
             and not resubmitted):
         return refuse_late(s, c, h)
     if s.append.backpressure:
-        s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this one still has room
+        s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this send still has room
     if topic.mapping != NULL and is_logical(h):
         item = logic_leader(topic.mapping, r.queue_id, next_random(s))
         if item == NULL:
             return refuse_led_elsewhere(s, c, h, &r, topic)
         r.queue_id = item.queue_id
-    # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
+    # Among tens of thousands of queues this one is seldom in the cache: it is loaded meanwhile.
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch_to_write(topic.queues[r.queue_id])
     checked = check_send(s, c, h, f, &r, topic)

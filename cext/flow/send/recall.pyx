@@ -43,7 +43,8 @@ cdef inline bint is_text(const Text* text, const uint8_t* bytes, uint32_t length
 
 cdef int write_properties(SendService s, const RecallRequest* r, const Topic* topic,
                           const RecallHandle* handle, int64_t born_ms) noexcept nogil:
-    """Properties of what is stored, in s.delay.redirect.after: their length, or MALFORMED."""
+    """Writes the stored message's properties to s.delay.redirect.after: the length, or
+    MALFORMED."""
     cdef uint8_t* out = s.delay.redirect.after
     cdef uint8_t* group = s.delay.redirect.before
     cdef uint32_t bytes = 18
@@ -105,7 +106,7 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
     if queue == NULL or not is_writable(&s.turn.role):
         return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
     if s.append.backpressure:
-        s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as with sends
+        s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as for sends
     if not h.flag & FLAG_ONE_WAY:
         reply_to(&to, c, h)
         status = promise_room(s.append)

@@ -66,7 +66,7 @@ cdef Refusal[4] refusals = [
             b"the message cannot be copied: its properties are malformed or too long"),
 ]
 
-# What a copy does not keep of its source's properties; a dead letter from the sixth on.
+# Properties of its source that a copy drops; a dead letter drops those from the sixth on only.
 cdef const char* LEFT_OUT[7]
 LEFT_OUT[0] = "TIMER_DELAY_SEC"
 LEFT_OUT[1] = "TIMER_DELAY_MS"
@@ -79,7 +79,7 @@ LEFT_OUT[6] = "WAIT"
 
 cdef int32_t level_of(SendService s, const Group* group, int32_t asked,
                       int32_t times) noexcept nogil:
-    """The delay level of a message that came back `times` times before this one."""
+    """The delay level of a message that has come back `times` times before."""
     cdef int64_t level = asked
     if level == 0 and group.retry_level_count > 0:
         if times < 0:
@@ -95,7 +95,8 @@ cdef int32_t level_of(SendService s, const Group* group, int32_t asked,
 
 cdef int write_properties(SendService s, const RecordView* view, const Topic* retry,
                           int32_t queue_id, int32_t level) noexcept nogil:
-    """The copy's properties in s.delay.redirect.after: their length, or a Status. Level 0: dead."""
+    """Writes the copy's properties to s.delay.redirect.after: their length, or a Status. Level 0: a
+    dead letter."""
     cdef uint8_t* out = s.delay.redirect.after
     cdef uint8_t id[MESSAGE_ID_BYTES_MAX]
     cdef SendProperties found
@@ -151,7 +152,7 @@ cdef Outcome refuse_back(SendService s, Connection* c, const Header* h, int stat
 
 cdef bint is_named_topic(const RecordView* view, const SendBack* r,
                          const Topic* retry) noexcept nogil:
-    """Of the topic that the request names, or of its group's retries."""
+    """Whether the message is of the topic that the request names, or of its group's retry topic."""
     if (view.topic_bytes == retry.name_length
             and memcmp(view.topic, retry.name, retry.name_length) == 0):
         return True
@@ -244,5 +245,5 @@ cdef Outcome accept_send_back(SendService s, Connection* c, const Header* h, con
     if not is_writable(&s.turn.role):
         return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(&s.turn.role))
     outcome = copy_back(s, c, h, &r, group, retry, resubmitted)
-    s.append.log.unpin(pinned)          # the source does not keep the ring from going on
+    s.append.log.unpin(pinned)          # the source record must not keep the ring from going on
     return outcome

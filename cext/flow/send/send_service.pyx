@@ -6,8 +6,8 @@ from cext.flow.context.service cimport no_memory
 from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 
 
-@cython.auto_pickle(False)          # it would take batch_ids for text
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.auto_pickle(False)          # pickling would take batch_ids for text
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class SendService:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         return arena_page_bytes(BATCH_IDS_BYTES)

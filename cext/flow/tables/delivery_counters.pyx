@@ -52,7 +52,7 @@ cdef void destroy(UseCount* object) noexcept nogil:
 
 
 cdef void remove(RemovedList* removed, DeliveryCounter* counter) noexcept nogil:
-    """Out of both lists."""
+    """Takes the counter out of both lists."""
     cdef DeliveryCounter** link = &(<Group*> counter.group).delivered
     while link[0] != counter:
         link = &link[0].next

@@ -111,7 +111,7 @@ cdef int grow(GroupOffsets* entry, int32_t queue_id) noexcept nogil:
 cdef int entry_of(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                   const uint8_t* group, uint32_t group_length, int32_t queue_id,
                   GroupOffsets** out) noexcept nogil:
-    """The pair's entry with room for the queue, made when it is not there."""
+    """The pair's entry, with room for the queue; made when it does not exist."""
     cdef uint8_t name[PAIR_BYTES_MAX]
     cdef GroupOffsets* entry
     cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
@@ -163,7 +163,7 @@ cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_l
 cdef GroupOffsets* marked_entry(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                                 const uint8_t* group, uint32_t group_length,
                                 int32_t queue_id) noexcept nogil:
-    """The pair's entry where the queue has a mark; NULL: it has none."""
+    """The pair's entry if the queue has a mark, else NULL."""
     cdef uint8_t name[PAIR_BYTES_MAX]
     cdef GroupOffsets* entry
     cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
@@ -217,8 +217,8 @@ cdef void forget_resets(OffsetTable* table, const GroupOffsets* entry) noexcept 
 
 
 cdef void forget(OffsetTable* table, GroupOffsets* entry) noexcept nogil:
-    """An entry that left the map; it ends the list of changed ones, behind an earlier one of its
-    name and before a later one."""
+    """Forgets an entry that has left the map. It goes to the end of the list of changed ones: after
+    an earlier entry of the same name, before a later one."""
     forget_resets(table, entry)
     free(entry.offsets)
     free(entry.resets)

@@ -8,7 +8,7 @@ cdef enum:
     QUEUES_MAX = 65536              # of a topic
     ITEMS_MAX = 65536               # of a topic's mapping
 
-cdef struct PackedHead:             # as QueueMapping.packed() of rmq/broker/tables writes them
+cdef struct PackedHead:             # as QueueMapping.packed() in rmq/broker/tables writes it
     int32_t queue_count
     int32_t item_count
 
@@ -31,7 +31,7 @@ cdef bint add_item(QueueMapping* mapping, int32_t number, const PackedItem* give
     if queue.count == 0:
         queue.first = number
     elif queue.first + queue.count != number:
-        return False                    # its items do not lie together
+        return False                    # the items of a logical queue do not lie together
     queue.count += 1
     item.logic_id = given.logic_id
     item.queue_id = given.queue_id
@@ -77,7 +77,7 @@ cdef int queue_mapping_make(const uint8_t* bytes, uint32_t length,
 
 cdef inline const LogicItem* leader_of(const QueueMapping* mapping,
                                        int32_t logic_id) noexcept nogil:
-    """NULL: not on this broker."""
+    """NULL: another broker leads the queue."""
     cdef const LogicQueue* queue = &mapping.queues[logic_id]
     cdef const LogicItem* last
     if queue.count == 0:
@@ -115,7 +115,7 @@ cdef Finding logic_find(const QueueMapping* mapping, int32_t logic_id, int64_t o
         return LED_ELSEWHERE
     queue = &mapping.queues[logic_id]
     items = mapping.items + queue.first
-    placed = queue.count                    # only the last one may be without a place
+    placed = queue.count                    # only the last item may lack a place
     if items[placed - 1].base < 0:
         placed -= 1
     if placed == 0 or items[0].base < 0:
@@ -131,7 +131,7 @@ cdef Finding logic_find(const QueueMapping* mapping, int32_t logic_id, int64_t o
     out.start = item.start
     out.end = item.end
     out.following = items[at + 1].base if at + 1 < placed else -1
-    # Before its beginning lies nothing: -1 is answered as too small, whatever the client has.
+    # Before the item's beginning there is nothing: -1 is answered as too small an offset.
     out.offset = offset - item.base + item.start if offset >= item.base else -1
     item = &items[queue.count - 1]
     out.known_end = item.base + (item.end - item.start if item.end > item.start else 0)

@@ -16,7 +16,7 @@ from cext.memory.name_map cimport name_map_open
 from cext.memory.use_count cimport removed_list_close
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class Tables:
     cdef int open(self, Arena* arena, dict given) except -1:
         if (group_table_open(&self.groups) != OK

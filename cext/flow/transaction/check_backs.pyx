@@ -57,24 +57,24 @@ cdef enum:
 
 cdef enum Outcome:
     ASKED
-    UNASKED                         # stored anew, but no producer was there
+    UNASKED                         # stored anew, but no producer was connected
     LEFT                            # too young, or left for a later round
-    CONTROLS                        # to be given up
-    AWAY                            # not now: its record is on the disk, RECORDS_ON_DISK
-    FULL                            # not now: its producers, PRODUCERS_FULL
-    STUCK                           # not now: the log
+    CONTROLS                        # for control, to be given up
+    AWAY                            # not now: its record must be read (RECORDS_ON_DISK)
+    FULL                            # not now: its producers (PRODUCERS_FULL)
+    STUCK                           # not now: the log takes nothing (LOG_FULL)
 
 cdef struct Half:                   # an open half message as it is stored
     RecordView view
     SendProperties found
     int32_t real_queue_id
-    int64_t times                   # it was checked
+    int64_t times                   # how often it was checked
 
 
 # ------------------------------------------------------------------- what is asked about
 
 cdef int64_t number_of(const RecordView* view, const char* name, int64_t otherwise) noexcept nogil:
-    """A property as a number that is not negative."""
+    """The property as a number from 0 on; `otherwise` when it is not one."""
     cdef Text text
     cdef int64_t number = 0
     if (not find_property(view.properties, view.properties_bytes, name, &text)
@@ -112,14 +112,14 @@ cdef int repair_half(TransactionService s, Queue* queue, int64_t offset,
 
 
 cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
-    """ASKED: it may be asked about. AWAY, LEFT, or CONTROLS: it is not as half messages are."""
+    """ASKED: its producer may be asked. AWAY, LEFT, or CONTROLS: it is no proper half message."""
     cdef QueueEntry entry
     cdef RecordView* view = &half.view
     cdef const uint8_t* at = NULL
     cdef bint checked = False
     cdef int status
     if readahead_is_busy(&s.checks.readahead):
-        return AWAY                         # no round ends before its last fetch
+        return AWAY                         # no round may end before its last fetch
     status = s.append.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
         readahead_entries(&s.checks.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
@@ -151,7 +151,7 @@ cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* hal
 
 
 cdef int is_due(TransactionService s, const CheckRules* rules, const Half* half) noexcept nogil:
-    """ASKED: yes; LEFT, CONTROLS."""
+    """ASKED: it is due; or LEFT, or CONTROLS."""
     cdef int64_t age_ms = s.turn.wall_ms - half.view.born_timestamp_ms
     cdef int64_t immune_s
     if half.times >= rules.times_max or age_ms > rules.age_max_ms:
@@ -208,7 +208,7 @@ cdef bint ask(TransactionService s, Connection* to, const Half* half, const Text
 
 
 cdef bint next_properties(TransactionService s, const Half* half, Text* out) noexcept nogil:
-    """The half message's, checked once more; False: that is more than a record may have."""
+    """The half message's properties with one more check counted; False: too long for a record."""
     cdef const char* name = b"TRANSACTION_CHECK_TIMES"
     cdef uint8_t* at = s.delay.redirect.after
     cdef uint32_t length = record_crc_strip(half.view.properties, half.view.properties_bytes)
@@ -237,7 +237,7 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     to = check_table_next(&s.checks, s.turn.net, s.auth, half.found.producer_group.bytes,
                           half.found.producer_group.length, &half.found.real_topic, &full)
     if to != NULL and s.turn.net.reply_pool.in_use > s.turn.net.reply_pool.count // 2:
-        to = NULL                           # the other half is for answers
+        to = NULL                           # the other half of its output is for answers
         full = True
     if to == NULL and full:
         return LEFT if rules.leave_full else FULL
@@ -248,7 +248,7 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
         status = append_message(s.append, topic, queue, &m, &a)
-    if status != OK:        # one that the log has become too small for holds up no other
+    if status != OK:        # one too large for the log as it is now holds up no other
         return LEFT if status == TOO_LARGE else STUCK
     bytes[0] += a.bytes
     move.offset = offset
@@ -267,7 +267,7 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
 
 cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue* queue,
                        int64_t end) noexcept nogil:
-    """From x.following on; counts in x, and collects what is control's in its block."""
+    """Looks at half messages from x.following on; counts in x; its block gets those for control."""
     cdef int64_t passed = 0, looked = 0, pinned
     cdef uint64_t bytes = 0
     cdef int outcome
@@ -284,7 +284,7 @@ cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue
         outcome = check_half(s, &x.rules, topic, queue, x.following, &bytes)
         s.append.log.unpin(pinned)
         if outcome == STUCK and not written and write_and_dispatch(s.append) == OK:
-            written = True                  # between two half messages: it may have been the turn
+            written = True                  # between two half messages, when the turn is full
             continue
         written = False
         if outcome == FULL or outcome == STUCK or outcome == AWAY:

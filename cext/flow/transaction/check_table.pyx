@@ -33,7 +33,7 @@ cdef void check_table_close(CheckTable* table) noexcept nogil:
 
 
 cdef bint fill(CheckGroup* made, const uint8_t* ids, const Text* users) noexcept nogil:
-    """Whether there is a user for each."""
+    """Fills in connections and users. False: there are fewer users than connections."""
     cdef uint8_t* at = <uint8_t*> &made.targets[made.count]
     cdef uint8_t* end = at + users.length
     cdef uint8_t* stop

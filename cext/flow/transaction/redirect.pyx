@@ -36,17 +36,18 @@ from cext.wire.system_topics cimport (
 from cext.wire.text cimport Text, text_copy, text_i64, text_of
 
 cdef enum:
-    DUE_ALREADY = 1             # timed(): an ordinary message
+    DUE_ALREADY = 1             # from timed(): it is an ordinary message
     TIME_BITS = 50              # of a time in ms: 35,000 years
-    # What a half message has yet to take up: TRANSACTION_CHECK_TIMES when its producer is asked,
-    # and TIMER_OUT_MS when it is committed and timed.
+    # Room a half message needs later: for TRANSACTION_CHECK_TIMES when its producer is asked, and
+    # for TIMER_OUT_MS when it is committed and timed.
     HALF_SPARE_BYTES = 36 + 34
     WAIT_BOUNDS = 6
 
 # A minute, 10 minutes, an hour, 12 hours, a day, 3 days.
 cdef int64_t[WAIT_BOUNDS] WAIT_BOUNDS_S = [60, 600, 3600, 43200, 86400, 259200]
 
-# What a delayed message does not keep of its sender's properties; a half message from the third on.
+# Sender's properties that are not kept: a delayed message drops the first six, a half message those
+# from the fifth on.
 cdef const char* LEFT_OUT[8]
 LEFT_OUT[0] = "TIMER_DELAY_SEC"
 LEFT_OUT[1] = "TIMER_DELAY_MS"
@@ -56,7 +57,7 @@ LEFT_OUT[4] = "REAL_TOPIC"
 LEFT_OUT[5] = "REAL_QID"
 LEFT_OUT[6] = "__transactionId__"
 LEFT_OUT[7] = "TRANSACTION_CHECK_TIMES"
-# What a timed message does not keep.
+# Sender's properties that a timed message does not keep.
 cdef const char* NOT_TIMED[4]
 NOT_TIMED[0] = "REAL_TOPIC"
 NOT_TIMED[1] = "REAL_QID"
@@ -110,7 +111,7 @@ cdef int half(TransactionService s, const Topic* topic, const Queue* queue, Mess
 
 
 cdef int64_t asked_ms(const SendProperties* found, int64_t now_ms) noexcept nogil:
-    """When a timed message is due by the wall clock; -1: what it says is no time."""
+    """When a timed message is due, by the wall clock; -1: its property is no time."""
     cdef int64_t limit = <int64_t> 1 << TIME_BITS
     cdef int64_t value = 0
     if found.timer_delay_sec.bytes != NULL:
@@ -135,8 +136,8 @@ cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Mes
     cdef int64_t now_ms = wall + s.delay.schedule.skew_ms
     cdef int64_t due_ms = asked_ms(found, now_ms)
     cdef uint32_t bytes
-    # The message may have been sent after the turn's clock was read; its delay counts from then.
-    # The record has this time too: a recovery computes from it when the message is due.
+    # The message may have been sent after the turn's clock was read, and its delay counts from its
+    # send. The record gets this time too: a recovery computes the due time from it.
     if wall > s.turn.wall_ms:
         s.turn.wall_ms = wall
     if not s.delay.timers.enabled:
@@ -160,7 +161,7 @@ cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Mes
 
 
 cdef bint deletes_elsewhere(const Topic* topic, const SendProperties* found) noexcept nogil:
-    """Whoever may send to one topic may not take back what others have sent to another one."""
+    """Whoever may send to one topic must not take back what others have sent to another topic."""
     cdef const Text* key = &found.timer_delete_key
     return found.has_timer and key.bytes != NULL and (
         key.length <= topic.name_length or key.bytes[topic.name_length] != c'+'

@@ -65,7 +65,7 @@ cdef enum:
     OP_PROPERTIES_BYTES = 17
     SECONDS_MAX = 1000000000        # of an immunity time
     FINISH_BOUNDS = 6
-    # What a commit and an op message may take more than the half message and the op entries.
+    # How much larger than the half message and the op entries a commit and an op message may be.
     COMMIT_ADDED_BYTES = 1024
     OP_RECORD_BYTES = 1024
 
@@ -96,7 +96,7 @@ cdef bint same(const Text* sent, const Text* stored) noexcept nogil:
 
 cdef const char* fault_of(TransactionService s, const EndTransaction* e, const RecordView* view,
                           SendProperties* found) noexcept nogil:
-    """Why this record is not the half message meant, or NULL."""
+    """Why this record is not the half message that the request means, or NULL."""
     if (not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)
             or scan_properties(view.properties, view.properties_bytes, found) != OK):
         return b"Find prepared transaction message failed"
@@ -111,7 +111,7 @@ cdef const char* fault_of(TransactionService s, const EndTransaction* e, const R
 
 cdef bint came_too_late(TransactionService s, const EndTransaction* e,
                         const RecordView* view) noexcept nogil:
-    """The sender's own limit for ending without being asked has passed (5.x)."""
+    """Whether the sender's own time limit for ending it without being asked has passed (5.x)."""
     cdef Text text
     cdef int64_t seconds = 0
     if e.from_check or not find_property(view.properties, view.properties_bytes,
@@ -125,8 +125,8 @@ cdef bint came_too_late(TransactionService s, const EndTransaction* e,
 # ------------------------------------------------------------------- op messages
 
 cdef int end_room(TransactionService s, uint32_t bytes, bint at_once) noexcept nogil:
-    """For a commit of so many bytes (0: none), and `at_once` for one op message with its entry and
-    all before it. What append_room() says."""
+    """Whether there is room for a commit of `bytes` (0: none), and with `at_once` also for one op
+    message with its entry and all earlier ones. Returns what append_room() says."""
     cdef int32_t records = (bytes > 0) + at_once
     cdef int status
     if at_once:
@@ -137,12 +137,12 @@ cdef int end_room(TransactionService s, uint32_t bytes, bint at_once) noexcept n
         bytes += <uint32_t> s.halves.op_bytes + OP_ENTRY_BYTES + OP_RECORD_BYTES
     if records == 0:
         return OK
-    # The largest half message fits with what is kept free beside the largest record.
+    # The largest half message still fits, because room is kept free beside the largest record.
     return turn_room(s.append, min(bytes, <uint32_t> s.append.log.max_record_bytes), records)
 
 
 cdef int note_op(TransactionService s, int64_t offset) noexcept nogil:
-    """OK, or NOT_READY when too many wait for the log."""
+    """OK, or NOT_READY when too many op entries wait for the log."""
     cdef char entry[24]
     cdef int length
     if s.halves.op_bytes + OP_ENTRY_BYTES > OP_BYTES_MAX:
@@ -156,7 +156,7 @@ cdef int note_op(TransactionService s, int64_t offset) noexcept nogil:
 
 
 cdef uint32_t op_body_bytes(TransactionService s) noexcept nogil:
-    """Whole entries, at most OP_BODY_BYTES."""
+    """The size of the whole entries within OP_BODY_BYTES."""
     cdef uint32_t bytes
     if s.halves.op_bytes <= OP_BODY_BYTES:
         return <uint32_t> s.halves.op_bytes
@@ -200,20 +200,20 @@ cdef int write_ops(TransactionService s) noexcept nogil:
         if status == OK:
             status = append_message(s.append, topic, queue, &m, &appended)
         if status != OK:
-            return status                   # they stay for the next turn
+            return status                   # the entries stay for the next turn
         s.halves.op_bytes -= m.body_bytes
         memmove(s.halves.ops, s.halves.ops + m.body_bytes, s.halves.op_bytes)
     return OK
 
 
 cdef int store_op(TransactionService s, int64_t offset) noexcept nogil:
-    """The op entry, in the log at once. NOT_READY: the log does not take it, nothing is noted."""
+    """Puts the op entry into the log at once. NOT_READY: the log does not take it; not noted."""
     if note_op(s, offset) != OK:
         return NOT_READY
     write_ops(s)
     if s.halves.op_bytes == 0:
         return OK
-    s.halves.op_bytes -= 1                      # it is the last one; its comma goes first
+    s.halves.op_bytes -= 1                      # it is the last entry; its comma goes first
     while s.halves.op_bytes > 0 and s.halves.ops[s.halves.op_bytes - 1] != 44:
         s.halves.op_bytes -= 1
     return NOT_READY
@@ -230,7 +230,7 @@ cdef int end_half(TransactionService s, int64_t offset) noexcept nogil:
 
 cdef void move_half(TransactionService s, const HalfMove* move) noexcept nogil:
     half_note_move(&s.halves, move)
-    note_op(s, move.offset)                 # if it does not fit, a crash means one check more
+    note_op(s, move.offset)                 # without room for it, a crash means one more check
     half_end(&s.halves, move.offset)
 
 
@@ -238,7 +238,7 @@ cdef void move_half(TransactionService s, const HalfMove* move) noexcept nogil:
 
 cdef int commit(TransactionService s, const EndTransaction* e, const RecordView* view,
                 const SendProperties* found, Topic* topic) noexcept nogil:
-    """Appends the half message to its topic; what append_message() says."""
+    """Appends the half message to its topic; returns what append_message() says."""
     cdef Message m
     cdef Appended appended
     cdef Queue* queue
@@ -274,7 +274,7 @@ cdef Outcome refuse_end(TransactionService s, Connection* c, const Header* h,
 
 cdef Outcome promise_end(TransactionService s, Connection* c, const Header* h,
                          const AckReply* to) noexcept nogil:
-    """What was ended, now or before, is in the log with its op entry; told when that is safe."""
+    """What was ended, now or before, is in the log with its op entry: answers when that is safe."""
     if to.connection == NULL:
         return DONE
     write_ops(s)
@@ -299,7 +299,7 @@ cdef Outcome accept_transaction_end(TransactionService s, Connection* c, const H
     if not s.halves.started:
         return refuse_end(s, c, h, NOT_READY)
     if not is_writable(&s.turn.role):
-        # That lasts: a one-way end is not kept, its transaction stays open.
+        # That lasts: a one-way end is dropped, its transaction stays open.
         if h.flag & FLAG_ONE_WAY:
             return DONE
         return refuse_end(s, c, h, <int> NOT_MASTER if is_slave(&s.turn.role)
@@ -307,7 +307,7 @@ cdef Outcome accept_transaction_end(TransactionService s, Connection* c, const H
     moved = half_follow(&s.halves, &e.queue_offset, &e.log_offset)
     outcome = end_half_message(s, c, h, &e, resubmitted)
     s.halves.moved += moved and outcome != TURN_FULL
-    # Whatever number of ends a turn brings, their half records do not keep the ring from going on.
+    # However many ends a turn brings, their half records must not keep the ring from going on.
     s.append.log.unpin(pinned)
     return outcome
 
@@ -347,7 +347,7 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
     if ended:
         if not resubmitted and (e.queue_offset < s.halves.doubted_below or (
                 s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE)):
-            return TO_CONTROL               # which finds what moved, and knows what was given up
+            return TO_CONTROL               # control finds moved halves and knows those given up
         s.halves.repeated += 1
         return promise_end(s, c, h, &to)
     if e.decision == TRANSACTION_COMMIT_TYPE:
@@ -363,7 +363,7 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
         s.halves.committed += 1
         topic.numbers.committed += 1
     else:
-        # The op entry is all there is to a rollback: who hears of it may rely on it.
+        # A rollback is nothing but its op entry: a client that is told of it may rely on it.
         if to.connection != NULL and store_op(s, e.queue_offset) != OK:
             return refuse_end(s, c, h, NOT_READY)
         s.halves.rolled_back += 1
@@ -375,7 +375,7 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
     histogram_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
                      (s.turn.wall_ms - view.born_timestamp_ms) // 1000, 1)
     if to.connection == NULL or e.decision == TRANSACTION_COMMIT_TYPE:
-        note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
+        note_op(s, e.queue_offset)          # without room for it, a crash means one check back
     half_end(&s.halves, e.queue_offset)
     return promise_end(s, c, h, &to)
 

@@ -9,7 +9,7 @@ from cext.flow.transaction.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS,
 from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 
 
-@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+@cython.no_gc                       # in no reference cycle; a shard needs it whole at its end
 cdef class TransactionService:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         return (arena_page_bytes(WINDOW_BITS // 8)
