@@ -1,12 +1,12 @@
-# Array: grown memory handed over to Arrow, by Arrow's C data interface: two structs' worth of
-# pointers, no object of Python for any buffer.
+# Array: grown memory handed over to Arrow through Arrow's C data interface: two structs of
+# pointers, and no Python object for any buffer.
 #
-# An array is opened, its buffers and children are given, and it is then a matter of whoever imports
-# it: release() frees all that was given, from any thread, without the GIL. The importer may take a
-# child out and release it by itself.
+# An array is opened and given its buffers and children; then it belongs to the code that imports
+# it. release() frees everything that was given, from any thread, without the GIL. The importer may
+# take a child out and release it by itself.
 #
-# Example: open(out, 2 rows, 0 nulls, 3 buffers, 0 children), give offsets (0 2 2) and data ("ab"):
-# the binary array ["ab", ""].
+# Example: open(out, 2 rows, 0 nulls, 3 buffers, 0 children), then give offsets (0 2 2) and data
+# ("ab"): the binary array ["ab", ""].
 
 from libc.stdint cimport int64_t
 
@@ -37,15 +37,15 @@ cdef extern from *:
         int64_t offset
         int64_t n_buffers
         int64_t n_children
-        const void** buffers        # [0] is the validity; NULL: no row is null
+        const void** buffers        # [0] is the validity bitmap; NULL: no row is null
         ArrowArray** children
         ArrowArray* dictionary
         void (*release)(ArrowArray*) noexcept nogil     # NULL: nothing is held
         void* private_data
 
-# All buffers NULL, the children zeros. False: no memory, nothing is held.
+# Opens an array with all buffers NULL and all children zero. False: no memory, nothing is held.
 cdef bint array_open(ArrowArray* out, int64_t length, int64_t nulls, int buffers,
                      int children) noexcept nogil
 # Moves the memory into buffer `at`; `memory` is empty afterwards.
 cdef void array_give(ArrowArray* to, int at, ByteBuffer* memory) noexcept nogil
-cdef void array_free(ArrowArray* array) noexcept nogil      # nothing when nothing is held
+cdef void array_free(ArrowArray* array) noexcept nogil      # does nothing when nothing is held

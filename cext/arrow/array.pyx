@@ -18,7 +18,7 @@ cdef void release(ArrowArray* array) noexcept nogil:
 
 cdef bint array_open(ArrowArray* out, int64_t length, int64_t nulls, int buffers,
                      int children) noexcept nogil:
-    """One piece of memory holds the pointers to the buffers and the children, and these."""
+    """One piece of memory holds the pointers to buffers and children, and the children."""
     cdef size_t pointers = <size_t> (buffers + children) * sizeof(void*)
     cdef char* memory = <char*> calloc(1, pointers + <size_t> children * sizeof(ArrowArray) + 1)
     cdef int i

@@ -1,10 +1,10 @@
 # ByteBuffer: memory that grows while a column is built and is then given away whole (array.pxd).
 #
-# A ByteBuffer is owned by whoever fills it. Who takes its memory frees it with free() and leaves
+# Whoever fills a ByteBuffer owns it. Code that takes its memory frees that with free(), and leaves
 # the ByteBuffer empty; the next reserve takes fresh memory. malloc keeps freed blocks of this size
 # at hand, so steady reading takes no pages from the kernel.
 #
-# Example: append "ab" and "c" to one: 3 bytes in use; given away, it is empty again.
+# Example: after appending "ab" and "c", 3 bytes are in use; once given away, it is empty again.
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
@@ -15,7 +15,7 @@ cdef struct ByteBuffer:
     uint64_t size               # in use
     uint64_t capacity
 
-# True when `more` bytes fit behind `size` now; False: no memory, nothing changed.
+# Makes `more` bytes fit behind `size`. False: no memory, nothing has changed.
 cdef bint buffer_reserve(ByteBuffer* to, uint64_t more) noexcept nogil
 cdef void buffer_free(ByteBuffer* to) noexcept nogil
 
@@ -27,5 +27,5 @@ cdef inline bint buffer_append(ByteBuffer* to, const void* bytes, uint64_t count
         to.size += count
     return True
 
-# The same for text: what is no UTF-8 becomes U+FFFD, a bad byte at a time, as Java decodes it.
+# The same for text: bytes that are not UTF-8 become U+FFFD, one bad byte at a time, as in Java.
 cdef bint buffer_append_text(ByteBuffer* to, const uint8_t* bytes, uint64_t count) noexcept nogil

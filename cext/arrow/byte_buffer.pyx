@@ -32,7 +32,7 @@ cdef void buffer_free(ByteBuffer* to) noexcept nogil:
 
 
 cdef inline uint64_t character_at(const uint8_t* at, uint64_t left) noexcept nogil:
-    """Bytes of the well-formed character at `at`; 0: there is none."""
+    """Size of the well-formed character at `at`; 0: there is none."""
     cdef uint8_t first = at[0], second
     if first < 0x80:
         return 1
@@ -61,7 +61,7 @@ cdef inline uint64_t character_at(const uint8_t* at, uint64_t left) noexcept nog
 cdef bint buffer_append_text(ByteBuffer* to, const uint8_t* bytes, uint64_t count) noexcept nogil:
     cdef uint64_t at = 0, good = 0, step, word
     while at < count:
-        if at + 8 <= count:             # plain ASCII, eight at a time
+        if at + 8 <= count:             # ASCII, eight bytes at a time
             memcpy(&word, bytes + at, 8)
             if not word & <uint64_t> 0x8080808080808080:
                 at += 8

@@ -1,14 +1,14 @@
-# Columns: those of one Arrow batch under construction. Each shows one field of a stored record.
+# Columns: the columns of one Arrow batch under construction. Each has one field of the records.
 #
-#     fixed width   data                               queueId, offsets, timestamps (us; the last
-#                                                      one there is for later ones), flags
+#     fixed width   data                               queueId, offsets, timestamps (in us; times
+#                                                      beyond the range become its last one), flags
 #     text, bytes   offsets (int32), data              body, topic, tags, keys, hosts, ids
 #     pairs         offsets into the pairs, and the two columns (name, value) of the pairs
 #     validity      one bit a row, kept for every column, handed over only when a row is null
 #
-# A batch is full at `rows_max` rows or when its memory reaches `bytes_wanted`: one record
-# may go beyond, so a batch holds at most bytes_wanted plus one record, which may be a batch of very
-# many messages itself. Memory is given away with each batch (array.pxd), never copied.
+# A batch is full at `rows_max` rows, or when its memory reaches `bytes_wanted`. One record may go
+# beyond: so a batch holds at most bytes_wanted plus one record, which may itself be a batch of very
+# many messages. Memory is given away with each batch (array.pxd), never copied.
 #
 # Example: columns (queueOffset, body), two records "ab", "" -> data 2 x int64; offsets 0 2 2, "ab".
 
@@ -43,11 +43,11 @@ cpdef enum Field:
     PARTITION = 20              # a number that stands for (broker, queue): schema=kafka
     TIMESTAMP_TYPE = 21         # always 1: the time of storing (Kafka's LogAppendTime)
     CORRUPT = 22                # null, or what is wrong with the row
-    BODY_TEXT = 23              # unpacked, what is no UTF-8 replaced: for columns of strings
-    BODY_SIZE = 24              # bytes as it is stored: packed or not
+    BODY_TEXT = 23              # unpacked, as UTF-8 (bad bytes replaced): for string columns
+    BODY_SIZE = 24              # bytes as stored, packed or not
     FIELDS = 25
 
-# What a row is made of. A damaged row has no view.
+# The source of a row. A damaged row has no view.
 cdef struct Row:
     const RecordView* view      # NULL: only offset and reason are known
     const uint8_t* body
@@ -63,7 +63,7 @@ cdef struct Column:
     ByteBuffer data
     ByteBuffer offsets
     ByteBuffer valid
-    ByteBuffer value_offsets       # pairs: of the values (`offsets` counts pairs, `data` is names)
+    ByteBuffer value_offsets       # pairs: of values (`offsets` counts pairs, `data` is names)
     ByteBuffer name_offsets
     ByteBuffer values
     int64_t pair_count
@@ -71,25 +71,25 @@ cdef struct Column:
 
 cdef class Columns:
     cdef Column* columns        # owned
-    cdef ArrowArray batch       # the last one, until it is imported
+    cdef ArrowArray batch       # the last batch, until it is imported
     cdef readonly int count
     cdef readonly int64_t rows
     cdef int64_t rows_max
-    cdef int64_t rows_room      # rows that have a validity bit
+    cdef int64_t rows_room      # rows for which there are validity bits
     cdef uint64_t bytes_wanted
     cdef uint64_t bytes_used    # of this batch so far
-    cdef uint64_t row_bytes     # of a row without its text and bytes
+    cdef uint64_t row_bytes     # of one row, without its text and bytes
     cdef bint wants_pairs       # some column needs the properties
     cdef bint wants_body
-    cdef bytes topic            # of damaged rows; every other row names its own
+    cdef bytes topic            # of damaged rows; every other row has its own
     cdef bytes broker_name
-    cdef const char* topic_at   # the same, for code without the lock
+    cdef const char* topic_at   # the same, for code without the GIL
     cdef const char* broker_at
     cdef uint32_t topic_bytes
     cdef uint32_t broker_bytes
     cdef int32_t queue_id
     cdef int32_t partition
-    cdef bint of_any_queue      # rows name their queues, which count on from `partition`
+    cdef bint of_any_queue      # rows name their queues; numbers count from `partition`
 
     cdef bint _double_room(self) noexcept nogil
     cdef inline bint is_full(self) noexcept nogil:

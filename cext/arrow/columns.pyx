@@ -29,10 +29,10 @@ cdef extern from "stdio.h" nogil:
 
 cdef enum:
     ROWS_MAX = 1 << 20
-    BYTES_WANTED_MAX = 256 << 20     # int32 offsets hold 2 GiB; one record more must fit
+    BYTES_WANTED_MAX = 256 << 20     # int32 offsets hold 2 GiB; a further record must fit
     TEXT_BYTES = 80                  # of a host or an id as text
 
-cdef int64_t MS_MAX = INT64_MAX // 1000     # what microseconds can say
+cdef int64_t MS_MAX = INT64_MAX // 1000     # longest time in ms that fits into microseconds
 
 
 cdef int32_t width_of(int32_t field) noexcept nogil:
@@ -90,7 +90,7 @@ cdef uint32_t message_id_of(const RecordView* view, char* out) noexcept nogil:
 
 
 cdef inline int64_t microseconds(int64_t ms) noexcept nogil:
-    """A sender writes what it likes: what is beyond them is not to look like another time."""
+    """A sender may send any number: one that is out of range must not look like another time."""
     return max(-MS_MAX, min(ms, MS_MAX)) * 1000
 
 
@@ -125,7 +125,7 @@ cdef bint set_null(Column* column, int64_t row) noexcept nogil:
 
 
 cdef inline bint append_end(ByteBuffer* offsets, uint64_t size) noexcept nogil:
-    """False also for what no offset can say."""
+    """False when there is no memory, or the size is too large for an offset."""
     cdef int32_t end = <int32_t> size
     return size <= INT32_MAX and buffer_append(offsets, &end, 4)
 
@@ -140,7 +140,7 @@ cdef bint give_text(ArrowArray* out, int64_t count, ByteBuffer* offsets,
 
 
 cdef class Columns:
-    """One thread. The fields are fixed for its life; batches come one after another."""
+    """For one thread. The fields are fixed for its life; batches come one after another."""
 
     def __cinit__(self, list fields not None, int64_t rows_max=8192,
                   uint64_t bytes_wanted=1 << 20):
@@ -184,7 +184,7 @@ cdef class Columns:
 
     def place(self, str topic not None, str broker_name not None, int32_t queue_id,
               int32_t partition):
-        """What the rows that follow have in common; queue_id -1: not their queue."""
+        """Sets what the next rows have in common; queue_id -1: their queues differ."""
         self.topic = topic.encode()
         self.broker_name = broker_name.encode()
         self.topic_at = self.topic
@@ -196,11 +196,11 @@ cdef class Columns:
         self.of_any_queue = queue_id < 0
 
     def hand_over(self):
-        """The address of the batch as an ArrowArray of its columns, good until the next call: who
-        imports it owns the batch. The next one starts empty."""
+        """The address of the batch, as an ArrowArray of its columns, valid until the next call. The
+        code that imports it owns the batch. The next batch starts empty."""
         cdef int i
         cdef bint good
-        array_free(&self.batch)             # nobody wanted the one before
+        array_free(&self.batch)             # the one before was not imported
         with nogil:
             good = array_open(&self.batch, self.rows, 0, 1, self.count)
             for i in range(self.count):
@@ -262,7 +262,7 @@ cdef class Columns:
         return Status.OK if good else Status.POOL_EMPTY
 
     cdef bint _double_room(self) noexcept nogil:
-        """Validity bits for the rows of a record that goes far beyond rows_max."""
+        """Makes room for more validity bits, for a record that goes far beyond rows_max."""
         cdef uint64_t bits = <uint64_t> self.rows_room >> 3
         cdef int i
         for i in range(self.count):

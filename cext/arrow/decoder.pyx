@@ -1,4 +1,4 @@
-"""Stored records into columns. See decoder.pxd.
+"""Decoder: turns stored records into rows. See decoder.pxd.
 
     decoder = Decoder(columns, unpack=unpack_body, tags=["paid"], mode=DamageMode.PERMISSIVE)
 """
@@ -40,7 +40,7 @@ cdef const char* reason_of(int32_t problem) noexcept nogil:
 
 
 cdef int64_t number_in(const Pair* pair) noexcept nogil:
-    """Its value as a decimal number, -1 when it is none."""
+    """The value as a decimal number, -1 when it is not one."""
     cdef int64_t value = 0
     cdef uint32_t i
     if pair == NULL or pair.value_bytes == 0 or pair.value_bytes > 18:
@@ -52,9 +52,9 @@ cdef int64_t number_in(const Pair* pair) noexcept nogil:
     return value
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class Decoder:
-    """One thread."""
+    """For one thread."""
 
     def __cinit__(self, Columns columns not None, unpack=None, tags=(), int mode=FAIL_FAST,
                   bint check_crc=True, int64_t unpacked_max=64 << 20):
@@ -94,13 +94,13 @@ cdef class Decoder:
             if self.columns.is_full():
                 status = Status.NOT_READY
                 break
-            if ordered and next[0] >= end:      # of what comes, another range tells
+            if ordered and next[0] >= end:      # later records belong to another range
                 status = Status.CLOSED
                 break
             status = record_parse(at + done, available - done, -1, self.check_crc, &view)
             if status != Status.OK:
                 offset = next[0]
-                if view.problem == BAD_BODY_CRC:        # the rest of it is believed
+                if view.problem == BAD_BODY_CRC:        # all but its body can be believed
                     offset = view.queue_offset
                     if ordered and offset >= end:
                         status = Status.CLOSED
@@ -120,7 +120,7 @@ cdef class Decoder:
             if ordered and view.queue_offset < next[0] and not view.sys_flag & INNER_BATCH_FLAG:
                 status = self.add_damage(next[0], b"a record out of order")
             else:
-                # Of a batch that was given before, what is behind what the reader has already.
+                # The reader may have some messages of a batch already: only the rest is added.
                 status = self.add_record(&view, next[0] if ordered else first, end)
                 if self.following > next[0]:
                     next[0] = self.following
@@ -184,7 +184,7 @@ cdef class Decoder:
 
     cdef int _unfold(self, const RecordView* outer, Row* row, int64_t first,
                      int64_t end) noexcept nogil:
-        """The messages of a batch that is stored as one record, each a row of its own."""
+        """Makes a row of each message of a batch that is stored as one record."""
         cdef RecordView inner = outer[0]
         cdef const uint8_t* at = row.body
         cdef uint64_t left = row.body_bytes, properties_at
@@ -233,9 +233,9 @@ cdef class Decoder:
         try:
             plain = self.unpack(view.sys_flag, (<const char*> view.body)[:view.body_bytes],
                                 self.unpacked_max)
-        except ValueError:                      # the one that says: damaged
+        except ValueError:                      # the exception that means: damaged
             return Status.MALFORMED
-        except BaseException as error:          # no memory, Ctrl-C, a codec that is not installed
+        except BaseException as error:          # no memory, Ctrl-C, or a codec is not installed
             self.raised = error
             return Status.POOL_EMPTY
         self.unpacked = plain
@@ -248,7 +248,7 @@ cdef class Decoder:
         raise MemoryError("no memory for columns") if error is None else error
 
     def damage(self, int64_t queue_offset, str reason not None) -> None:
-        """A message that the broker says is damaged: a row, or nothing, or ValueError."""
+        """For a message that the broker reports as damaged: a row, or nothing, or ValueError."""
         text = reason.encode()
         cdef const char* at = text
         cdef int status = self.add_damage(queue_offset, at)

@@ -1,11 +1,11 @@
-"""Encoder: rows of Arrow columns become the body of a batch send, without an object a row.
+"""Encoder: rows of Arrow columns become the body of a batch send, without an object for each row.
 
     size i32, magic 0, crc 0, flag 0, body length i32, body, properties length i16, properties
 
 Properties are UNIQ_KEY (a prefix of 24 characters and the row's number in hex), and TAGS and KEYS
-where the row has them. Columns come as (validity or None, offsets, data, first row): the buffers of
-a string or binary array with 32-bit offsets. What only some sinks need (other properties, topics
-and queues by row) is made row by row in rmq/spark/sink.
+if the row has them. Columns come as (validity or None, offsets, data, first row): the buffers of a
+string or binary array with 32-bit offsets. What only some sinks need (other properties, topics and
+queues for each row) is made row by row in rmq/spark/sink.
 
     encode_rows((bodies, tags, None), 0, 1000, 256 << 10, b"A" * 24, 0) -> (bytes of a batch, 243)
 """
@@ -22,25 +22,25 @@ cdef enum:
     COLUMNS = 3                     # body, tags, keys
     BUFFERS = 9
     KEY_PREFIX = 24
-    ROWS_MAX = 8192                 # brokers refuse batches of many more
+    ROWS_MAX = 8192                 # brokers refuse batches of many more messages
 
 cdef struct Texts:
     const uint8_t* valid            # NULL: every row has a value
     const int32_t* offsets
     const uint8_t* data
-    int64_t rows                    # that the offsets speak of
+    int64_t rows                    # for which there are offsets
     int64_t data_bytes
     int64_t valid_bytes
     int64_t first
 
 
 cdef struct Value:
-    const uint8_t* bytes            # NULL: the row has none
+    const uint8_t* bytes            # NULL: the row has no value
     uint32_t length
 
 
 cdef bint value_of(const Texts* texts, int64_t row, Value* out) noexcept nogil:
-    """False: the column's buffers do not hold such a row."""
+    """False: the column's buffers have no such row."""
     cdef int64_t at = texts.first + row
     cdef int32_t start, end
     out.bytes = NULL
@@ -78,7 +78,7 @@ cdef bint append_pair(ByteBuffer* to, const char* name, uint32_t name_bytes,
 
 cdef bint append_message(ByteBuffer* to, const Value* values, const char* key,
                          uint32_t number) noexcept nogil:
-    """One message; False: no memory."""
+    """Appends one message; False: no memory."""
     cdef uint8_t head[20]
     cdef uint8_t length[2]
     cdef uint64_t start = to.size, properties
@@ -107,7 +107,7 @@ cdef bint append_message(ByteBuffer* to, const Value* values, const char* key,
 
 cdef int64_t append_rows(ByteBuffer* to, const Texts* columns, int64_t start, int64_t stop,
                          uint64_t bytes_max, const char* key, uint32_t number) noexcept nogil:
-    """The row behind the last one taken; -1: a row is no plain message, -2: no memory."""
+    """The row behind the last one taken; -1: a row is not a plain message, -2: no memory."""
     cdef Value values[COLUMNS]
     cdef int64_t row = start
     cdef uint64_t size
@@ -133,8 +133,8 @@ cdef int64_t append_rows(ByteBuffer* to, const Texts* columns, int64_t start, in
 
 def encode_rows(tuple columns not None, int64_t start, int64_t stop, uint64_t bytes_max,
                 bytes key not None, uint32_t first_number):
-    """(body of a batch, next row): rows from `start`, as many as fit but one at least. ValueError
-    when a row cannot be a message of this kind."""
+    """(body of a batch, next row): takes rows from `start`, as many as fit, but at least one.
+    ValueError when a row cannot be a message of this kind."""
     cdef Py_buffer views[BUFFERS]
     cdef Texts texts[COLUMNS]
     cdef ByteBuffer out

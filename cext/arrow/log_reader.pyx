@@ -1,10 +1,10 @@
-"""A range of a commit log into columns. See log_reader.pxd.
+"""Log reader: puts a range of a commit log into columns. See log_reader.pxd.
 
     reader = LogReader(decoder, fd, segment_start, segment_bytes, start, end, decide)
     while not reader.fill(): yield maker.batch()
 
-Files are read with pread: a sector that cannot be read is an error with a name, and a file that a
-live broker makes shorter is a short read instead of a signal.
+Files are read with pread: so a sector that cannot be read is an ordinary error, and a file that a
+live broker makes shorter gives a short read instead of a signal.
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -27,8 +27,8 @@ from cext.wire.codes cimport TRANSACTION_COMMIT_TYPE, TRANSACTION_TYPE_MASK
 from rmq.errors import not_copied
 
 cdef enum:
-    WINDOW_BYTES = 2 << 20          # read at once; grows for a larger record
-    END_WINDOW = 16 << 20           # of the search for the log's end
+    WINDOW_BYTES = 2 << 20          # read at a time; grows for a larger record
+    END_WINDOW = 16 << 20           # for the search for the log's end
 
 cdef int64_t FOR_EVER = 1 << 62
 
@@ -37,9 +37,9 @@ cdef inline bint is_trouble(int status) noexcept nogil:
     return status == Status.IO_ERROR or status == Status.POOL_EMPTY
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class LogReader:
-    """One thread; the descriptor is the caller's and stays open."""
+    """For one thread; the descriptor is the caller's and stays open."""
 
     def __cinit__(self, Decoder decoder not None, int fd, int64_t segment_start,
                   int64_t segment_bytes, int64_t start, int64_t end, decide,
@@ -86,7 +86,7 @@ cdef class LogReader:
         return status == Status.OK
 
     cdef int _raise_trouble(self, int status, int64_t at) except -1:
-        """Nothing for what a status says of records."""
+        """Raises nothing for a status that says something of records."""
         if status == Status.IO_ERROR:
             raise OSError(self.error, f"the commit log cannot be read at {at}")
         if status == Status.POOL_EMPTY:
@@ -94,14 +94,16 @@ cdef class LogReader:
         return 0
 
     def log_end(self, persisted_ends=()) -> int:
-        """Behind the last valid record of this segment, whatever is damaged before it; before one
-        that is being written, or was torn, which none is that ends where the store says that all is
-        written (persisted_ends() in rmq/format/store_files.py). OSError: it cannot be read."""
+        """The offset behind the last valid record of this segment, whatever is damaged before it. A
+        record at the end that is still being written, or was torn, does not count; one that ends
+        where the store says that everything is written (persisted_ends() in
+        rmq/format/store_files.py) is neither. OSError: the file cannot be read."""
         cdef int64_t low = self.segment_start, high = self.segment_end
         cdef int64_t middle, found = -1, last = -1, torn = -1
         cdef RecordView view
         cdef int status
-        # Where a window without any record begins: records are younger than END_WINDOW apart.
+        # Halves the range by looking for a window without records: no two records are END_WINDOW
+        # apart.
         with nogil:
             while high - low > END_WINDOW:
                 middle = low + (high - low) // 2
@@ -120,7 +122,7 @@ cdef class LogReader:
                     last += view.total_bytes
                     continue
                 if status == Status.NOT_FOUND:
-                    torn = -1                   # a BLANK is behind it
+                    torn = -1                   # a BLANK follows the record
                 found = status if is_trouble(status) else self.find_record(
                     last + 1, min(last + END_WINDOW, self.segment_end))
                 if found < 0:
@@ -130,7 +132,7 @@ cdef class LogReader:
         return last if torn < 0 or last in persisted_ends else torn
 
     def first_stored_ms(self) -> int:
-        """Store time of the segment's first record; -1 without one. OSError: it cannot be read."""
+        """Store time of the segment's first record; -1 without one. OSError: cannot be read."""
         cdef RecordView view
         cdef int status
         with nogil:
@@ -139,7 +141,7 @@ cdef class LogReader:
         return view.store_timestamp_ms if status == Status.OK else -1
 
     cdef int _hold(self, int64_t offset, int64_t wanted) noexcept nogil:
-        """Makes [offset, offset + wanted) part of the window; fewer at the file's end."""
+        """Makes [offset, offset + wanted) part of the window; less of it at the file's end."""
         cdef int64_t size, got
         cdef void* memory
         if self.window_start <= offset and offset + wanted <= self.window_end:
@@ -196,7 +198,7 @@ cdef class LogReader:
                 return status
             if self.window_end - at < RECORD_BYTES_MIN:
                 return -1
-            # The first byte of the magic, four bytes into a record.
+            # Searches for the magic's first byte, which is four bytes into a record.
             found = <const uint8_t*> memchr(self.buffer + (at + 4 - self.window_start), 0xDA,
                                             <size_t> (self.window_end - at - 4))
             if found == NULL:
@@ -248,7 +250,7 @@ cdef class LogReader:
                     if status == Status.OK:
                         self.position = found
                 else:
-                    # What is before the first valid record of a cut range, the range before tells.
+                    # In a cut range, the range before reports what precedes the first valid record.
                     found = self.find_record(self.position + (1 if self.started else 0),
                                              self.segment_end if self.started else self.end)
                     if found < -1:
@@ -265,8 +267,8 @@ cdef class LogReader:
         return Status.OK
 
     cdef int _check_behind(self, RecordView* view) noexcept nogil:
-        """The record at `position` ends in zeros: CORRUPT where they go on behind it, though the
-        log does not end there: a page is lost (E5 in cext/store/log/log_scan.pxd)."""
+        """The record at `position` ends in zeros. CORRUPT when zeros follow it although the log
+        does not end there: then a page is lost (E5 in cext/store/log/log_scan.pxd)."""
         cdef RecordView behind
         cdef int64_t offset = self.position + view.total_bytes
         cdef int status = self.peek(offset, &behind)
@@ -289,7 +291,7 @@ cdef class LogReader:
         return self.decoder.add_record(view, -1, 0)
 
     cdef int _take_damage(self, const RecordView* view) noexcept nogil:
-        """Where the lengths are right, only the wanted topics' damage counts."""
+        """When the lengths are right, only damage of the wanted topics counts."""
         cdef int status = Status.OK
         if view.problem == BAD_BODY_CRC:
             if not self._wants(view, &status):
@@ -322,7 +324,7 @@ cdef class LogReader:
         return rule
 
     cdef TopicRule* _decide(self, const RecordView* view) noexcept with gil:
-        """Asks once for a topic that was not met before; NULL: Decoder.raise_failure says why."""
+        """Asks once for each topic that was not met before; NULL: see Decoder.raise_failure."""
         cdef TopicRule* rule = <TopicRule*> calloc(1, sizeof(TopicRule))
         cdef int i
         if rule == NULL:
@@ -340,7 +342,7 @@ cdef class LogReader:
                 rule.ranges[i].first = first
                 rule.ranges[i].end = end
             rule.count = <int32_t> len(ranges)
-        except BaseException as error:          # of `decide`: nothing about the log, so fill raises
+        except BaseException as error:          # of `decide`, not of the log: fill raises it
             self.decoder.raised = error
             return NULL
         if name_map_put(&self.topics, view.topic, view.topic_bytes, rule) != Status.OK:

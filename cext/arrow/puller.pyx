@@ -1,10 +1,10 @@
-"""One queue of a broker, read by pulls. See puller.pxd.
+"""Puller: reads one queue of a broker by pulls. See puller.pxd.
 
     puller = Puller(decoder, sock.fileno(), (before, between, after), first, end)
     while (outcome := puller.fill()) == BATCH: yield maker.batch()
 
-Every length is compared with what is there before it is used; the largest frame taken is that of
-the protocol (16 MiB) and the buffer grows only to what the broker sends.
+Every length is compared with what is there before it is used. The largest frame taken is that of
+the protocol (16 MiB), and the buffer grows only as far as the broker's answers need.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_WRITE
@@ -43,17 +43,17 @@ cdef extern from "<sys/socket.h>" nogil:
     enum:
         MSG_NOSIGNAL
 
-# What Apache's brokers remark where a part of a queue is lost: it goes on at nextBeginOffset.
+# Remark of Apache's brokers when a part of a queue is lost: the queue goes on at nextBeginOffset.
 cdef bytes HOLE = b"OFFSET_FOUND_NULL"
 
 cdef enum:
-    INPUT_BYTES = 256 << 10         # received at a time: it is decoded while the cache has it
+    INPUT_BYTES = 256 << 10         # received at a time: decoded while it is in the cache
     NUMBER_BYTES = 24
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class Puller:
-    """One thread, one queue; the connection is of no use to others while it lives."""
+    """For one thread and one queue; while it lives, nobody else can use the connection."""
 
     def __cinit__(self, Decoder decoder not None, int fd, tuple request not None,
                   int64_t first_offset, int64_t end_offset, int timeout_ms=120_000,
@@ -91,7 +91,7 @@ cdef class Puller:
         free(self.request)
 
     def fill(self) -> int:
-        """Decodes until the columns are full (BATCH) or something is to be told."""
+        """Decodes until the columns are full (BATCH) or there is another Outcome to report."""
         cdef ReplyFrame reply
         cdef int status
         cdef uint64_t used, whole
@@ -136,7 +136,7 @@ cdef class Puller:
                 return status
 
     cdef int _take_answer(self, ReplyFrame* reply) except -100:
-        """Moves by one answer; BATCH when the loop goes on."""
+        """Moves on by one answer; BATCH: the loop goes on."""
         cdef int64_t next = -1
         cdef bint known = reply_number(reply, b"nextBeginOffset", &next) == Status.OK
         cdef bytes header
@@ -154,7 +154,7 @@ cdef class Puller:
             self.records_start = self.records_end
         if reply.header.code == SUCCESS and known and next > self.next_offset:
             self.answer_next = next
-            # One ahead, so that the broker and the kernel work while this answer is decoded.
+            # One pull ahead, so that the broker and the kernel work while this answer is decoded.
             if next < self.end_offset and self._ask(next) != Status.OK:
                 self.opaque = 0
             return BATCH
@@ -166,7 +166,7 @@ cdef class Puller:
             if next < self.max_offset or HOLE in header:
                 self.answer_next = next
                 return OFFSET_MOVED
-            if next == self.max_offset:     # nothing up to the end passes the filter
+            if next == self.max_offset:     # no message up to the end passes the filter
                 self.next_offset = self.answer_next = next
                 return BATCH
         if reply.header.code in (PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY):
@@ -180,11 +180,11 @@ cdef class Puller:
 
     @property
     def moved_to(self) -> int:
-        """After OFFSET_MOVED: where the broker says the queue goes on."""
+        """After OFFSET_MOVED: where the queue goes on, as the broker says."""
         return self.answer_next
 
     def seek(self, int64_t offset) -> None:
-        """Goes on at another offset; nothing may be under way."""
+        """Goes on at another offset; no pull may be under way."""
         self.next_offset = self.answer_next = offset
         self.records_start = self.records_end = 0
 
@@ -210,7 +210,7 @@ cdef class Puller:
         return self._send(<const uint8_t*> <const char*> frame, len(frame))
 
     cdef size_t _write_request(self, int64_t offset) noexcept nogil:
-        """The frame with both numbers; how long it is."""
+        """Writes the frame with both numbers; returns its length."""
         cdef char* text = <char*> self.request + 8
         cdef uint32_t length = <uint32_t> snprintf(
             text, self.request_bytes - 8, b"%s%lld%s%d%s", self.before,
@@ -241,7 +241,7 @@ cdef class Puller:
         return Status.OK if left == 0 else Status.CLOSED
 
     cdef int _receive(self) noexcept nogil:
-        """At least one byte behind input_end: OK | CLOSED (error says why; 0: hung up)."""
+        """Receives at least one byte behind input_end: OK | CLOSED (`error`: why; 0: hung up)."""
         cdef ssize_t got
         cdef pollfd waiting
         if self.receive_into is not None:
@@ -276,7 +276,7 @@ cdef class Puller:
                     return Status.CLOSED
 
     cdef int _make_room(self, uint64_t start, uint64_t wanted) noexcept nogil:
-        """Moves what is there from `start` on to the front; `wanted` bytes fit behind it."""
+        """Moves what is there from `start` on to the front; `wanted` bytes fit behind it then."""
         cdef void* memory
         if start > 0:
             memmove(self.input, self.input + start, self.input_end - start)
@@ -290,8 +290,8 @@ cdef class Puller:
         return Status.OK
 
     cdef uint64_t _whole_records(self) noexcept nogil:
-        """Bytes of the answer's records that are here to their end; `wanted` says how many are
-        needed for one more. A length that cannot be believed makes the rest of the answer one."""
+        """How many bytes of the answer's records are here as whole records; sets `wanted` to what
+        one more needs. A length that cannot be believed makes one record of the answer's rest."""
         cdef uint64_t at = self.records_start
         cdef uint64_t size
         if self.body_left == 0:
@@ -308,7 +308,7 @@ cdef class Puller:
         return at - self.records_start
 
     cdef int _receive_body(self) noexcept nogil:
-        """More of the answer's records, at least `wanted` bytes of them: as _receive()."""
+        """Receives more of the answer's records, at least `wanted` bytes; returns as _receive()."""
         cdef uint64_t here, got
         cdef int status = self._make_room(self.records_start, self.wanted)
         self.records_end -= self.records_start
@@ -324,8 +324,8 @@ cdef class Puller:
         return status
 
     cdef int _end(self) except -100:
-        """END. What is left of the answer is received and dropped, so that the connection is of use
-        to the next range; not with TLS, and not when it does not come soon."""
+        """Returns END. The rest of the answer is received and dropped, so that the next range can
+        use the connection; but not with TLS, and not when the rest does not come soon."""
         cdef int status = Status.OK
         if self.receive_into is not None:
             self.in_step = self.body_left == 0
@@ -340,12 +340,12 @@ cdef class Puller:
         return END
 
     cdef int _read_frame(self, ReplyFrame* out) noexcept nogil:
-        """The answer to the pull under way; of its body what has come with it, when there are
-        records in it. OK | CLOSED | MALFORMED | TOO_LARGE | POOL_EMPTY."""
+        """Reads the answer to the pull under way; if it has records, only the part of the body that
+        has come with it. OK | CLOSED | MALFORMED | TOO_LARGE | POOL_EMPTY."""
         cdef int status
         cdef uint64_t wanted, available
         cdef bint ours
-        if self.records_end > 0:        # the answer before is decoded and gone
+        if self.records_end > 0:        # the answer before was decoded and is dropped
             self.input_start = self.records_end
             self.records_start = self.records_end = 0
         while True:
@@ -356,7 +356,7 @@ cdef class Puller:
             if status == Status.OK:
                 ours = out.header.is_response and out.header.opaque == self.opaque
                 if ours and (out.header.code == SUCCESS or available >= out.frame.total_bytes):
-                    # `records_end` also marks the frame as taken when it has no records.
+                    # `records_end` also marks a frame without records as taken.
                     self.records_start = out.frame.body - self.input
                     self.records_end = self.input_start + min(
                         available, <uint64_t> out.frame.total_bytes)

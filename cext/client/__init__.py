@@ -1,6 +1,6 @@
 """The client's half of the wire: an engine thread without the GIL, and what Python sees of it.
 
-    state       the structs: slot, mailbox, link, batch, engine; who may touch what
+    state       the structs (slot, mailbox, link, batch, engine), and which thread may touch what
     mutex       mutex and condition variable (declarations)
     slots       requests under way: taken, found by their opaque, given back
     link        one connection: buffers, connect, send, receive

@@ -1,9 +1,9 @@
-"""The thread of the client (engine.pxd; the structs and who may touch them: state.pxd).
+"""The client's thread (see engine.pxd; the structs, and which thread may touch what: state.pxd).
 
-A turn: batches that are due are sealed, links with something to send send it, requests whose time
-is over are told so, mailboxes are filled and woken; then the thread sleeps until a socket, a caller
-or the clock has something. Whatever number of messages moves in a turn, a link costs one send and
-one recv, and a mailbox one wake-up.
+A turn: batches that are due are sealed; links with something to send send it; requests whose time
+is over are ended as late; mailboxes are filled and their threads woken. Then the thread sleeps
+until a socket, a caller or the clock has something for it. However many messages move in a turn, a
+link costs one send and one recv, and a mailbox one wake-up.
 """
 import errno as errors
 import os
@@ -60,16 +60,16 @@ cdef enum:
     BINARY_OPAQUE_AT = 13            # in a frame with a binary header
     JSON_OPAQUE_AT = 18              # in a frame of cext/client/request.pyx with a JSON header
     BORN_DIGITS = 13
-    SILENCE_US = 1_000_000           # of a link: shorter requests prove nothing
-    FRAME_TIME_US = 5_000_000        # after so long it counts how much of a frame has come
-    FRAME_TIME_MAX_US = 60_000_000   # all of it has to come in this time, as fast as it does
+    SILENCE_US = 1_000_000           # of a link; a shorter request's silence proves nothing
+    FRAME_TIME_US = 5_000_000        # after this time it counts how much of a frame is here
+    FRAME_TIME_MAX_US = 60_000_000   # at its present rate, all of a frame must come within this
     SILENT_LINKS = 16                # broken in one turn at most
 
 
 # ---------------------------------------------------------------- turns of the thread
 
 cdef void break_link(EngineState* state, Link* link, int32_t error) noexcept nogil:
-    """Everything that waits for an answer from it is lost; the next frame connects anew."""
+    """Requests that wait for an answer from it are lost; the next frame connects anew."""
     cdef Slot* slot
     cdef int32_t i
     lock_take(&state.lock)
@@ -97,7 +97,7 @@ cdef void send_out(EngineState* state, Link* link, int64_t now_us) noexcept nogi
 
 
 cdef bint keep_frame(Slot* slot, const Frame* frame, uint8_t** large) noexcept nogil:
-    """The whole frame for the slot: taken over when it has memory of its own, else copied."""
+    """Keeps the whole frame for the slot: takes over memory of its own, or copies it."""
     if large[0] != NULL:
         slot.frame = large[0]
         large[0] = NULL
@@ -112,7 +112,7 @@ cdef bint keep_frame(Slot* slot, const Frame* frame, uint8_t** large) noexcept n
 
 cdef int take_frame(EngineState* state, Link* link, const Frame* frame,
                     uint8_t** large) noexcept nogil:
-    """MALFORMED when it cannot be a frame: the link is out of step."""
+    """MALFORMED when it cannot be a frame: then the bytes that come are no longer understood."""
     cdef Header header
     cdef Slot* slot
     state.frames_received += 1
@@ -155,7 +155,7 @@ cdef void receive(EngineState* state, Link* link, int64_t now_us) noexcept nogil
         status = link_next_frame(link, &frame, &large)
         if status != Status.OK:
             break
-        link.frame_began_us = now_us     # of what follows
+        link.frame_began_us = now_us     # when the next frame began
         status = take_frame(state, link, &frame, &large)
         free(large)
         if status != Status.OK:
@@ -163,7 +163,7 @@ cdef void receive(EngineState* state, Link* link, int64_t now_us) noexcept nogil
     if status != Status.NOT_READY:
         break_link(state, link, errors_EPROTO)
     elif link.large == NULL and link.input_start == link.input_end:
-        link.frame_began_us = 0          # nothing has begun
+        link.frame_began_us = 0          # no frame has begun
 
 
 cdef void serve(EngineState* state, Link* link, uint32_t events, int64_t now_us) noexcept nogil:
@@ -201,7 +201,7 @@ cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept n
     batch.sealed = True
     if out == NULL:
         slot.framed = True
-        slot.deadline_us = 0         # told as late in the engine's next turn
+        slot.deadline_us = 0         # the engine's next turn ends it as late
         state.next_deadline_us = 0
         return Status.POOL_EMPTY
     memcpy(out, batch.head, batch.head_bytes)
@@ -246,9 +246,9 @@ cdef void send_dirty(EngineState* state, int64_t now_us) noexcept nogil:
 
 
 cdef bint is_dead(const Link* link, const Slot* slot, int64_t now_us) noexcept nogil:
-    """Whether the link of a late request is half open (nothing came in all its time) or out of step
-    with its frames (a damaged length makes the answers that come parts of a frame without end). A
-    slow line is neither: the bytes that have come say when the frame will be there."""
+    """Whether a late request's link must be broken: it is half open (nothing came in all that time)
+    or misread (a damaged length turns all that comes into parts of a frame without end). A slow
+    line is neither: the rate at which bytes come says when the frame will be complete."""
     cdef int64_t frame_time = now_us - link.frame_began_us
     if now_us - slot.started_us < SILENCE_US:
         return False
@@ -260,7 +260,7 @@ cdef bint is_dead(const Link* link, const Slot* slot, int64_t now_us) noexcept n
 
 
 cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
-    """Requests whose time is over. Dead links are broken, so that the next frame connects anew."""
+    """Ends requests whose time is over. Breaks dead links, so that the next frame connects anew."""
     cdef int64_t nearest = FOREVER_US
     cdef int32_t silent[SILENT_LINKS]
     cdef Slot* slot
@@ -293,7 +293,7 @@ cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
 
 
 cdef int patience(EngineState* state) noexcept nogil:
-    """Milliseconds to sleep; 0 when there is something to send already."""
+    """How many ms to sleep; 0 when there is something to send already."""
     cdef int64_t until
     cdef int64_t now_us = monotonic_us()
     cdef Batch* batch
@@ -318,9 +318,9 @@ cdef int patience(EngineState* state) noexcept nogil:
 
 
 cdef void forgive(EngineState* state, int64_t turn_us) noexcept nogil:
-    """The process stood still (stopped, swapped out, its machine paused) in a turn of this length:
-    in this time no answer could have been taken, which may lie in the socket, so it does not count.
-    Nor does what the engine meant to sleep: it may have stood still from the first moment on."""
+    """The process stood still (stopped, swapped out, its machine paused) in a turn of this length.
+    No answer in the socket could be taken meanwhile, so the turn's time does not count. Nor does
+    the sleep that was meant: the process may have stood still from its beginning."""
     cdef Slot* slot
     cdef Link* link
     cdef int32_t i
@@ -362,7 +362,7 @@ cdef void body(void* argument) noexcept nogil:
     cdef int64_t now_us, looked_us, began_us = machine_us()
     cdef int count, i, wait_ms = 0
     while not load_acquire_i32(&state.stopping):
-        looked_us = machine_us()         # time that a test has pass is no standing still
+        looked_us = machine_us()         # of the machine: a test's jump of the clock does not count
         if looked_us - began_us - 1000 * <int64_t>wait_ms > STOOD_US:
             forgive(state, looked_us - began_us)
         began_us = looked_us
@@ -429,7 +429,8 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
         if tells or not in_time:
             lock_release(&state.lock)
             return NULL
-        # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
+        # A thread must never wait for the GIL while it has the lock: others have the GIL and want
+        # the lock. So the lock is released before `nogil` ends.
         with nogil:
             state.slot_waiters += 1
             condition_wait(&state.slots_freed, &state.lock,
@@ -440,8 +441,9 @@ cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us,
 
 cdef bint claim_room(EngineState* state, Link* link, uint64_t bytes, uint64_t bytes_max,
                      int64_t timeout_us) noexcept:
-    """True with the lock held, when the link's buffer has room for so many bytes more or the engine
-    has closed; False, without it, when that did not come in time. Of bytes_max 0: at once."""
+    """True, with the lock held, when the link's buffer is empty, or `bytes` more keep it within
+    bytes_max, or the engine is closed; with bytes_max 0 at once. False, without the lock, when that
+    did not come in time."""
     cdef int64_t looked_us = 0, until_us = 0
     cdef bint in_time
     while True:
@@ -474,14 +476,14 @@ engines = weakref.WeakSet()
 
 
 def forget_after_fork():
-    """A child of fork has no engine threads: its copies are closed, whatever state they were in."""
+    """A child of fork has no engine threads: closes its copies, whatever state they are in."""
     cdef Engine engine
     for engine in list(engines):
         engine.state.closed = True
         engine.state.thread.running = False
-        engine.tellers = NULL              # on stacks of threads that the child has not
-        lock_open(&engine.state.lock)      # the thread may have held it when it was copied,
-        condition_open(&engine.state.slots_freed)      # and others may have waited
+        engine.tellers = NULL              # on stacks of threads that this child does not have
+        lock_open(&engine.state.lock)      # its thread may have held it when it was copied,
+        condition_open(&engine.state.slots_freed)      # and others may have waited for it
         condition_open(&engine.state.room_made)
 
 
@@ -489,7 +491,7 @@ os.register_at_fork(after_in_child=forget_after_fork)
 own = threading.local()              # the mailbox of each thread that waits for its calls
 
 
-@cython.no_gc_clear                  # the thread uses `notices` until __dealloc__ has joined it
+@cython.no_gc_clear                  # until __dealloc__ has joined it, the thread uses `notices`
 cdef class Engine(EngineBase):
     def __cinit__(self, int connect_timeout_ms=3000):
         cdef int error = 0
@@ -555,7 +557,7 @@ cdef class Engine(EngineBase):
             raise OSError(error, os.strerror(error))
 
     def stop(self):
-        """Ends the thread; what was under way is told that it was stopped."""
+        """Ends the thread; requests under way end as stopped."""
         self.stop_thread()
 
     @property
@@ -565,12 +567,12 @@ cdef class Engine(EngineBase):
     # ---- links
 
     def link(self, str host not None, int port):
-        """The link's number; a name is looked up here, and from then on by look_up_again alone."""
+        """The link's number. A name is looked up here, and later only by look_up_again."""
         cdef Link* link
         number = self.numbers.get((host, port))
         if number is not None:
             return number
-        address = resolve(host, port)      # others run meanwhile
+        address = resolve(host, port)      # other threads run meanwhile
         number = self.numbers.get((host, port))
         if number is not None:
             return number
@@ -593,19 +595,19 @@ cdef class Engine(EngineBase):
         return number
 
     def look_up_again(self, str host not None, int port):
-        """The host may have another address by now: the link's next connection goes there.
-        UnreachableError when none is found; the old one stays then."""
+        """The host may have another address now: the link's next connection goes there.
+        UnreachableError when no address is found; then the old one stays."""
         number = self.numbers.get((host, port))
         if number is None:
             return
-        address = resolve(host, port)      # others run meanwhile
+        address = resolve(host, port)      # other threads run meanwhile
         lock_take(&self.state.lock)
         set_address(self.state.links[<int32_t>number], address)
         lock_release(&self.state.lock)
 
     def give(self, int number, int fd):
         """Makes an open descriptor (non-blocking) the link's connection; the engine owns it. From
-        now on the link never connects by itself. Of two that were made at once one is closed."""
+        now on the link never connects by itself. Of two made at the same time one is closed."""
         cdef Link* link = self.link_of(number)
         lock_take(&self.state.lock)
         if link.given_fd >= 0:
@@ -619,7 +621,7 @@ cdef class Engine(EngineBase):
         lock_release(&self.state.lock)
 
     def is_open(self, int number):
-        """Whether the link has a connection, or one for its next frame (it may break at once)."""
+        """Whether the link has a connection, or one that its next frame will use (it may break)."""
         cdef Link* link = self.link_of(number)
         return link.fd >= 0 or link.given_fd >= 0
 
@@ -639,7 +641,7 @@ cdef class Engine(EngineBase):
 
     def submit(self, int link, bytes frame not None, int timeout_ms, Mailbox mailbox not None,
                done):
-        """Sends a request; its end is told to done(reply, error) by mailbox.deliver()."""
+        """Sends a request; mailbox.deliver() tells its end to done(reply, error)."""
         cdef EngineState* state = self.state
         cdef int64_t until_us
         cdef Slot* slot
@@ -671,8 +673,9 @@ cdef class Engine(EngineBase):
             engine_wake(state)
 
     def post(self, int link, bytes frame not None, int64_t bytes_max=0, int timeout_ms=0):
-        """Sends a request nobody waits for: one-way, or an answer to the broker. With bytes_max it
-        waits, timeout_ms at most, until it and what lies before it are no more; else BusyError."""
+        """Sends a request that nobody waits for: one-way, or an answer to the broker. With
+        bytes_max, waits up to timeout_ms until it and the frames before it are no more than that;
+        else BusyError."""
         cdef bint wake, written
         if not claim_room(self.state, self.link_of(link), <uint64_t>len(frame),
                           <uint64_t>max(bytes_max, 0), <int64_t>timeout_ms * 1000):
@@ -690,14 +693,14 @@ cdef class Engine(EngineBase):
             engine_wake(self.state)
 
     def own_mailbox(self):
-        """The mailbox of this thread, for requests it waits for itself."""
+        """The mailbox of this thread, for requests that it waits for by itself."""
         mailbox = getattr(own, "mailbox", None)
         if mailbox is None or (<Mailbox>mailbox).engine is not self:
             mailbox = own.mailbox = Mailbox(self)
         return mailbox
 
     def call(self, int link, bytes frame not None, int timeout_ms):
-        """Sends a request and waits for its Reply, whatever its code."""
+        """Sends a request and waits for its Reply, whatever the response code."""
         cdef Waiter waiter = Waiter()
         cdef Mailbox mailbox = self.own_mailbox()
         self.submit(link, frame, timeout_ms, mailbox, waiter)
@@ -746,7 +749,7 @@ cdef extern from "Python.h":
 
 
 cdef void set_address(Link* link, bytes address) noexcept:
-    """As resolve() gives it. Lock held, or the engine does not know the link yet."""
+    """Sets an address from resolve(). Lock held, or the engine does not know the link yet."""
     memcpy(&link.address, <const char*>address, len(address))
     link.address_bytes = <uint32_t>len(address)
 

@@ -1,9 +1,9 @@
 """One connection of the client (link.pxd; fields in state.pxd).
 
-Sending: the engine swaps `fill` and `out` when all of `out` is sent, so that a frame is copied once
-and a turn costs one system call, whatever number of frames gathered. Receiving: frames are used
-where they lie; one that is longer than the rest of the buffer is given memory of its own and
-received straight into it, so that pulled messages are not copied again.
+Sending: the engine swaps `fill` and `out` when all of `out` is sent, so a frame is copied only
+once, and a turn costs one system call, however many frames have gathered. Receiving: frames are
+used where they lie. A frame that is longer than the rest of the buffer gets memory of its own and
+is received straight into it, so pulled messages are not copied again.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -31,10 +31,10 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: SOL_SOCKET, SO_ERROR
 
 cdef enum:
-    FILL_BYTES = 64 << 10            # to begin with; doubles as needed
-    FILL_KEEP_BYTES = 4 << 20        # a larger buffer is given back when it is empty
+    FILL_BYTES = 64 << 10            # at first; doubles as needed
+    FILL_KEEP_BYTES = 4 << 20        # a larger buffer is given back when empty
     INPUT_BYTES = 256 << 10
-    LARGE_BYTES_MIN = 64 << 10       # a frame that is not all there and at least this long
+    LARGE_BYTES_MIN = 64 << 10       # incomplete frames this long get memory of their own
 
 cdef const char* LINK_STATES = b"the client: a link is idle, connecting, open"
 
@@ -143,14 +143,14 @@ cdef int link_connected(EngineState* state, Link* link, int* error) noexcept nog
 
 
 cdef inline void empty_fill(EngineState* state, Link* link) noexcept nogil:
-    """Lock held. What waited in it is on its way, or lost."""
+    """Lock held. Its frames have been taken over to be sent, or are lost."""
     link.fill_used = 0
     if state.room_waiters:
         condition_broadcast(&state.room_made)
 
 
 cdef bint take_over(EngineState* state, Link* link) noexcept nogil:
-    """Swaps the buffers; False when there is nothing to send, and the link is not dirty then."""
+    """Swaps the buffers. False when there is nothing to send; then the link is not dirty."""
     cdef uint8_t* spare = link.out
     cdef uint64_t capacity = link.out_capacity
     lock_take(&state.lock)
@@ -229,7 +229,7 @@ cdef int link_receive(Link* link, int* error) noexcept nogil:
 
 
 cdef int set_aside(Link* link, uint32_t total) noexcept nogil:
-    """A long frame of which only a part is here goes on in memory of its own."""
+    """A long frame that is only partly here: goes on receiving it into memory of its own."""
     cdef uint64_t have = link.input_end - link.input_start
     link.large = <uint8_t*>malloc(total)
     if link.large == NULL:
@@ -289,4 +289,4 @@ cdef void link_drop(EngineState* state, Link* link) noexcept nogil:
     link.frame_began_us = 0
     while each != NULL and each != link:
         each = each.next_dirty
-    link.dirty = each == link        # still listed: the engine will find nothing to send
+    link.dirty = each == link        # if still listed, the engine finds nothing to send

@@ -1,6 +1,6 @@
-"""Mailboxes, and the telling of what lies in them (mailbox.pxd).
+"""Mailboxes, and the telling of the ends that lie in them (see mailbox.pxd).
 
-The references a slot carries are given back here, exactly once, whatever the told code does.
+The references that a slot carries are given back here, exactly once, whatever the called code does.
 """
 from cpython.ref cimport PyObject, Py_XDECREF
 from libc.stdint cimport int32_t, int64_t
@@ -39,8 +39,8 @@ cdef class EngineBase:
         raise NotImplementedError
 
 
-# The collector may take apart what it has: __dealloc__ uses `state` alone, and an Engine, which has
-# its Mailbox and which its Mailbox has, is left whole.
+# The garbage collector may clear its fields: __dealloc__ uses only `state`. In the circle of an
+# Engine and its Mailbox, the Engine is left whole.
 cdef class Mailbox:
     def __cinit__(self, EngineBase engine not None):
         self.state = <MailboxState*>calloc(1, sizeof(MailboxState))
@@ -103,20 +103,20 @@ cdef class Mailbox:
             while chain != NULL:
                 slot = chain
                 chain = slot.next
-                # The end has what was in the slot, which is there for what is sent meanwhile.
+                # `end` now has the slot's contents: the slot may be used by what is sent meanwhile.
                 end = slot[0]
                 empty(slot)
                 slot.next = me.told
                 me.told = slot
                 try:
                     self.tell_one(&end)
-                except BaseException as error:     # SystemExit, too, must not keep it from others
+                except BaseException as error:     # SystemExit, too, must not stop the telling
                     self.report(error)
                 drop_parts(&end)
                 count += 1
         finally:
-            # Given back together: one lock, and no caller woken before all are told (but for what
-            # is sent by those that are told, claim_slot).
+            # Slots are given back together: this takes the lock once and wakes no caller before all
+            # are told. (Code that is told may get some before, when it sends: claim_slot.)
             lock_take(&self.engine.state.lock)
             give_back_told(self.engine.state, me)
             lock_release(&self.engine.state.lock)
@@ -159,14 +159,14 @@ cdef class Mailbox:
         return 0
 
     def close(self):
-        """From now on deliver does not wait; those that wait return. What comes is still told."""
+        """From now on deliver does not wait, and threads that wait return. Ends are still told."""
         lock_take(&self.state.lock)
         self.state.closed = True
         condition_broadcast(&self.state.filled)
         lock_release(&self.state.lock)
 
     def deliver(self, timeout_ms=0):
-        """Tells everything that has come, after waiting for it for so long; how many it were."""
+        """Waits up to timeout_ms, then tells everything that has come; returns how many ends."""
         cdef Teller me
         cdef Slot* chain = self.take(monotonic_us() + <int64_t>(timeout_ms * 1000)
                                      if timeout_ms else 0)
@@ -186,7 +186,7 @@ cdef class Mailbox:
         cdef Teller** place = &self.engine.tellers
         while place[0] != NULL and place[0] != teller:
             place = &place[0].next
-        if place[0] != NULL:                # else this is a child that a callback has forked
+        if place[0] != NULL:                # NULL: this is a child that a callback has forked
             place[0] = teller.next
 
     cdef object refusal(self):
@@ -216,7 +216,7 @@ cdef void give_back_own(EngineBase engine) noexcept:
 
 
 cdef inline void empty(Slot* slot) noexcept:
-    """Its parts are another's."""
+    """The slot's contents now belong to a copy."""
     slot.token = slot.message = slot.callback = slot.owner = NULL
     slot.frame = NULL
     slot.batch = NULL

@@ -1,11 +1,11 @@
-"""Message: what one sends. MessageExt: what one gets.
+"""Message: a message to send. MessageExt: a received message.
 
 A Message costs one object and its body; properties become bytes when it is sent. A MessageExt costs
-one object: it points into the Reply it came with, which lives as long as one of its messages; body,
-properties and ids become Python objects when they are asked for, once.
+one object: it points into the Reply it came with, which lives as long as one of its messages. Body,
+properties and ids become Python objects on first use.
 
-Both are pickled and copied as what they are: a copy of a Message keeps its unique key, one of a
-MessageExt has its own record and not the others of its answer.
+Both can be pickled and copied. A copy of a Message keeps its unique key; a copy of a MessageExt has
+its own record, without the others of its answer.
 
     property string   TAGS 01 a 02 KEYS 01 k1 k2 02 name 01 value 02 .. UNIQ_KEY 01 7F00.. 02
 """
@@ -20,16 +20,16 @@ cdef class Message:
     cdef public str tags             # one tag, or None
     cdef str joined_keys             # separated by blanks, or None
     cdef dict extra                  # all other properties; None: none
-    cdef public int32_t flag         # the user's own
+    cdef public int32_t flag         # the user's
     cdef public bint wait_store_msg_ok
-    cdef uint8_t unique_bytes        # 0: not sent yet
+    cdef uint8_t unique_bytes        # 0: no key yet
     cdef uint8_t unique[MESSAGE_ID_BYTES_MAX]
 
-    # Gives it its unique key unless it has one.
+    # Gives the message its unique key, unless it has one.
     cdef void identify(self, int64_t now_ms) noexcept
-    # Bytes of the property string; -1 with an exception when a property cannot be sent.
+    # Size of the property string; -1 with an exception when a property cannot be sent.
     cdef int32_t properties_size(self) except -1
-    # Writes that many bytes.
+    # Writes the property string: that many bytes.
     cdef uint8_t* write_properties(self, uint8_t* out) except NULL
 
 
@@ -59,5 +59,5 @@ cdef class MessageExt:
     cdef object value_of(self, const char* name)
 
 
-# All records of a body: OK, or ProtocolError where they make no sense.
+# All records of a body, or ProtocolError when they make no sense.
 cdef list messages_of(Reply reply, str broker_name, bint check_crc)

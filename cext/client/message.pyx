@@ -38,7 +38,7 @@ from cext.client.request import encode_request
 from rmq.errors import MessageError, ProtocolError
 
 cdef enum:
-    BORN_HOST_AT = 48                # in a record
+    BORN_HOST_AT = 48                # of its place in a record
 
 cdef UniqueKeyMaker maker
 cdef bint maker_is_open = False
@@ -56,7 +56,7 @@ def set_client_ip(bytes packed not None):
 
 
 def local_ip():
-    """The address this machine reaches others from; 127.0.0.1 when it has none."""
+    """The address from which this machine reaches others; 127.0.0.1 when it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))        # sends nothing
@@ -74,7 +74,7 @@ os.register_at_fork(after_in_child=after_fork)
 
 
 MS_OF_1973 = 100_000_000_000
-TIMES_MAX = 1 << 53             # ms; far behind every clock, and exact in every client
+TIMES_MAX = 1 << 53             # ms; far beyond every clock, and exact in every client
 
 
 cdef int refuse_marks(str name, str value) except -1:
@@ -203,7 +203,7 @@ cdef class Message:
         return self.properties.get(name, default)
 
     def take_unique(self, str text not None):
-        """Its unique key, when it is not to be made anew (a message passed on)."""
+        """Sets its unique key, when none must be made (for a message passed on)."""
         data = text.encode()
         if not 0 < len(data) <= MESSAGE_ID_BYTES_MAX:
             raise MessageError(f"UNIQ_KEY of {len(data)} bytes: 1 to {MESSAGE_ID_BYTES_MAX}")
@@ -284,12 +284,12 @@ def body_bytes(body):
 
 
 def milliseconds(when):
-    """Milliseconds since 1970 of a number of them, or of a datetime."""
+    """A number of ms since 1970, or a datetime, as ms since 1970."""
     return round(when.timestamp() * 1000) if hasattr(when, "timestamp") else int(when)
 
 
 def delivery_ms(when):
-    """Of deliver_at: a moment in the past is at once, one in seconds is a mistake."""
+    """For deliver_at: a moment in the past means at once; a number of seconds is a mistake."""
     if isinstance(when, bool) or not (hasattr(when, "timestamp") or is_number(when)):
         raise MessageError(f"deliver_at={when!r}: a datetime, or milliseconds since 1970")
     found = milliseconds(when)
@@ -300,7 +300,7 @@ def delivery_ms(when):
 
 
 def is_number(value):
-    """Also of numpy, and a Decimal; not what is infinite, nor what float() cannot hold."""
+    """Also true for numpy numbers and Decimals; not for what float() cannot hold, or infinity."""
     try:
         return math.isfinite(value)
     except (TypeError, OverflowError):
@@ -308,7 +308,7 @@ def is_number(value):
 
 
 def delay_ms(seconds):
-    """Of delay_seconds."""
+    """For delay_seconds."""
     if isinstance(seconds, bool) or not is_number(seconds) or not (
             0 <= seconds < TIMES_MAX // 1000):
         raise MessageError(f"delay_seconds={seconds!r}: a number of seconds, 0 or more")
@@ -537,7 +537,7 @@ cdef list messages_of(Reply reply, str broker_name, bint check_crc):
         message = MessageExt.__new__(MessageExt)
         message.owner = reply
         message.broker_name = broker_name
-        # The topic of the one before, when the bytes are the same: it stands at the same distance
+        # The topic of the message before, if the bytes are the same: it stands at the same distance
         # from the properties.
         message.topic = topic
         read_record(at, total, check_crc, message)
@@ -564,8 +564,8 @@ def decode_messages(Reply reply not None, str broker_name not None="", bint chec
 
 
 def decode_pulled(Reply reply not None, str broker_name not None, int32_t queue_id):
-    """The messages in an answer to a pull of this queue. Those of a logical queue (of a static
-    topic) get its number and offsets, which their records do not have."""
+    """The messages in an answer to a pull of this queue. Messages of a logical queue (of a static
+    topic) get its number and offsets, which are not in their records."""
     cdef MessageExt message
     cdef int64_t delta
     cdef list found = messages_of(reply, broker_name, False)
@@ -591,6 +591,6 @@ def received_again(kind, bytes record not None, str broker_name, str topic, int 
     read_record(reply.body_at, <uint32_t>len(record), False, message)
     message.reconsume_times = reconsume_times
     message.read_properties = changed
-    message.queue_id = queue_id             # of a logical queue they are not the record's
+    message.queue_id = queue_id             # in a logical queue they differ from the record's
     message.queue_offset = queue_offset
     return message

@@ -1,8 +1,8 @@
-"""Mutex: that of the client, and its condition variables (declarations; no .pyx).
+"""Mutex: the client's mutex and condition variables (declarations; no .pyx).
 
-The engine thread and Python threads share a few buffers for the time of a copy. A Python thread
-keeps the GIL while it waits for one of these: the engine never takes the GIL, so it cannot hang.
-Condition variables run on the monotonic clock (`condition_open`).
+The engine thread and Python threads share a few buffers, each time for as long as a copy takes. A
+Python thread keeps the GIL while it waits for a mutex: the engine never takes the GIL, so this
+cannot hang. Condition variables use the monotonic clock (`condition_open`).
 """
 from libc.stdint cimport int64_t
 

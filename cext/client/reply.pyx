@@ -57,12 +57,12 @@ cdef bint read_send_answer(Slot* slot, const Header* header) noexcept nogil:
 cdef bint keep_send_answer(Slot* slot, const Header* header) noexcept nogil:
     if header.code == 0 and read_send_answer(slot, header):
         return True
-    slot.id_bytes = 0           # whoever takes the slot asks its frame
+    slot.id_bytes = 0           # whoever takes the slot reads its frame
     return False
 
 
 cdef object text_str(const Text* text):
-    """str of a text, None when it is absent; what is not UTF-8 becomes U+FFFD."""
+    """The text as str, None when it is absent; bytes that are not UTF-8 become U+FFFD."""
     cdef int32_t length
     cdef bytes copy
     if text.bytes == NULL:
@@ -86,7 +86,7 @@ cdef Reply reply_take(Slot* slot):
     return reply
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class Reply:
     def __dealloc__(self):
         free(self.frame)
@@ -109,7 +109,7 @@ cdef class Reply:
         return 0
 
     cdef int read(self) except -1:
-        """Makes the texts of the header; once."""
+        """Makes the texts of the header, once."""
         cdef Frame frame
         cdef Header header
         cdef int i

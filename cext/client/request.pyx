@@ -1,9 +1,11 @@
-"""Request: any of the client's, or its answer to a broker, as one frame.
+"""Request: any request of the client, or its answer to a broker, as one frame.
 
-Headers are binary ("ROCKETMQ"), which every broker and name server since 3.x reads and which costs
-a third of JSON to write; codes above 32767 (POP) do not fit into its 16 bits and go as JSON. The
-opaque is 0 in requests: Engine.submit sets it, at a place that is the same in every frame (byte 13
-of a binary one; 10 characters from byte 18 of a JSON one, which begins {"opaque":         0).
+Headers are binary ("ROCKETMQ"), which every broker and name server since 3.x reads and which takes
+a third of the time of JSON to write. Codes above 32767 (POP) do not fit into its 16 bits and go as
+JSON. The opaque is 0 in requests: Engine.submit sets it, at a place that is the same in every
+frame: byte 13 of a binary one, 10 characters from byte 18 of a JSON one, which begins
+
+    {"opaque":         0
 
     >>> encode_request(105, {"topic": "T"})[4:8]
     b'\\x01\\x00\\x00\\x21'
@@ -21,7 +23,7 @@ import msgspec
 from rmq.errors import ProtocolError
 
 cdef enum:
-    I16_MAX = 32767                  # of a binary header: its code, and the length of a name
+    I16_MAX = 32767                  # limit of a binary header's code, and of a name's length
     FIXED_BYTES = 8 + 21
     FIELD_BYTES = 6
 
@@ -37,7 +39,7 @@ cdef inline bytes json_frame(int code, dict fields, bytes body, int flag, int op
 
 def encode_request(int code, dict fields=None, bytes body=b"", int flag=0, int opaque=0,
                    str remark=None):
-    """The frame with its length bytes. Values that are not text: True as "true", None left out."""
+    """The frame with its length bytes. Of other values than text, True is "true", None left out."""
     cdef Py_ssize_t key_bytes = 0, value_bytes = 0, remark_bytes = 0
     cdef const char* text
     cdef uint8_t* out

@@ -21,12 +21,12 @@ cdef class SendResult:
 
     @property
     def is_ok(self):
-        """Whether every promise was kept; else it is stored, but not as safely as wished."""
+        """Whether every promise was kept; if not, it is stored, but not as safely as wished."""
         return self.code == 0
 
     @property
     def message_id(self):
-        """The sender's id of the message; of all, joined by commas, for a whole batch."""
+        """The sender's id of the message; for a whole batch all ids, joined by commas."""
         return (<const char*>self.unique)[:self.unique_bytes].decode() if self.unique_bytes else ""
 
     @property
@@ -45,13 +45,13 @@ cdef class SendResult:
 
     @property
     def transaction_id(self):
-        """The broker's name of an open transaction; the message id of anything else."""
+        """The broker's name for an open transaction; for any other message its id."""
         found = None if self.reply is None else self.reply.fields.get("transactionId")
         return found or self.message_id
 
     @property
     def recall_handle(self):
-        """What takes a message back that is delayed to a time; None for any other."""
+        """The text that recalls a message timed for later; None for any other message."""
         return None if self.reply is None else self.reply.fields.get("recallHandle")
 
     @property

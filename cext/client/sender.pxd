@@ -1,4 +1,4 @@
-"""Sender: the hot half of a producer; and Target, one queue it sends to.
+"""Sender: the hot half of a producer; and Target, one queue that it sends to.
 
     send_async(message, callback)
       no batching    frame: Target.single_head + sysFlag, born time, flag, properties + body,
@@ -6,17 +6,17 @@
       batching       the message is appended to the Target's open Batch; the batch is sealed when
                      it is full (here) or when its time has come (the engine, without the GIL)
 
-    heads, built once a queue (binary header; all numbers that change are patched or follow):
+    heads, built once for each queue (binary header; numbers that change are patched or follow):
       single  8 length+mark | 21 fixed | a b c d e j k m n    then f g h i per message
       batch   8 length+mark | 21 fixed | a b c d e f g h j k m n    g: 13 digits, patched
 
-What is under way is counted by messages and bytes (`gate`): send_async waits without the GIL while
-it is too much, unless it was called from a callback or an event loop, which others wait for: a loop
-asks `has_room` first.
+Sends under way are counted by messages and bytes (`gate`). When there are too many, send_async
+waits without the GIL, unless it was called from a callback or an event loop, because others wait
+for these: an event loop asks `has_room` first.
 
-Target.completed says what became of a send, in the thread that delivers the mailbox: the callback,
-a Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
-to Sender._again (Python) first.
+Target.completed tells how a send ended, in the thread that delivers the mailbox: the callback, a
+Future or a SendWaiter gets a SendResult or an exception. A send that another broker may take goes
+to Sender._ended (Python) first.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -37,14 +37,14 @@ cdef class SendWaiter:
 cdef class Target(Completion):
     cdef readonly Sender sender
     cdef readonly str topic          # as on the wire
-    cdef readonly str shown          # as the user knows it: without the namespace
+    cdef readonly str shown          # as the user knows it, without the namespace
     cdef readonly str broker_name
     cdef readonly str address
     cdef readonly int32_t queue_id
     cdef readonly int32_t link
     cdef bytes single_head
     cdef bytes batch_head
-    cdef uint32_t born_at            # in batch_head
+    cdef uint32_t born_at            # place of the born time in batch_head
     cdef Batch* open                 # being filled; NULL: none. Read it with the GIL only
 
     cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
@@ -58,9 +58,9 @@ cdef class Target(Completion):
 
 
 cdef class TopicQueues:
-    """The queues of one topic, taken in turn; a batch stays with its queue until it is sealed."""
+    """The queues of one topic, used in turn; sends stay with a queue until its batch is sealed."""
     cdef readonly list targets
-    cdef readonly object route       # what it was made from
+    cdef readonly object route       # the route it was made from
     cdef uint32_t turn
     cdef Target current
 
@@ -69,9 +69,9 @@ cdef class TopicQueues:
 
 cdef class Sender:
     cdef readonly Engine engine
-    cdef readonly Mailbox mailbox    # where asynchronous sends are told
+    cdef readonly Mailbox mailbox    # where ends of asynchronous sends are told
     cdef readonly dict topics        # topic -> TopicQueues
-    cdef public bint direct          # plain sends need no help of Python (no hook, running, ..)
+    cdef public bint direct          # plain sends need nothing from Python (no hook, running, ..)
     cdef public bint batching
     cdef public uint32_t batch_bytes
     cdef public int64_t linger_us
@@ -83,8 +83,8 @@ cdef class Sender:
     cdef public bint retries_not_stored
     cdef Lock gate_lock
     cdef Condition gate_opened
-    cdef uint32_t gate_waiters       # GIL
-    cdef uint32_t gate_count         # gate_lock
+    cdef uint32_t gate_waiters       # guarded by the GIL
+    cdef uint32_t gate_count         # guarded by gate_lock
     cdef public int64_t messages_max
     cdef public int64_t bytes_max
     cdef readonly int64_t messages_in_flight

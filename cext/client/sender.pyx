@@ -1,4 +1,4 @@
-"""Sends into the engine's buffers and the telling of their ends (sender.pxd).
+"""Sends into the engine's buffers, and the telling of their ends (see sender.pxd).
 
 bench/client.py measures what a message costs this way.
 """
@@ -44,12 +44,12 @@ cdef enum:
     PREFIX_BYTES = 29                # lengths, mark and the fixed part of a binary header
     OPAQUE_AT = 13
     EXT_BYTES_AT = 25
-    FIELD_BYTES = 7                  # of a field with a name of one letter: i16, letter, i32
+    FIELD_BYTES = 7                  # of a field with a one-letter name: i16, letter, i32
     NUMBER_BYTES_MAX = 11
     BATCH_ITEM_BYTES = 22            # of a message in a batch without body and properties
-    ITEMS = 128                      # messages a batch has room for at first
+    ITEMS = 128                      # messages that a batch has room for at first
     BORN_DIGITS = 13
-    SPARE_SLOTS = 64                 # has_room leaves them
+    SPARE_SLOTS = 64                 # that has_room leaves free
 
 SHARDING_KEY = "__SHARDINGKEY"
 # Properties that a batch may not hold: such messages are sent alone.
@@ -91,7 +91,7 @@ cdef class Target(Completion):
     def __init__(self, Sender sender not None, str topic not None, str shown not None,
                  str broker_name not None, str address not None, int32_t queue_id, int32_t link,
                  dict fields not None):
-        """fields: a, c, d, k of the request, by letter."""
+        """fields: a, c, d, k of the request by their letters."""
         fixed = {**fields, "b": topic, "e": queue_id, "j": 0, "n": broker_name}
         self.sender = sender
         self.topic = topic
@@ -111,7 +111,7 @@ cdef class Target(Completion):
 
     cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
                     Mailbox mailbox, int64_t timeout_us, int attempts) except -1:
-        """One message as a frame of its own."""
+        """Sends one message in a frame of its own."""
         cdef EngineState* state = self.sender.engine.state
         cdef int64_t born_ms = wall_ms(), until_us
         cdef uint32_t head_bytes = <uint32_t>len(self.single_head), header_bytes
@@ -125,7 +125,7 @@ cdef class Target(Completion):
         slot = claim_slot(state, timeout_us, &until_us, mailbox)
         if slot == NULL:
             raise mailbox.refusal()
-        # From here to the release nobody else has the GIL: the message stays as it is.
+        # Until the lock is released, no other thread gets the GIL: the message stays as it is.
         try:
             properties_bytes = message.properties_size()
         except Exception:
@@ -193,7 +193,7 @@ cdef class Target(Completion):
         return batch
 
     cdef int gather(self, Message message, object callback) except -1:
-        """Appends to the open batch, or opens one."""
+        """Appends the message to the open batch, or opens one."""
         cdef Sender sender = self.sender
         cdef EngineState* state = sender.engine.state
         cdef int64_t until_us
@@ -220,7 +220,7 @@ cdef class Target(Completion):
                 raise sender.mailbox.refusal()
             if self.open != NULL and not self.open.sealed \
                     and self.open.used + need <= self.open.limit:
-                slot_release(state, slot)     # another thread was here while this one waited
+                slot_release(state, slot)     # another thread opened one while this one waited
                 batch = self.open
             elif size_of(message) != need:
                 give_back(state, slot)
@@ -237,7 +237,8 @@ cdef class Target(Completion):
         if not append(batch, message, callback, need):
             lock_release(&state.lock)
             raise MemoryError()
-        # Full, too, when another of this size would not fit: the next one goes to the next queue.
+        # It also counts as full when another message of this size would not fit: the next one goes
+        # to the next queue.
         if batch.used + need > batch.limit:
             seal_batch(state, batch, monotonic_us())
             self.open = NULL
@@ -249,7 +250,7 @@ cdef class Target(Completion):
 
     cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
                           int64_t timeout_us, int attempts) except -1:
-        """Several messages as one frame, now. Each has a callback, or all have one."""
+        """Sends several messages in one frame, now. Each has a callback, or all share one."""
         cdef EngineState* state = self.sender.engine.state
         cdef int64_t now_ms = wall_ms(), now_us, until_us
         cdef uint64_t total = 0
@@ -277,7 +278,7 @@ cdef class Target(Completion):
             callback = callbacks[i] if callbacks is not None else None
             i += 1
             if not append(batch, message, callback, size_of(message)):
-                batch.timeout_ms = 0          # told as late at once
+                batch.timeout_ms = 0          # ended as late at once
                 break
         seal_batch(state, batch, now_us)
         wake = needs_wake(state, 0)
@@ -351,14 +352,14 @@ cdef class Target(Completion):
                                      offset, <int32_t>i)
             Py_DECREF(message)
             Py_DECREF(callback)
-            # What it raises ends nothing: the others are told.
+            # An exception in it ends nothing: the others are still told.
             tell(callback, result, None, sender)
         batch.count = 0
         return 0
 
 
 cdef tuple stored_answer(Slot* slot):
-    """(reply, None) when it says stored and where; otherwise (None, what is wrong)."""
+    """(reply, None) when the answer says that and where it is stored; else (None, the error)."""
     cdef Reply reply
     try:
         reply = reply_take(slot)
@@ -372,18 +373,18 @@ cdef tuple stored_answer(Slot* slot):
 
 
 cdef inline void give_back(EngineState* state, Slot* slot) noexcept:
-    """Lock held, and released."""
+    """Gives the slot back. The lock is held, and released."""
     slot_release(state, slot)
     lock_release(&state.lock)
 
 
 cdef inline uint32_t size_of(Message message) except 0:
-    """Of the message in a batch."""
+    """How many bytes the message takes in a batch."""
     return <uint32_t>(BATCH_ITEM_BYTES + len(message.body) + message.properties_size())
 
 
 cdef int tell(object callback, object result, object error, Sender sender) except -1:
-    """The end, to whoever wants to know it."""
+    """Tells the end of a send to a callback, a Future or a SendWaiter."""
     if callback is None:
         return 0
     if isinstance(callback, SendWaiter):
@@ -400,7 +401,7 @@ cdef int tell(object callback, object result, object error, Sender sender) excep
                     callback.set_exception(error)
         else:
             callback(result, error)
-    except BaseException as problem:     # SystemExit, too, must not keep it from others
+    except BaseException as problem:     # SystemExit, too, must not keep the others from being told
         sender.mailbox.report(problem)
     return 0
 
@@ -420,12 +421,12 @@ cdef inline void fill_slot(Slot* slot, Target target, Message message, object ca
 
 
 cdef bint append(Batch* batch, Message message, object callback, uint32_t need) noexcept:
-    """Lock held. False without memory; the batch is as before then."""
+    """Lock held. False without memory; then the batch is as before."""
     cdef uint32_t body_bytes = <uint32_t>len(message.body), properties_bytes
     cdef uint8_t* out
     cdef void** more
     if batch.used + need > batch.capacity:
-        return False                 # another thread made the message larger meanwhile
+        return False                 # another thread has made the message larger
     if batch.count == batch.items_capacity:
         more = <void**>realloc(batch.items, 4 * batch.items_capacity * sizeof(void*))
         if more == NULL:
@@ -470,7 +471,7 @@ cdef class TopicQueues:
         return self.current
 
     def choose(self, avoid=None, usable=None):
-        """The next queue in turn: of a broker that is usable, and not `avoid`, where there is."""
+        """The next queue in turn; if there is one, of a usable broker that is not `avoid`."""
         best = None
         for _each in self.targets:
             self.turn += 1
@@ -482,7 +483,7 @@ cdef class TopicQueues:
         return best or self.targets[self.turn % <uint32_t>len(self.targets)]
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class Sender:
     def __cinit__(self, *args, **kwargs):
         lock_open(&self.gate_lock)
@@ -510,8 +511,8 @@ cdef class Sender:
             or self.bytes_in_flight + bytes > self.bytes_max)
 
     def has_room(self, int64_t size):
-        """Whether a send of `size` bytes would begin at once, with slots left for what the client
-        asks beside it. For who must not wait in a call, as an event loop."""
+        """Whether a send of `size` bytes would begin at once, with slots left for other requests of
+        the client. For callers that must not wait in a call, such as an event loop."""
         return not self.is_full(size) and self.engine.state.free_count > SPARE_SLOTS
 
     cdef int enter(self, int64_t bytes) except -1:
@@ -543,7 +544,7 @@ cdef class Sender:
     cdef void leave(self, int64_t messages, int64_t bytes) noexcept:
         self.messages_in_flight -= messages
         self.bytes_in_flight -= bytes
-        # Not for every message: whoever waits then has a quarter of the room to fill.
+        # Threads are not woken for every message: when they are, a quarter of the room is free.
         if self.gate_waiters and self.messages_in_flight <= self.messages_max - (
                 self.messages_max >> 2) and self.bytes_in_flight <= self.bytes_max - (
                 self.bytes_max >> 2):
@@ -553,11 +554,11 @@ cdef class Sender:
             lock_release(&self.gate_lock)
 
     def enter_gate(self, int64_t size):
-        """For a send of `size` bytes that goes another way than through here; BusyError."""
+        """Counts in a send of `size` bytes that does not go through this class; BusyError."""
         self.enter(size)
 
     def leave_gate(self, int64_t size):
-        """It has ended, or did not begin. Once for each enter_gate."""
+        """Such a send has ended, or did not begin. Call it once for each enter_gate."""
         self.leave(1, size)
 
     # ---- sends
@@ -602,7 +603,7 @@ cdef class Sender:
     def submit_to(self, Target target not None, Message message not None, bytes body not None,
                   int sys_flag, callback, double timeout_ms, int attempts=0, Mailbox mailbox=None,
                   bint gathered=False):
-        """One message to this queue; told in `mailbox`. gathered: with others, when there are."""
+        """Sends one message to this queue; its end is told in `mailbox`. gathered: in a batch."""
         cdef Mailbox where = mailbox if mailbox is not None else self.mailbox
         self.enter(len(message.body))
         try:
@@ -617,7 +618,7 @@ cdef class Sender:
 
     def submit_batch_to(self, Target target not None, list messages not None, callbacks, callback,
                         double timeout_ms, int attempts=0, Mailbox mailbox=None):
-        """Several messages of the target's topic in one frame."""
+        """Sends several messages of the target's topic in one frame."""
         cdef Mailbox where = mailbox if mailbox is not None else self.mailbox
         cdef int64_t size = 0
         cdef Message message
@@ -633,7 +634,7 @@ cdef class Sender:
             raise
 
     def await_send(self, SendWaiter waiter not None, Mailbox mailbox not None):
-        """Delivers `mailbox` until the waiter's send has ended; its result, or its error raised."""
+        """Delivers `mailbox` until the waiter's send has ended; returns its result or raises."""
         while not waiter.done:
             mailbox.tell(mailbox.take(monotonic_us() + WAIT_US))
             PyErr_CheckSignals()
@@ -670,7 +671,7 @@ cdef class Sender:
             if self._ended(target, message, callback, result, error, slot.attempts,
                            slot.deadline_us, slot.outcome == LATE,
                            (monotonic_us() - slot.started_us) / 1000, slot.number):
-                return 0             # on its way again
+                return 0             # it is on its way again
         return tell(callback, result, error, self)
 
     # ---- what Producer (Python) supplies
@@ -697,18 +698,18 @@ def may_gather(Message message not None):
 
 
 def monotonic_ms():
-    """The clock of deadlines, in milliseconds."""
+    """The clock that deadlines are measured by, in ms."""
     return monotonic_us() / 1000
 
 
 def batch_item_bytes(Message message not None):
-    """What the message takes in a batch."""
+    """How many bytes the message takes in a batch."""
     message.identify(wall_ms())
     return BATCH_ITEM_BYTES + len(message.body) + message.properties_size()
 
 
 def check_topic(str topic not None):
-    """MessageError for a name that no broker takes to send to."""
+    """Raises MessageError for a name to which no broker takes sends."""
     cdef Py_UCS4 c
     if not 0 < len(topic) <= RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX or (
             len(topic) > TOPIC_CHARACTERS_MAX and not topic.startswith(RETRY_PREFIX.decode())):

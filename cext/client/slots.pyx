@@ -111,7 +111,7 @@ cdef void slot_stage(EngineState* state, Slot* slot, int outcome, int32_t code) 
 
 
 cdef void put(MailboxState* mailbox, Slot* first, Slot* last) noexcept nogil:
-    """After this the mailbox may be gone: its owner is kept alive by the slots in it alone."""
+    """After this call the mailbox may be gone: only the slots in it keep its owner alive."""
     lock_take(&mailbox.lock)
     if mailbox.last != NULL:
         mailbox.last.next = first

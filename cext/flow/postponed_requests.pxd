@@ -3,7 +3,7 @@
     a one-way end of a transaction comes while the log takes nothing (its next file is not ready, or
     the broker is starting), or while too many requests wait for control or for the disk
         -> it is kept and tried again in the next turns, for POSTPONED_MS at most; but not while the
-           broker takes no writes (TurnContext.writable): that lasts, and a check back asks again
+           broker takes no writes (is_writable of role.pxd): that lasts, and a check back asks again
         -> its connection is not read meanwhile (UNREAD_POSTPONED), so no more is kept of one client
            than one receive brought
 

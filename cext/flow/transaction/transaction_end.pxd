@@ -24,7 +24,7 @@ A two-way request is answered when the end and its op entry are safe (promise.px
 transaction was ended before. A rollback that the log does not take is refused and leaves the
 transaction open. Producers end transactions one-way and see no refusal: so an end that the log
 cannot take at the moment is tried again (postponed_requests.pxd). While the broker takes no writes
-(full disk, lease, slave: TurnContext.writable) a one-way end is dropped, and a check back asks
+(full disk, lease, slave: is_writable of role.pxd) a one-way end is dropped, and a check back asks
 again afterwards.
 """
 from libc.stdint cimport int64_t
