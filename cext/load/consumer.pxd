@@ -1,7 +1,7 @@
-# Consumer: pulls, a resting loop (resting_loop.pxd). One open pull per queue, as a RocketMQ client
-# has it. Connections are given the queues in turn: a client has one to a broker, on which the
-# pulls of all its queues are open, told apart by their opaques (peer.pxd). What is asked after the
-# answers of one recv leaves with one send.
+# Consumer: pulls, as a resting loop (resting_loop.pxd). It has one open pull for each queue, as a
+# RocketMQ client has. Queues are dealt out to the connections in turn: a client has one connection
+# to a broker, on which the pulls of all its queues are open, told apart by their opaques
+# (peer.pxd). Pulls that follow the answers of one recv leave with one send.
 #
 # Example, 2 groups that read queues x and y, each over a connection of its own: frames of x by
 # group 0, x by 1, y by 0, y by 1, and two connections.
@@ -9,11 +9,11 @@
 # After an answer the same queue is asked again from nextBeginOffset. What ends a queue's round:
 #   first_offset .. end_offset given and reached   rewind: starts over; else done
 #   code 19 (nothing there) with stop_at_tail      done
-# Codes 19, 20, 21 are no failures; a queue that got 19 or a failure rests 10 ms before it is
-# asked again, unless its pull was held by the broker (long polling), then it is asked at once.
+# Codes 19, 20, 21 are not failures. A queue that got 19 or a failure rests 10 ms before it is asked
+# again; if the broker held its pull (long polling), it is asked at once.
 #
-# Asked to, it counts how long each message took from end to end: from the moment in its unique key,
-# at which it was due (producer.pxd), until the answer that brings it is there.
+# With `end_to_end` it counts how long each message took from end to end: from the moment in its
+# unique key, at which it was due (producer.pxd), until the answer with the message is there.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -27,8 +27,8 @@ from cext.wire.reply_reader cimport ReplyFrame
 cdef struct Cursor:
     int64_t next_offset          # of the next pull
     int64_t first_offset         # where it started
-    int64_t end_offset           # one behind the last wanted; -1: no end
-    bint resting                 # asked again at the next tick
+    int64_t end_offset           # behind the last one wanted; -1: no end
+    bint resting                 # it is asked again with all that rest
     int32_t done
 
 

@@ -1,7 +1,7 @@
-"""Pulls (consumer.pxd tells what ends a queue's round).
+"""Pulls (see consumer.pxd, which says what ends a queue's round).
 
-Every answer is walked record by record (records.pxd), so that the counts are of messages seen and
-not of bytes received.
+Every answer is walked record by record (records.pxd), so the counts are of messages seen, not of
+bytes received.
 
     consumer = Consumer(frames, sockets, offsets=[(0, 20_000)] * 8, rewind=True)
     consumer.run(3_000_000); consumer.stats()["messages"]
@@ -26,13 +26,13 @@ cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class Consumer(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, list offsets not None,
                   bint rewind=False, bint stop_at_tail=False, uint64_t limit=0,
                   bint check_crc=False, bint end_to_end=False):
-        """offsets: one (first, end) per frame of the set; end None: no end. end_to_end: it is
-        counted how long messages took, which a Producer of this machine sent."""
+        """offsets: one (first, end) for each frame of the set; end None: no end. end_to_end: counts
+        how long messages took that a Producer of this machine sent."""
         cdef uint32_t i, slots
         cdef list used = sockets[:frames.count]
         if not sockets or len(offsets) != frames.count:
@@ -85,7 +85,7 @@ cdef class Consumer(RestingLoop):
             self.done_count += 1
 
     cdef void count_end_to_end(self, const uint8_t* records, uint32_t length) noexcept nogil:
-        """Of records that are right; one without a number is left out."""
+        """Counts the times of records that were found right; one without a number is left out."""
         cdef uint32_t at = 0, total
         cdef int64_t number
         cdef Walk one
@@ -113,7 +113,7 @@ cdef class Consumer(RestingLoop):
 
     cdef bint take_answer(self, Cursor* cursor, ReplyFrame* reply,
                           int64_t waited_ns) noexcept nogil:
-        """Counts an answer, moves the cursor; True when the queue is to be asked again at once."""
+        """Counts an answer and moves the cursor. True: the queue must be asked again at once."""
         cdef int64_t next_offset = 0
         self.pulls += 1
         self.reply_bytes += reply.frame.total_bytes
@@ -169,7 +169,7 @@ cdef class Consumer(RestingLoop):
         self.reset_shared_stats()
 
     def next_offsets(self):
-        """Per queue, the offset its next pull would ask for."""
+        """For each queue, the offset that its next pull would ask for."""
         cdef uint32_t i
         return [self.cursors[i].next_offset for i in range(self.frames.count)]
 

@@ -1,4 +1,4 @@
-"""epoll: readiness with timeouts in nanoseconds, and the clock beside it; each is one call.
+"""epoll: waiting for sockets with timeouts in nanoseconds, and the clock for it; each is one call.
 
 `wait_events` sleeps with nanosecond timeouts (epoll_pwait2, Linux 5.11): an open-loop producer at
 20,000/s has 50 us between two sends, which the milliseconds of epoll_wait cannot express. On an
@@ -61,7 +61,7 @@ cdef extern from *:
     int epoll_create1(int flags) noexcept nogil
     int epoll_ctl(int epoll_fd, int operation, int fd, epoll_event* event) noexcept nogil
     int64_t now_ns "rmq_load_now_ns" () noexcept nogil
-    # Events that happened, 0 after the timeout or a signal.
+    # The number of events; 0 after the timeout or a signal.
     int wait_events "rmq_load_wait" (int epoll_fd, epoll_event* events, int most,
                                      int64_t nanoseconds) noexcept nogil
     void fine_timers "rmq_load_fine_timers" () noexcept nogil

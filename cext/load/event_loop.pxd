@@ -1,17 +1,16 @@
-# Event loop: what producer, consumer and popper have in common. One thread, no GIL; Python lends
-# it connections and asks it to run for a while.
+# Event loop: what producer, consumer and popper have in common. One thread, no GIL; Python lends it
+# connections and asks it to run for a while.
 #
 #   begin        the first requests
 #   until the time is up, or `ended`:
-#     send_due   what is due by the clock goes into the connections' output
+#     send_due   puts what is due by the clock into the connections' output
 #     wait       for events, at most poll_timeout_ns
-#     serve      of each ready connection: one recv, take_reply for each answer of it, refill,
-#                one send
+#     serve      for each ready connection: one recv, take_reply for each answer, refill, one send
 #
-# A subclass has the requests, and what is done with an answer; it overrides the six methods below.
-# A connection that breaks counts its open requests as failures, and the others go on.
+# A subclass makes the requests and treats the answers; it overrides the six methods below. When a
+# connection breaks, its open requests count as failures, and the others go on.
 #
-# Example, a window of one: take_reply counts the answer, refill puts the next request in.
+# Example, a window of one: take_reply counts the answer, refill puts in the next request.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -25,15 +24,15 @@ cdef enum:
 
 
 cdef class EventLoop:
-    cdef list sockets            # keeps the fds of the peers open
+    cdef list sockets            # keeps the file descriptors of the peers open
     cdef Peer* peers             # owned
     cdef uint32_t peer_count
-    cdef uint32_t live_count     # peers whose connection holds
+    cdef uint32_t live_count     # peers whose connection is not broken
     cdef int epoll_fd            # owned
     cdef ReplyReader reader      # owned
-    cdef bint fixed_slots        # a slot belongs to a queue or a pop, not to who comes first
+    cdef bint fixed_slots        # each slot belongs to one queue or pop, not to any request
     cdef bint started
-    cdef int64_t left_ns         # when loop() came back last
+    cdef int64_t left_ns         # when loop() last returned
     # since reset_stats()
     cdef int64_t stats_ns        # when it was called
     cdef int64_t last_answer_ns
@@ -51,13 +50,13 @@ cdef class EventLoop:
     cdef void flush_all(self) noexcept nogil
     cdef void loop(self, int64_t until) noexcept nogil
 
-    # What the kinds override. begin and send_due end with flush_all when they put something in.
+    # Subclasses override these. begin and send_due end with flush_all when they put something in.
     cdef void begin(self, int64_t now) noexcept nogil
     cdef void send_due(self, int64_t now) noexcept nogil
     cdef int64_t poll_timeout_ns(self, int64_t now) noexcept nogil
-    # The answer to the request of this slot, which is free again.
+    # Takes the answer to the request of this slot, which is free again.
     cdef void take_reply(self, Peer* peer, int32_t slot, ReplyFrame* reply,
                          int64_t now) noexcept nogil
-    # All answers that came with one recv have been taken.
+    # Called when all answers that came with one recv have been taken.
     cdef void refill(self, Peer* peer) noexcept nogil
     cdef bint ended(self) noexcept nogil

@@ -1,8 +1,8 @@
-"""The loop of the load generator (event_loop.pxd says what it is made of).
+"""The loop of the load generator (see event_loop.pxd for its parts).
 
 Its cost matters: generator and broker share the machine, so a generator that burns a core measures
-itself. Per answer: one header like the one before it, one request matched; per turn and connection
-one recv and one send.
+itself. An answer costs one header like the one before it, and one match with a request; a turn
+costs each connection one recv and one send.
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -32,7 +32,7 @@ cdef enum:
     EVENTS = 256
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class EventLoop:
     def __cinit__(self):
         self.epoll_fd = -1
@@ -58,7 +58,7 @@ cdef class EventLoop:
 
     cdef int open_peers(self, list sockets, uint64_t input_bytes, uint64_t output_bytes,
                         uint32_t slots, bint in_order) except -1:
-        """Takes the sockets: `slots` open requests each, and buffers of so many bytes."""
+        """Takes the sockets, with `slots` open requests and buffers of these sizes for each."""
         cdef uint32_t i
         self.sockets = sockets
         self.peers = <Peer*>calloc(len(sockets), sizeof(Peer))
@@ -93,7 +93,7 @@ cdef class EventLoop:
         return self.live_count == 0
 
     cdef void lose(self, Peer* peer) noexcept nogil:
-        """The connection is gone: its open requests have failed, the others go on."""
+        """The connection is broken: its open requests have failed; other connections go on."""
         if peer.fd < 0:
             return
         peer_break(peer)
@@ -167,7 +167,7 @@ cdef class EventLoop:
     # ---- Python side ----
 
     def run(self, int64_t microseconds):
-        """Runs the loop for so long. False when there is nothing left to do, or nobody to ask."""
+        """Runs the loop for this time. False: nothing is left to do, or no connection is left."""
         with nogil:
             fine_timers()
             self.loop(now_ns() + microseconds * 1000)
@@ -180,7 +180,7 @@ cdef class EventLoop:
         return 0
 
     cdef dict shared_stats(self):
-        """Of stats(), what all kinds have."""
+        """The part of stats() that all kinds share."""
         cdef int i
         return {
             "seconds": (self.last_answer_ns - self.stats_ns) / 1e9,

@@ -14,8 +14,8 @@ cdef enum:
     BUCKETS = (VALUE_BITS - SUB_BITS + 1) << SUB_BITS
 
 
-# One thread records, without the GIL. Who reads meanwhile may miss the last durations, or have one
-# in a bucket and not in the sum.
+# One thread records, without the GIL. A thread that reads meanwhile may miss the last durations, or
+# find one in a bucket that is not in the sum yet.
 cdef class Histogram:
     cdef uint64_t buckets[BUCKETS]   # how often each bucket was hit
     cdef uint64_t total              # sum of buckets
@@ -24,5 +24,5 @@ cdef class Histogram:
     cdef double sum                  # ns
 
     cdef void record(self, int64_t nanoseconds) noexcept nogil
-    # The same duration so often.
+    # Records the same duration `times` times.
     cdef void record_many(self, int64_t nanoseconds, uint64_t times) noexcept nogil

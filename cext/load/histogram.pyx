@@ -1,6 +1,6 @@
 """Log-linear latency histogram (see histogram.pxd for the bucket arithmetic).
 
-It counts and nothing else: percentiles are taken of `counts` (rmq/load/latency.py).
+It counts and nothing else: percentiles are computed from `counts` (rmq/load/latency.py).
 
     >>> h = Histogram()
     >>> h.add(1000); numpy.frombuffer(h.counts, numpy.uint64)[506]
@@ -84,7 +84,7 @@ cdef class Histogram:
 
     @property
     def counts(self):
-        """Of each bucket, as the bytes of uint64s in the machine's order."""
+        """The count of each bucket, as the bytes of uint64s in the machine's order."""
         return (<const char*>self.buckets)[:sizeof(self.buckets)]
 
     @property

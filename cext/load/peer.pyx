@@ -1,6 +1,6 @@
-"""One connection of the load generator (peer.pxd tells how requests and answers are matched).
+"""One connection of the load generator (see peer.pxd for how requests and answers are matched).
 
-A turn of a loop costs a peer one recv and one send, however many requests are in them. Buffers are
+A turn of a loop costs a peer one recv and one send, however many requests they carry. Buffers are
 taken at the start; pages that are never used are never touched.
 """
 from libc.errno cimport EAGAIN, EINTR, errno

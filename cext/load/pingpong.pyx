@@ -1,9 +1,9 @@
-"""Ping-pong: frames to and fro over loopback, the floor of every send latency on this machine.
+"""Ping-pong: frames to and fro over loopback, the lower bound of every send latency here.
 
-One side sends `request_bytes`, the other reads them and sends `reply_bytes` back; both block in
-recv, nothing is parsed. What remains is two socket writes, two wake-ups and two reads, which no
-broker on the same kernel can undercut. The two sides must be two processes (or threads) as client
-and broker are.
+One side sends `request_bytes`; the other reads them and sends `reply_bytes` back. Both block in
+recv, and nothing is parsed. What remains is two socket writes, two wake-ups and two reads, which no
+broker on the same kernel can avoid. The two sides must be two processes (or threads), as client and
+broker are.
 
     echo(server_side_socket.fileno(), 660, 230)                  # in the child; returns at EOF
     histogram = ping(client_socket.fileno(), 660, 230, 1.0)      # in the parent
@@ -58,7 +58,7 @@ cdef uint8_t* take_buffer(request_bytes, reply_bytes) except NULL:
 
 
 def echo(int fd, size_t request_bytes, size_t reply_bytes):
-    """Answers until the other side closes; fd blocks. The number of rounds."""
+    """Answers until the other side closes; returns the number of rounds. fd blocks."""
     cdef uint8_t* buffer = take_buffer(request_bytes, reply_bytes)
     cdef int64_t rounds = 0
     with nogil:
@@ -69,7 +69,7 @@ def echo(int fd, size_t request_bytes, size_t reply_bytes):
 
 
 def ping(int fd, size_t request_bytes, size_t reply_bytes, double seconds):
-    """Ping-pong for so long; the histogram of the round trips."""
+    """Plays ping-pong for `seconds`; returns the histogram of the round trips."""
     cdef uint8_t* buffer = take_buffer(request_bytes, reply_bytes)
     cdef Histogram histogram = Histogram()
     cdef int64_t start = now_ns(), before = start, after

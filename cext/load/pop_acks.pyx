@@ -1,6 +1,6 @@
-"""Acks of one pop's reply (pop_acks.pxd).
+"""Acks for one pop's reply (see pop_acks.pxd).
 
-Every number is checked: a broken broker must not break the tool that measures it.
+Every number is checked: a faulty broker must not break the tool that measures it.
 
     >>> rows_of(b"0 1 100", b"0 1 100,103")
     [('0', 1, 100, 2, 'CQ==')]
@@ -20,7 +20,7 @@ cdef extern from *:
 
 cdef int take_number(const uint8_t* text, uint32_t length, uint32_t* at,
                      int64_t* out) noexcept nogil:
-    """Digits, at most 18."""
+    """Reads at most 18 digits."""
     cdef int64_t value = 0
     cdef uint32_t first = at[0]
     while at[0] < length and c'0' <= text[at[0]] <= c'9' and at[0] - first < 18:
@@ -40,7 +40,7 @@ cdef inline bint take_byte(const uint8_t* text, uint32_t length, uint32_t* at,
 
 cdef int find_start(const AckTexts* texts, uint32_t key_at, uint32_t key_length,
                     int64_t* out) noexcept nogil:
-    """The number behind the same "retry queue " in startOffsetInfo."""
+    """The number after the same "retry queue " in startOffsetInfo."""
     cdef uint32_t at = 0
     while at + key_length < texts.starts_length:
         if memcmp(texts.starts + at, texts.offsets + key_at, key_length) == 0:

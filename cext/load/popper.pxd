@@ -1,12 +1,13 @@
-# Popper: pops, a resting loop (resting_loop.pxd). Each slot of a connection pops, acknowledges what
-# came in one batch, and pops again, as RocketMQ 5's proxy does; `window` slots a connection.
+# Popper: pops, as a resting loop (resting_loop.pxd). Each slot of a connection pops, acknowledges
+# all that came in one batch, and pops again, as RocketMQ 5's proxy does; a connection has `window`
+# slots.
 #
-#   pop 200050     any queue of a topic; what comes is walked record by record
-#   ack 200151     for each check point of the reply (a queue, or one of the retry topic's) the
-#                  offsets given, as base64 of bits
+#   pop 200050     any queue of a topic; the messages are walked record by record
+#   ack 200151     for each check point of the reply (of a queue of the topic or of the retry topic)
+#                  the offsets given, as base64 of bits
 #
-# Messages count when their ack was answered 0. A pop that finds nothing (210, 209) rests 10 ms; it
-# is no failure.
+# A message counts when its ack was answered with 0. A pop that finds nothing (210, 209) rests 10
+# ms; that is not a failure.
 #
 # Example: msgOffsetInfo "0 3 100,101,103" with startOffsetInfo "0 3 100" makes the ack {"b":"Cw==",
 # "q":3,"r":"0","so":100,..}: bits 0, 1 and 3.
@@ -21,11 +22,11 @@ from cext.wire.reply_reader cimport ReplyFrame
 
 
 cdef struct PopSlot:
-    uint32_t messages            # of the open ack; 0: a pop is open, or the slot rests
+    uint32_t messages            # in the open ack; 0: a pop is open, or the slot rests
     bint resting
 
 
-cdef struct NameParts:           # of one topic: what stands in each of its acks
+cdef struct NameParts:           # the names that stand in each ack of one topic
     const uint8_t* bytes         # borrowed: "c":"group","t":"topic",
     uint32_t length
 
@@ -34,10 +35,10 @@ cdef class Popper(RestingLoop):
     cdef FrameSet frames         # a pop template per topic; slot i pops from topic i % count
     cdef list ack_names          # keeps NameParts alive
     cdef Signer signer           # None: acks are not signed
-    cdef bytes ack_head          # {"code":200151, and, where it is signed, its fields
+    cdef bytes ack_head          # {"code":200151, and, when acks are signed, its fields
     cdef const uint8_t* head     # its bytes
     cdef uint32_t head_length
-    cdef uint32_t signature_at   # in it, with a signer
+    cdef uint32_t signature_at   # place of the signature in it, with a signer
     cdef bytes ack_tail          # ],"brokerName":"broker-a"}
     cdef const uint8_t* tail     # its bytes
     cdef uint32_t tail_length
@@ -51,7 +52,7 @@ cdef class Popper(RestingLoop):
     cdef uint64_t found          # answers with messages
     cdef uint64_t acks           # answers of acks with code 0
     cdef uint64_t messages
-    cdef uint64_t again          # of the retry topic
+    cdef uint64_t again          # those from the retry topic
     cdef uint64_t body_bytes
     cdef uint64_t reply_bytes
     cdef uint64_t empty          # codes 209, 210

@@ -1,4 +1,4 @@
-"""Pops (popper.pxd tells what is counted).
+"""Pops (see popper.pxd for what is counted).
 
     popper = Popper(frames, [b'"c":"g","t":"bench",'], b"broker-a", sockets, window=8)
     popper.run(3_000_000); popper.stats()["messages"]
@@ -29,10 +29,10 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024
-    HEADER_MAX = 256             # of an ack, behind its fields
-    HEAD_MAX = 1024              # up to them
-    SIGNATURE_END = 3            # "}, behind it
-    NUMBERS_MAX = 192            # of one row, beside its names and bits
+    HEADER_MAX = 256             # of an ack, after its fields
+    HEAD_MAX = 1024              # of an ack, before its fields
+    SIGNATURE_END = 3            # "}, after it
+    NUMBERS_MAX = 192            # of one row, without its names and bits
     ACK_BYTES_MAX = 65536
 
 
@@ -45,7 +45,7 @@ cdef bytes head_of_acks(Signer signer):
             + b"." * SIGNATURE_BYTES + b'"},')
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class Popper(RestingLoop):
     def __cinit__(self, FrameSet frames not None, list names not None, bytes broker_name not None,
                   list sockets not None, uint32_t window=1, uint64_t limit=0):
@@ -64,7 +64,7 @@ cdef class Popper(RestingLoop):
         self.window = window
         self.limit = limit
         self.ack_names = names
-        self.signer = frames.signer     # who pops acknowledges
+        self.signer = frames.signer     # acks are signed by the account that pops
         self.ack_head = head_of_acks(self.signer)
         if len(self.ack_head) > HEAD_MAX:
             raise ValueError("the access key is too long")
@@ -110,7 +110,7 @@ cdef class Popper(RestingLoop):
 
     cdef bint acknowledge(self, Peer* peer, uint32_t number, ReplyFrame* reply,
                           int64_t now) noexcept nogil:
-        """One batch ack of all that the reply gave; False when its texts cannot be right."""
+        """Sends one batch ack for all that the reply gave; False: its texts cannot be right."""
         cdef uint32_t slot = <uint32_t>(peer - self.peers) * self.window + number
         cdef const NameParts* names = &self.names[slot % self.frames.count]
         cdef uint8_t* out = peer_room(peer, ACK_BYTES_MAX)

@@ -1,6 +1,6 @@
-"""Sends (producer.pxd tells closed from open loop).
+"""Sends (see producer.pxd for closed and open loop).
 
-Per request: one rendered frame, which is a copy, one answer taken, one histogram increment.
+A request costs one rendered frame, which is a copy, one answer, and one histogram increment.
 
     producer = Producer(frames, sockets, window=64)
     producer.run(500_000); producer.reset_stats(); producer.run(3_000_000)
@@ -18,11 +18,11 @@ from cext.load.template cimport FrameSet
 from cext.wire.reply_reader cimport ReplyFrame
 
 cdef enum:
-    REPLY_BYTES_MAX = 256 * 1024     # a batch answer of thousands of ids still fits
-    OVERDUE_STEPS = 1_000_000        # of more that are overdue, some count as one
+    REPLY_BYTES_MAX = 256 * 1024     # holds a batch's answer with thousands of ids
+    OVERDUE_STEPS = 1_000_000        # beyond so many overdue requests, several count as one
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class Producer(EventLoop):
     def __cinit__(self, FrameSet frames not None, list sockets not None, uint32_t window=1,
                   double rate=0.0, uint64_t limit=0, bint in_order=False):
@@ -44,7 +44,7 @@ cdef class Producer(EventLoop):
         return self.stopping or (self.limit != 0 and self.sent >= self.limit)
 
     cdef bint ended(self) noexcept nogil:
-        """Nothing more to send, and nothing open; or no connection is left."""
+        """Nothing is left to send and nothing is open; or no connection is left."""
         cdef uint32_t i
         if self.live_count == 0:
             return True
@@ -119,12 +119,12 @@ cdef class Producer(EventLoop):
         self.flush_all()
 
     cdef int64_t poll_timeout_ns(self, int64_t now) noexcept nogil:
-        """Up to the next due request."""
+        """The time until the next request is due."""
         cdef int64_t due
         if self.rate == 0.0 or self.sent_all():
             return WAIT_NS_MAX
         due = self.start_ns + <int64_t>(<double>self.due_sent * 1e9 / self.rate) - now
-        # Already due and still unsent: all windows are full, so only an answer can help.
+        # If one is due and unsent, all windows are full, so only an answer can help.
         return min(due, <int64_t>WAIT_NS_MAX) if due > 0 else WAIT_NS_MAX
 
     cdef void take_reply(self, Peer* peer, int32_t slot, ReplyFrame* reply,
@@ -154,7 +154,7 @@ cdef class Producer(EventLoop):
         while done < count:
             times = min(step, count - done)
             done += times
-            # The last one of them has waited least.
+            # The last of these requests has waited least.
             due_ns = self.start_ns + <int64_t>(
                 <double>(self.due_sent + done - 1) * 1e9 / self.rate)
             self.latency.record_many(self.left_ns - due_ns, times)
@@ -163,7 +163,7 @@ cdef class Producer(EventLoop):
     cdef void record_open(self, Peer* peer) noexcept nogil:
         cdef uint32_t i
         if peer.open_count == 0:
-            return                       # of one that broke they are failures
+            return                       # requests of a broken connection count as failures
         for i in range(peer.slot_count):
             if peer.slots[i].opaque != 0:
                 self.latency.record(self.left_ns - peer.slots[i].started_ns)
@@ -172,8 +172,8 @@ cdef class Producer(EventLoop):
     # ---- Python side ----
 
     def pace(self, double rate):
-        """A new schedule from now on, of so many requests a second. What the one before still had
-        to send is forgotten."""
+        """Begins a new schedule of `rate` requests a second now. Unsent requests of the schedule
+        before are forgotten."""
         if not self.rate > 0.0 or not rate > 0.0:
             raise ValueError(f"rate {rate} behind {self.rate}: a schedule has one all the time")
         self.start_ns = now_ns()
@@ -181,8 +181,8 @@ cdef class Producer(EventLoop):
         self.rate = rate
 
     def finish(self, int64_t microseconds):
-        """Sends nothing new and waits for what is open; the number of requests not yet answered.
-        What was due and was not sent has waited until the run ended, and is counted so, once."""
+        """Sends nothing new and waits for open requests; returns how many are not answered yet.
+        What was due and not sent has waited until the run ended, and is counted so, once."""
         cdef uint32_t i, open_count = 0
         if not self.stopping:
             self.stopping = True
@@ -195,8 +195,8 @@ cdef class Producer(EventLoop):
         return open_count
 
     def give_up(self):
-        """After finish(): what is open is not waited for any more, and has taken so long at
-        least."""
+        """After finish(): open requests are no longer waited for; each has taken at least until
+        now."""
         cdef uint32_t i
         for i in range(self.peer_count):
             self.record_open(&self.peers[i])

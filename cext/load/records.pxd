@@ -1,4 +1,4 @@
-# Records: those of a pull's reply, stored messages back to back, nothing between them.
+# Records: those of a pull's reply: stored messages back to back, with nothing between them.
 #
 # Example: 32 records of 464 bytes = 14,848 bytes of body; the walk ends exactly at the last byte
 # and the queue offsets rise from one record to the next.
@@ -12,23 +12,23 @@ cdef enum:
 cdef struct Walk:
     uint32_t count               # whole records seen
     uint64_t body_bytes          # sum of their message bodies
-    int64_t last_offset          # queue offset of the last one
-    const uint8_t* properties    # of the last one, inside what was walked
+    int64_t last_offset          # queue offset of the last record
+    const uint8_t* properties    # of the last record, inside the range
     uint32_t properties_bytes
 
 
-# OK: the records fill the range exactly, each has a known magic, fields inside its size and a
-# queue offset above the one before (first: >= expected); with check_crc the body's checksum is
-# right too. CORRUPT otherwise.
+# OK: the records fill the range exactly; each has a known magic, fields within its size, and a
+# queue offset above that of the one before (the first: >= expected); with check_crc the body's
+# checksum is right, too. CORRUPT otherwise.
 cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
                       bint check_crc, Walk* out) noexcept nogil
-# The number that a generator of ours writes as the last twelve hex digits of a message's UNIQ_KEY
-# (producer.pxd), of the last record of a walk; -1: there is no such key.
+# The number that this load generator wrote as the last twelve hex digits of the UNIQ_KEY
+# (producer.pxd) of a walk's last record; -1: it has no such key.
 cdef int64_t unique_number(const Walk* walk) noexcept nogil
-# ns from the moment that such a number is the low bits of, at most 39 hours ago, until now;
-# negative where it is yet to come.
+# How many ns ago the moment was whose low bits are this number, if that is at most 39 hours ago;
+# negative: it is yet to come.
 cdef inline int64_t since_number(int64_t number, int64_t now_ns) noexcept nogil:
     cdef uint64_t passed = <uint64_t>now_ns - <uint64_t>number
     return <int64_t>(passed << (64 - UNIQUE_BITS)) >> (64 - UNIQUE_BITS)
-# The same walk for records of several queues (a pop's), whose offsets stand in any order.
+# The same walk for records of several queues (of a pop), whose offsets are in any order.
 cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil

@@ -3,8 +3,8 @@ queueOffset 8, physicalOffset 8, sysFlag 4, bornTimestamp 8, bornHost 8 or 20, s
 storeHost 8 or 20, reconsumeTimes 4, preparedTransactionOffset 8, body 4 + n, topic 1 or 2 + n,
 properties 2 + n).
 
-A consumer that only counted bytes would not notice a broker that answers fast and wrong; this walk
-costs some ten loads a record and notices.
+A consumer that only counted bytes would not notice a broker that answers fast and wrong. This walk
+notices, and costs some ten loads a record.
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
@@ -24,7 +24,7 @@ cdef extern from *:
 cdef enum:
     UNIQUE_NAME_BYTES = 9            # UNIQ_KEY\x01
     UNIQUE_KEY_BYTES = 32
-    UNIQUE_FIXED_BYTES = 20          # of the key; the number follows
+    UNIQUE_FIXED_BYTES = 20          # of the key; the number follows them
 
 
 cdef int walk_one(const uint8_t* at, uint32_t total, bint check_crc, Walk* out) noexcept nogil:

@@ -1,8 +1,8 @@
-# Signer: signs requests of a load whose fields change from one to the next, for an account.
-# What does not change is signed once, in Python (rmq/load/frames.py).
+# Signer: signs requests of a load for an account, when their fields change from one to the next.
+# Requests that do not change are signed once, in Python (rmq/load/frames.py).
 #
-# HmacSHA1 by OpenSSL over the values of the fields, in the order of their names, and the body, in
-# Base64; rmq/format/signature.py is the same in Python.
+# It is HmacSHA1, by OpenSSL, of the values of the fields in the order of their names and of the
+# body, in Base64; rmq/format/signature.py is the same in Python.
 #
 # Example: begin(), add("alice"), add("{..}"), end(out) writes the Signature that
 # Credentials("alice", ..).sign({}, b"{..}") has.
@@ -14,7 +14,7 @@ cdef enum:
     SIGNED_BYTES_MAX = 131072        # of one request's values and body
 
 
-# One loop's: what is added is gathered here.
+# Belongs to one loop, because it gathers here what is added.
 cdef class Signer:
     cdef readonly bytes access_key
     cdef const uint8_t* name         # its bytes

@@ -1,4 +1,4 @@
-"""Signatures of a load's requests (signer.pxd).
+"""Signatures of a load's requests (see signer.pxd).
 
     signer = Signer(b"alice", b"secret")
     FrameSet(frames, b"", [], signer=signer, signed=[..])
@@ -38,7 +38,7 @@ cdef class Signer:
         if self.content == NULL:
             raise MemoryError(f"{SIGNED_BYTES_MAX} bytes")
         self.begin()
-        if not self.try_end(text):      # a machine's policy may forbid SHA-1
+        if not self.try_end(text):      # the machine's policy may forbid SHA-1
             raise ValueError("OpenSSL makes no HmacSHA1 here")
 
     def __reduce__(self):
@@ -58,7 +58,7 @@ cdef class Signer:
 
     cdef bint try_end(self, uint8_t* out) noexcept nogil:
         cdef uint8_t digest[DIGEST_BYTES]
-        cdef uint8_t text[SIGNATURE_BYTES + 1]     # OpenSSL puts a zero behind it
+        cdef uint8_t text[SIGNATURE_BYTES + 1]     # OpenSSL adds a zero
         if HMAC(EVP_sha1(), self.key, self.key_bytes, self.content, self.length, digest,
                 NULL) == NULL:
             return False

@@ -1,4 +1,4 @@
-# Tally: failures counted by response code. A table of a few entries, searched in a line.
+# Tally: failures counted by response code, in a table of a few entries that is searched linearly.
 #
 # Example: 1000 answers with code 2 (SYSTEM_BUSY) and one broken connection with 64 open requests
 # give {2: 1000, -1: 64}.
@@ -6,9 +6,9 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 cdef enum:
-    TALLY_CODES = 32             # different codes kept apart; the rest is OTHER
+    TALLY_CODES = 32             # different codes counted; further ones are OTHER
     CODE_CONNECTION = -1         # the connection broke before the answer
-    CODE_UNMATCHED = -2          # an answer to nothing we asked
+    CODE_UNMATCHED = -2          # an answer to no open request
     CODE_CORRUPT = -3            # a record that cannot be right
     CODE_OTHER = -4
 

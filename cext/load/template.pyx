@@ -1,8 +1,8 @@
-"""Frames rendered from templates (template.pxd tells what varies).
+"""Frames rendered from templates (see template.pxd for what varies).
 
-Built in Python from `rmq.load.frames`; every offset is checked here once, so that `render` can be
-without checks. Costs: a copy of the header, a copy of the body, 8 digits, 12 hex digits; of what is
-signed anew a signature.
+Built in Python by `rmq.load.frames`. Every offset is checked here once, so that `render` needs no
+checks. A frame costs a copy of the header, a copy of the body, 8 digits and 12 hex digits; and a
+signature, if it is signed anew.
 
     >>> from rmq.load.frames import send_frames
     >>> send_frames(...).render_one(0, 10_000_000, 7)[:4]
@@ -59,14 +59,14 @@ cdef inline uint32_t put_number(uint8_t* out, int64_t value) noexcept nogil:
     return count
 
 
-@cython.no_gc_clear                  # its templates point into what it has
+@cython.no_gc_clear                  # its templates point into its other fields
 cdef class FrameSet:
     def __cinit__(self, list frames not None, bytes body not None, list body_unique_at not None,
                   bint binary=False, uint32_t messages=1, Signer signer=None,
                   list signed=None):
-        """frames: (header with the 8 length bytes, split, opaque_at, unique_at, cells) each.
-        signed, with a signer: (what is signed but the number and the body, where the number goes in
-        it, where the signature goes in the header) of each."""
+        """frames: (header with the 8 length bytes, split, opaque_at, unique_at, cells) for each.
+        signed, with a signer: for each (what is signed without number and body, where the number
+        goes in that, where the signature goes in the header)."""
         cdef uint32_t at = 0, i
         cdef Template* template
         if not frames or messages == 0:

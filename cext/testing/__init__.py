@@ -4,7 +4,7 @@
     driven_core         a core that is open and not started, run turn by turn
     line_echo           a protocol: each line is answered with its number
     toy_transport       a transport that changes bytes on their way, as TLS does
-    stage_loops         one stage of the core over and over, to be counted
+    stage_loops         one stage of the core over and over, so that its cost can be counted
     base_probe          clocks, durations, checksums and system calls, one at a time
     memory_probe        each part of memory made, used and closed
     net_probe           whether a client asks to resume a session
@@ -12,17 +12,17 @@
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     frame_probe         frames and headers read, replies written and read
     text_probe          strings and numbers of headers and properties
-    store_probe         the turns of the commit log and the queues by hand; marks, windows, disk
-                        readers; the checkpoint
+    store_probe         the turns of the commit log and the queues, made by hand; marks, windows,
+                        disk readers; the checkpoint
     arrow_probe         stored records decoded into columns
     request_probe       what readers of requests find
     message_probe       properties, ids and filters of a message; check points of pops
     record_probe        a record written, parsed, checked; its keys and tags code
-    timer_probe         a heap of timers and its keeper, driven as by the reactor
-    role_probe          the role of a core after what has happened to it
+    timer_probe         a heap of timers and its keeper, driven as the reactor drives them
+    role_probe          the role of a core after some events
     broken_invariant    each kind of broken invariant, for the test that sees the process end
-    broken_store        the same of the store's marks and hand-overs
-    broken_flow         the same of the flow's answers, dispatch, marks and role
+    broken_store        the same for the store's marks and hand-overs
+    broken_flow         the same for the flow's answers, dispatch, marks and role
 
 Each is compiled beside the product and imports it; the product imports none of it.
 """

@@ -1,4 +1,4 @@
-"""Arrow probe: stored records decoded into columns, as the puller and the reader of files do it.
+"""Arrow probe: stored records decoded into columns, as the puller and the log reader do it.
 
     decode_bytes(decoder, data, 0)      (Status.OK, len(data), 3)
 """
@@ -10,7 +10,7 @@ from cext.base.status cimport Status
 
 def decode_bytes(Decoder decoder not None, bytes data not None, int64_t first=-1,
                  int64_t end=(1 << 62)) -> tuple:
-    """(status, bytes used, next offset) of decoding whole records."""
+    """Decodes whole records: (status, bytes used, next offset)."""
     cdef int64_t next = first
     cdef uint64_t used = 0
     cdef const uint8_t* at = data

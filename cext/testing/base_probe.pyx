@@ -1,4 +1,4 @@
-"""Base probe: functions of cext/base that Python has no other way to, called one at a time.
+"""Base probe: functions of cext/base that Python cannot reach otherwise, called one at a time.
 
     wall_ms()                               1763726400123
     latency_counts([5, 1000, 1000])         ({5: 1, 35: 2}, 2005): {bucket: count}, sum
@@ -34,7 +34,7 @@ def monotonic_us() -> int:
 # ------------------------------------------------------------------- durations
 
 def latency_counts(values) -> tuple:
-    """({bucket: count}, sum) of so many microseconds each."""
+    """({bucket: count}, sum) of these durations in microseconds."""
     cdef Latency latency
     cdef int i
     memset(&latency, 0, sizeof(latency))
@@ -47,19 +47,19 @@ def latency_counts(values) -> tuple:
 # ------------------------------------------------------------------- checksums
 
 def crc32_of(bytes data not None, uint32_t crc=0) -> int:
-    """CRC-32 of data, continuing crc, by the way this processor takes."""
+    """CRC-32 of data, continuing crc, in the way that this processor uses."""
     return checksum.crc32_update(crc, <const uint8_t*>data, len(data))
 
 
 def crc32_by_all_ways(bytes data not None) -> list:
-    """CRC-32 of data by the tables, and by every other way that this processor knows."""
+    """CRC-32 of data by the tables, and in every other way that this processor can."""
     cdef int way
     return [(~rmq_crc32_ways[way](<uint32_t>0xFFFFFFFF, <const uint8_t*>data, len(data)))
             & 0xFFFFFFFF for way in range(rmq_crc32_way_count)]
 
 
 def wide_parts_in_use_after(bytes data not None) -> int:
-    """What of the registers' upper halves a checksum leaves in use: 0, or -1 when not known."""
+    """Which of the registers' upper halves a checksum leaves in use: 0, or -1 if not known."""
     checksum.crc32(<const uint8_t*>data, len(data))
     return rmq_wide_parts_in_use()
 

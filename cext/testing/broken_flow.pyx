@@ -1,5 +1,5 @@
-"""Broken flow: invariants above the store, broken on purpose: network, answers, dispatch, role,
-the client.
+"""Broken flow: invariants above the store that are broken on purpose: network, answers, dispatch,
+role, the client.
 
     PLANTS["ack_order"]()       does not return (broken_invariant.pyx)
 """
@@ -44,7 +44,7 @@ import tempfile
 # ------------------------------------------------------------------- the network
 
 def _connections():
-    """One is counted that no slot has."""
+    """A connection is counted that no slot has."""
     cdef ConnectionTable table = ConnectionTable()
     table.connection_count = 1
     table.close_idle()
@@ -63,7 +63,7 @@ def _slots():
 
 
 def _reply_buffer():
-    """A piece of a reply points into a buffer that was given back."""
+    """A piece of a reply points into a buffer that has been given back."""
     cdef ConnectionTable table = ConnectionTable()
     cdef Connection c
     cdef OutPiece piece
@@ -79,7 +79,7 @@ def _reply_buffer():
 
 
 def _half_frames():
-    """One large frame more than may be kept."""
+    """There is one large frame more than may be kept."""
     cdef Connection* list[4]
     cdef Connection c
     cdef HalfFrames halves
@@ -144,21 +144,21 @@ cdef Appender new_appender():
 
 
 def _dispatch_list():
-    """The list of what was appended begins behind its end."""
+    """The list of appended records begins after its end."""
     cdef Appender s = new_appender()
     s.dispatch_first = 3
     write_and_dispatch(s)
 
 
 def _dispatched():
-    """Queues have entries of what is not written."""
+    """Queues have entries for records that are not written."""
     cdef Appender s = new_appender()
     s.log.marks.dispatched = 10
     write_and_dispatch(s)
 
 
 def _dispatched_back():
-    """The list of what was appended begins with what has its entries."""
+    """The list of appended records begins with one that has its queue entry already."""
     cdef Appender s = new_appender()
     cdef Dispatch d
     memset(&d, 0, sizeof(d))
@@ -172,23 +172,23 @@ def _dispatched_back():
 # ------------------------------------------------------------------- marks of replicas
 
 def _replicated():
-    """A slave has what was never appended."""
+    """A slave has bytes that were never appended."""
     cdef Appender s = new_appender()
     s.log.marks.appended = 400
     replicated_raise(s, 500)
 
 
 def _replicated_back():
-    """Of a master what slaves have is less than before."""
+    """At a master, slaves have less than before."""
     cdef Appender s = new_appender()
     s.log.marks.appended = 1000
     replicated_raise(s, 500)
-    replicated_raise(s, 300)                # one of them has just come back
+    replicated_raise(s, 300)                # one of the slaves has just come back
     replicated_lower(s, 400)
 
 
 def _visible_limit():
-    """What consumers see has a limit, and is given another one."""
+    """There is a limit to what consumers see, and another one is set."""
     cdef Appender s = new_appender()
     s.log.marks.dispatched = 700
     visible_limit(s, 700)
@@ -196,14 +196,14 @@ def _visible_limit():
 
 
 def _visible_hidden():
-    """A limit is beyond what was dispatched: more would be shown than anybody said."""
+    """A limit is beyond what was dispatched: consumers would see more than anybody allowed."""
     cdef Appender s = new_appender()
     s.log.marks.dispatched = 700
     visible_limit(s, 701)
 
 
 def _visible_back():
-    """A master takes back what it has shown."""
+    """A master hides again what consumers have seen."""
     cdef Appender s = new_appender()
     s.log.marks.dispatched = 700
     visible_limit(s, 700)
@@ -214,14 +214,14 @@ def _visible_back():
 # ------------------------------------------------------------------- the role
 
 def _role():
-    """Nothing of a master's log is unconfirmed."""
+    """A master is told that a part of its log is unconfirmed."""
     cdef Role r
     role_open(&r)
     role_doubt(&r)
 
 
 def _role_facts():
-    """A master is known as a slave."""
+    """A master has the facts of a slave."""
     cdef Role r
     role_open(&r)
     r.facts |= FACT_SLAVE
@@ -229,7 +229,7 @@ def _role_facts():
 
 
 def _role_moved():
-    """A slave is known as a master, and becomes one."""
+    """A slave has the facts of a master, and becomes one."""
     cdef Role r
     role_open(&r)
     role_demote(&r)
@@ -238,14 +238,14 @@ def _role_moved():
 
 
 def _role_set():
-    """That a master's log comes is said beside the state."""
+    """The fact that a master's log comes is set apart from the state."""
     cdef Role r
     role_open(&r)
     role_set(&r, FACT_REPLICATING, True)
 
 
 def _role_refuses():
-    """A master that takes records says why it takes none."""
+    """A master that takes records is asked why it takes none."""
     cdef Role r
     role_open(&r)
     role_set(&r, FACT_SLAVES_MISSING | FACT_SENDS_WAIT, True)
@@ -253,7 +253,7 @@ def _role_refuses():
 
 
 def _stream():
-    """A master goes on taking another one's log."""
+    """A master takes more of another master's log."""
     cdef HAService s = HAService()
     cdef Connection c
     cdef Step step = report_step(s)
@@ -264,7 +264,7 @@ def _stream():
 
 
 def _pull():
-    """A pull that waits already is to wait for its client."""
+    """A pull that is held already is made to wait for its client."""
     cdef PullJob job
     memset(&job, 0, sizeof(job))
     job.state = JOB_HELD
@@ -274,14 +274,14 @@ def _pull():
 # ------------------------------------------------------------------- the client
 
 def _slot():
-    """Seen by debug builds alone: a slot is freed that is free."""
+    """Seen only by debug builds: a free slot is freed."""
     cdef EngineState* state = <EngineState*> calloc(1, sizeof(EngineState))
     slots_open(state)
     slot_release(state, &state.slots[5])
 
 
 def _link():
-    """A connection that is open already is connected."""
+    """A connection that is open already is connected again."""
     cdef EngineState* state = <EngineState*> calloc(1, sizeof(EngineState))
     cdef Link link
     cdef int error = 0

@@ -1,9 +1,9 @@
-"""Broken invariant: one of each kind, planted, for the test that sees the process end.
+"""Broken invariant: one of each kind, broken on purpose, for the test that sees the process end.
 
     plant("ring")       does not return: one line on standard error, then abort()
 
-What debug builds check is checked here in every build, where the function is an inline one; what
-lies in a module is checked as that was built. Those of the store and of what is above it are in
+Checks of debug builds are made here in every build if the function is an inline one; what lies in a
+module is checked as that module was built. Invariants of the store and of what is above it are in
 broken_store.pyx and broken_flow.pyx.
 """
 cdef extern from *:
@@ -39,7 +39,7 @@ import threading
 from cext.testing import broken_flow, broken_store
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class Pool:
     cdef SharedArena memory
     cdef BufferPool pool
@@ -92,7 +92,7 @@ def _ring_tail():
 
 
 def _ring_nothing():
-    """Seen by debug builds alone: NULL is what an empty ring gives."""
+    """Seen only by debug builds: NULL is pushed, which is what an empty ring gives."""
     cdef SpscRing ring
     spsc_open(&ring, 8)
     spsc_push(&ring, NULL)
@@ -114,7 +114,7 @@ def _pool_sum():
 
 
 def _pool_in_use():
-    """Seen by debug builds alone: more are in use than were ever taken."""
+    """Seen only by debug builds: more buffers are in use than were ever taken."""
     cdef Pool pool = Pool()
     pool.pool.in_use = 3
     buffer_pool_take(&pool.pool)
@@ -128,7 +128,7 @@ def _release():
 
 
 def _release_of_two():
-    """Seen by debug builds alone: the number in use is right."""
+    """Seen only by debug builds: one of two buffers is released twice; the count is right."""
     cdef Pool pool = Pool()
     cdef void* buffer = buffer_pool_take(&pool.pool)
     buffer_pool_take(&pool.pool)
@@ -139,12 +139,12 @@ def _release_of_two():
 def _thread():
     cdef int32_t owner = 0
     thread_note(&owner)
-    owner += 1                              # as if another thread had
+    owner += 1                              # as if another thread had it
     thread_check(&owner, b"its thread alone")
 
 
 def _pool_thread():
-    """Seen by debug builds alone."""
+    """Seen only by debug builds."""
     cdef Pool pool = Pool()
     other = threading.Thread(target=pool.own)
     other.start()
@@ -163,7 +163,7 @@ def _chain():
 
 
 def _chain_end():
-    """The last entry has another behind it, from a list that it was in before."""
+    """The last entry has another one after it, from a list that it was in before."""
     cdef ChainEntry* first = NULL
     cdef ChainEntry one, other
     memset(&one, 0, sizeof(one))
@@ -183,5 +183,5 @@ PLANTS = {
 
 
 def plant(str kind):
-    """Breaks an invariant; returns only where nobody checks it."""
+    """Breaks an invariant; returns only if nothing checks that."""
     PLANTS[kind]()

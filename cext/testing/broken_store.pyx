@@ -2,7 +2,7 @@
 
     PLANTS["log_order"]()       does not return (broken_invariant.pyx)
 
-Each opens the real thing in a folder of its own, changes a field as no caller may, and goes on.
+Each opens the real object in a folder of its own, changes a field as no caller may, and goes on.
 """
 cdef extern from *:
     """
@@ -54,7 +54,7 @@ cdef LogLink new_link():
 # ------------------------------------------------------------------- what threads share
 
 def _committable():
-    """What was offered to the committer is taken back."""
+    """Bytes that were offered to the committer are taken back."""
     cdef LogLink link = new_link()
     log_offer(&link, 500)
     log_offer(&link, 400)
@@ -125,14 +125,14 @@ def _log_room_end():
 
 
 def _log_committed():
-    """The committer says that it wrote what it was not offered."""
+    """The committer says that it has written what it was not offered."""
     cdef CommitLog log = open_log(pooled=True)
     log.link.committed = 10
     log.write_out()
 
 
 def _log_thread():
-    """Seen by debug builds alone: two threads append."""
+    """Seen only by debug builds: two threads append."""
     cdef CommitLog log = open_log()
     log_append(log, b"x" * 96)
     other = threading.Thread(target=_own_log, args=(log,))
@@ -146,7 +146,7 @@ def _own_log(CommitLog log):
 
 
 def _log_claimed():
-    """Seen by debug builds alone: the ring is not claimed for what is written there."""
+    """Seen only by debug builds: bytes are written without a claim on that part of the ring."""
     cdef CommitLog log = open_log()
     log_append(log, b"x" * 96)
     log.link.claimed = 100
@@ -162,7 +162,7 @@ cdef ChunkPool chunks_of(SharedArena memory):
 
 
 def _chunk_sum():
-    """One chunk more comes back than was lent."""
+    """More chunks come back than were lent, by one."""
     cdef SharedArena memory = SharedArena(chunk_pool_arena_bytes(4))
     cdef ChunkPool pool = chunks_of(memory)
     cdef Chunk* chunk = chunk_take(&pool)
@@ -171,7 +171,7 @@ def _chunk_sum():
 
 
 def _chunk_order():
-    """Seen by debug builds alone: a chunk is added behind one that has room."""
+    """Seen only by debug builds: a chunk is added behind one that still has room."""
     cdef SharedArena memory = SharedArena(chunk_pool_arena_bytes(4))
     cdef ChunkPool pool = chunks_of(memory)
     cdef Queue queue
@@ -182,7 +182,7 @@ def _chunk_order():
 
 
 def _queue_ends():
-    """Seen by debug builds alone: a queue has a newest chunk and no oldest."""
+    """Seen only by debug builds: a queue has a newest chunk and no oldest."""
     cdef SharedArena memory = SharedArena(chunk_pool_arena_bytes(4))
     cdef ChunkPool pool = chunks_of(memory)
     cdef Queue queue
@@ -192,7 +192,7 @@ def _queue_ends():
 
 
 def _queue_jobs():
-    """A job ends of a queue that has none."""
+    """A job of a queue ends, and the queue has none."""
     cdef QueueStore store = QueueStore(tempfile.mkdtemp(prefix="rmq-planted-"))
     cdef Queue queue
     cdef QueueJob job
@@ -204,7 +204,7 @@ def _queue_jobs():
 
 
 def _queue_persisted():
-    """The writer has put into files what it was not handed."""
+    """The writer has put entries into files that it was not handed."""
     cdef QueueStore store = QueueStore(tempfile.mkdtemp(prefix="rmq-planted-"))
     cdef Queue queue
     cdef QueueJob job
@@ -219,7 +219,7 @@ def _queue_persisted():
 
 
 def _repair():
-    """A repair that nobody has worked on is over."""
+    """A repair is over on which nothing has worked."""
     cdef Repair r
     memset(&r, 0, sizeof(r))
     repair_move(&r, REPAIR_OVER)
@@ -228,7 +228,7 @@ def _repair():
 # ------------------------------------------------------------------- key index, disk readers
 
 def _indexed():
-    """The key index goes on from before where others were told that it is."""
+    """The key index goes on at an earlier offset than others were told."""
     cdef CommitLog log = open_log()
     cdef Indexer indexer = Indexer(log, tempfile.mkdtemp(prefix="rmq-planted-"))
     indexer.indexed = 5000
@@ -259,7 +259,7 @@ def _seal():
 
 
 def _timer_batch():
-    """A batch is taken that was not made."""
+    """A batch is taken that has not been made."""
     cdef TimerKeeper keeper = new_keeper()
     keeper.taken()
 

@@ -1,17 +1,17 @@
-"""Driven core: open but not started, driven turn by turn: whole turns and the gather of a pull.
+"""Driven core: an open core that is not started, driven turn by turn; and the gather of a pull.
 
     core = ShardCore(options); core.open(); core.put_topic(b"t", 1, 1, 6, 0)
     driven = DrivenCore(core)
     driven.exchange(client.fileno(), frames, 64)    # writes them, turns until 64 answers are there
     driven.gather(b"t", 0, 32, 1000)                # 1000 looks of a pull of 32 into queue 0
-    driven.receive()                                # a turn up to its requests: nobody is answered
+    driven.receive()                                # a turn up to its requests: nothing is answered
     driven.drain()                                  # turns as at a stop, until all is answered
     driven.waits()["revive"]                        # ms that a step lets the reactor sleep
 
-DrivenCore.set_turn_records(core, 8) makes small turns, also of a core that runs.
+DrivenCore.set_turn_records(core, 8) makes turns small, also those of a core that runs.
 
-No thread of the core runs: what a turn costs is all that is counted, and consume queues are not
-written on the way.
+No thread of the core runs: so nothing but the cost of a turn is counted, and consume queues are not
+written meanwhile.
 """
 cimport cython
 from libc.errno cimport EAGAIN, EINTR, errno
@@ -41,10 +41,10 @@ cdef enum:
     NEVER_MS = 1_000_000_000_000_000
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class DrivenCore:
     cdef ShardCalls core
-    cdef uint8_t* input                     # owned; what came and is no whole frame yet
+    cdef uint8_t* input                     # owned; received bytes that are no whole frame yet
     cdef uint64_t input_bytes
 
     def __cinit__(self, ShardCalls core not None):
@@ -63,16 +63,16 @@ cdef class DrivenCore:
 
     @staticmethod
     def set_turn_records(ShardCalls core not None, int32_t count):
-        """How many records each turn may append from now on, batches too: not more than before."""
+        """Limits the records a turn may append from now on, batches included; never raises it."""
         core.appender.dispatch_max = count
 
     def turn(self):
-        """One turn, as the reactor's thread makes them."""
+        """Makes one turn, as the reactor's thread does."""
         with nogil:
             run_turn(self.core.loop)
 
     def steps(self):
-        """The turn's table, in order: (name, whether it limits the poll, whether it drains)."""
+        """The turn's table, in order: (name, has a next_wait, has a drained)."""
         cdef Step* step
         cdef int i
         out = []
@@ -82,7 +82,7 @@ cdef class DrivenCore:
         return out
 
     def waits(self):
-        """How long steps let the poll sleep now, in ms, by their names; those that say so."""
+        """{name: how many ms the step lets the poll sleep now}, for steps with a next_wait."""
         cdef Step* step
         cdef int i
         out = {}
@@ -93,9 +93,9 @@ cdef class DrivenCore:
         return out
 
     def receive(self):
-        """The beginning of a turn, as far as the requests of connections, once without waiting.
+        """Makes the beginning of a turn, up to the requests of connections; does not wait.
 
-        (records appended and not dispatched, connections with answers, the turn is full)
+        Returns (records appended and not dispatched, connections with answers, the turn is full).
         """
         cdef TurnContext turn = self.core.turn
         cdef Appender appender = self.core.appender
@@ -115,15 +115,15 @@ cdef class DrivenCore:
                 turn.net.place.connection != NULL)
 
     def drain(self):
-        """As a core that is told to stop. All that was received is answered then, or 1.5 s over."""
+        """Makes turns, as a core that is told to stop: until all is answered, or 1.5 s are over."""
         self.core.turn.stopping = 1
         with nogil:
             run_turns(self.core.loop)
 
     def exchange(self, int fd, bytes frames not None, int64_t answers):
-        """Writes requests to a client's socket, which does not block, and reads so many answers.
+        """Writes requests to a client's socket, which does not block, and reads `answers` answers.
 
-        RuntimeError: the socket is closed, or they do not come.
+        RuntimeError: the socket is closed, or the answers do not come.
         """
         cdef const uint8_t* at = <const uint8_t*> <char*> frames
         cdef uint64_t length = len(frames)
@@ -155,7 +155,7 @@ cdef class DrivenCore:
         return answers
 
     cdef int64_t _take_frames(self) noexcept nogil:
-        """Number of whole frames, which are dropped."""
+        """Drops the whole frames that are here; returns their number."""
         cdef uint64_t used = 0
         cdef uint64_t length
         cdef int64_t count = 0
@@ -170,9 +170,9 @@ cdef class DrivenCore:
         return count
 
     def gather(self, bytes topic not None, int queue_id, int messages, int64_t count):
-        """What a pull does to find its messages, from offset 0 on, `count` times: no answer.
+        """Does `count` times what a pull does to find its messages, from offset 0 on.
 
-        RuntimeError: there are fewer, or they are not in memory.
+        RuntimeError: there are fewer messages, or they are not in memory.
         """
         cdef ShardCalls core = self.core
         cdef Topic* of = <Topic*> name_map_find(&core.tables.topics, <const uint8_t*> <char*> topic,

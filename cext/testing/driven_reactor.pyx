@@ -4,7 +4,7 @@
     echo = server.add_listener(listening.fileno())
     server.turn()                   # one poll, what is ready, one flush
 
-No thread: between two turns everything stands still.
+There is no thread: between two turns everything stands still.
 """
 cimport cython
 from libc.stdint cimport int32_t, uint32_t, uint64_t
@@ -18,7 +18,7 @@ from cext.testing.toy_transport cimport toy_transport
 from cext.base.status import raise_status
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class DrivenReactor:
     cdef Reactor net
     cdef list echoes
@@ -35,7 +35,7 @@ cdef class DrivenReactor:
             raise MemoryError("no memory or descriptors for the reactor")
 
     def add_listener(self, int fd, bint toy=False):
-        """The line echo that serves its clients, by the toy transport or plainly."""
+        """Returns the line echo that serves the clients, over the toy transport or plainly."""
         cdef LineEcho echo = LineEcho(self.net)
         raise_status(self.net.add_listener(fd, &echo.protocol, toy_transport() if toy else NULL),
                      "a listener")
@@ -46,7 +46,7 @@ cdef class DrivenReactor:
         self.net.stop_accepting()
 
     def turn(self, int timeout_ms=0):
-        """Events that the poll brought; those of a turn that was full once more."""
+        """Returns the events that the poll brought; after a full turn, those of that turn again."""
         cdef LineEcho echo
         for echo in self.echoes:
             echo.lines_left = echo.lines_per_turn
@@ -71,14 +71,14 @@ cdef class DrivenReactor:
         return self.net.place.connection != NULL
 
     def close_all(self):
-        """Closes every connection, as a stop or a limit may between two turns."""
+        """Closes every connection, as a stop or a limit may do between two turns."""
         cdef uint32_t slot
         for slot in range(self.net.highest_slot):
             if self.net.connections[slot].id != 0:
                 self.net.close_connection(&self.net.connections[slot])
 
     def close_first(self):
-        """Closes the connection in the lowest slot that has one."""
+        """Closes the connection in the lowest slot in use."""
         cdef uint32_t slot
         for slot in range(self.net.highest_slot):
             if self.net.connections[slot].id != 0:

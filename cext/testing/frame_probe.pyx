@@ -47,7 +47,7 @@ cdef extern from "same_shape.h" nogil:
 
 
 def frame_found(bytes data not None, uint32_t frame_max_bytes) -> dict[str, object]:
-    """What find_frame says of these bytes: status, needed, and the parts when it is whole."""
+    """What find_frame says of these bytes: status, needed, and the parts of a whole frame."""
     cdef Frame frame
     cdef const uint8_t* start = data
     cdef int status = find_frame(start, len(data), frame_max_bytes, &frame)
@@ -98,7 +98,7 @@ def header_parsed(bytes data not None, uint8_t serialize_type) -> dict[str, obje
 
 
 def header_field(bytes data not None, uint8_t serialize_type, bytes name not None) -> object:
-    """The field of this name as header_find gives it."""
+    """The field of this name, as header_find gives it."""
     cdef Header header
     cdef const Text* text
     cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
@@ -110,7 +110,7 @@ def header_field(bytes data not None, uint8_t serialize_type, bytes name not Non
 
 
 def headers_in_turn(list headers not None) -> list[tuple[dict[str, object], bool]]:
-    """The headers through one HeaderShapes: as header_parsed gives them, and whether by shape."""
+    """The headers, read with one HeaderShapes: as header_parsed gives them, and if by shape."""
     cdef HeaderShapes shapes
     cdef Header header
     cdef bytes data
@@ -129,7 +129,7 @@ def headers_in_turn(list headers not None) -> list[tuple[dict[str, object], bool
 
 def same_shape_by_all_ways(bytes data not None, bytes like not None,
                            bytes fixed not None) -> list[bool]:
-    """Whether data is like `like`, by each of the ways that this processor knows."""
+    """Whether data is like `like`, in each of the ways that this processor can compare."""
     cdef int way
     if not len(data) == len(like) == len(fixed):
         raise ValueError("three strings of one length")
@@ -196,7 +196,8 @@ def error_reply(int opaque, uint8_t serialize_type, int code, bytes remark=None)
 def replies_read(bytes data not None, uint32_t frame_max_bytes=1 << 24, bint heads=False,
                  bint shapes=True, bytes number=None) -> tuple[list[dict[str, object]], int]:
     """What one reader makes of a stream: its frames one after another, and the status that ended
-    them. `heads`: each as soon as its header is there; `number`: a field's value or status."""
+    them. `heads`: each frame as soon as its header is there; `number`: a field's value or
+    status."""
     cdef ReplyReader reader
     cdef ReplyFrame reply
     cdef const uint8_t* start = data

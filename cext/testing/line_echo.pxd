@@ -1,10 +1,10 @@
-"""Line echo: a protocol for tests, which answers each line with its number and the line.
+"""Line echo: a protocol for tests that answers each line with its number and the line.
 
     a client sends "one\ntwo\n"      -> "1:one\n2:two\n"
-                   "quit\n"          -> its connection closes after what was answered
-                   a line too long   -> its connection closes
+                   "quit\n"          -> its connection is closed after the answers so far
+                   a line too long   -> its connection is closed
 
-After `lines_per_turn` lines a turn is full.
+After `lines_per_turn` lines the turn is full.
 
 The number is counted in the connection's owner block. A line of more than 16 KiB is answered from
 the heap, a shorter one from a reply buffer.
@@ -19,7 +19,7 @@ cdef enum:
 
 cdef class LineEcho:
     cdef Reactor net
-    cdef Protocol protocol          # for Reactor.add_listener; valid while this lives
+    cdef Protocol protocol          # for Reactor.add_listener; valid as long as this object
     cdef public uint64_t lines_per_turn     # 0: no limit
     cdef uint64_t lines_left        # of this turn
     cdef readonly uint64_t lines    # answered by all connections

@@ -27,7 +27,7 @@ cdef struct LineState:              # in the owner block
 
 
 cdef bint answer(LineEcho echo, Connection* c, const uint8_t* line, uint64_t length) noexcept nogil:
-    """The line has its end of line. False: no buffer."""
+    """Answers a line, given with its end of line. False: no buffer."""
     cdef LineState* state = <LineState*> c.owner_block
     cdef char number[NUMBER_BYTES]
     cdef uint8_t* at
@@ -64,7 +64,7 @@ cdef int64_t take_lines(LineEcho echo, Connection* c, const uint8_t* bytes, uint
         if end == NULL:
             if available - used >= LINE_MAX:
                 return -1
-            needed[0] = available - used + 1        # where it ends is not known
+            needed[0] = available - used + 1        # the end of the line has not come
             break
         length = <uint64_t> (end + 1 - (bytes + used))
         if echo.lines_per_turn > 0:
@@ -83,7 +83,7 @@ cdef int64_t take_lines(LineEcho echo, Connection* c, const uint8_t* bytes, uint
 cdef int refuse_line(LineEcho echo, Connection* c, const uint8_t* bytes, uint64_t available,
                      uint64_t needed) noexcept nogil:
     echo.refused += 1
-    return -1                       # where it would end is not known
+    return -1                       # its end, and so the next line, is not known
 
 
 cdef void line_closed(LineEcho echo, Connection* c) noexcept nogil:
@@ -95,7 +95,7 @@ cdef void line_drained(LineEcho echo, Connection* c) noexcept nogil:
     c.notify_drained = 0
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class LineEcho:
     def __cinit__(self, Reactor net not None):
         self.net = net
@@ -108,8 +108,8 @@ cdef class LineEcho:
 
 
 def add_line_echo(ShardCalls core not None, int fd):
-    """A second port of a shard that is open and not started. Whoever calls keeps what it returns
-    until the shard has stopped."""
+    """Adds a second port to a shard that is open and not started. The caller must keep the returned
+    object until the shard has stopped."""
     cdef LineEcho echo = LineEcho(core.s.turn.net)
     raise_status(core.s.turn.net.add_listener(fd, &echo.protocol, NULL), "a second listener")
     return echo

@@ -7,8 +7,7 @@ from cext.load.records cimport Walk, since_number, unique_number, walk_records
 
 
 def ack_rows(bytes starts not None, bytes offsets not None):
-    """(retry, queue, start, messages, bits in base64) of each check point; ValueError when one is
-    broken."""
+    """(retry, queue, start, messages, bits in base64) of each check point; or ValueError."""
     cdef AckTexts texts
     cdef AckRow row
     cdef char text[ACK_BITS_TEXT]
@@ -40,12 +39,12 @@ def records_walked(bytes data not None, expected_offset, check_crc=True):
 
 
 def unique_number_of(bytes data not None):
-    """Of the last of the records."""
+    """The unique number of the last record."""
     cdef Walk walk
     walk_records(<const uint8_t*>data, len(data), 0, False, &walk)
     return unique_number(&walk)
 
 
 def since_number_ns(number, now_ns):
-    """From a unique number's moment until now."""
+    """How many ns have passed since a unique number's moment."""
     return since_number(number, now_ns)

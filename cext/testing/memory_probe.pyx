@@ -1,4 +1,4 @@
-"""Memory probe: each part of cext/memory made, used and closed, and what came of it.
+"""Memory probe: each part of cext/memory made, used and closed; returns what happened.
 
     ring_is_mirrored(4096)          True: byte i and byte i + size are the same memory
     arena_takes(8192, [(16, 16)])   ([0], 0): offsets of what was taken, refusals
@@ -65,7 +65,7 @@ cdef enum:
 
 
 def arena_takes(uint64_t size, list takes, int seal_after=-1):
-    """Offsets of the takes [(size, align), ...]; None for a refusal."""
+    """Offsets given for the takes [(size, align), ...]; None for a refusal."""
     cdef Arena arena
     cdef uint8_t* at
     if arena_open(&arena, size) != Status.OK:
@@ -124,7 +124,7 @@ def ring_is_mirrored(uint64_t size):
 
 
 def names_answer(list steps):
-    """Runs ("put", name, number) / ("remove", name) / ("find", name); the answers."""
+    """Runs ("put", name, number) / ("remove", name) / ("find", name); returns the answers."""
     cdef NameMap names
     cdef NameEntry* entry
     cdef uint64_t cursor
@@ -150,8 +150,8 @@ def names_answer(list steps):
 
 
 def region_touched(uint64_t size, int32_t node, bint lock=False):
-    """Maps `size` bytes, applies both and touches them; (status of the node,
-    status of the lock, errno, policy and nodes as the kernel reports them)."""
+    """Maps `size` bytes, applies both settings and touches the memory; (status of the node, status
+    of the lock, errno, policy and nodes as the kernel reports them)."""
     cdef int error = 0, first_error = 0
     cdef int policy = -1
     cdef int locked = OK

@@ -1,4 +1,4 @@
-"""Message probe: what travels with a message or is stored of it, read and written by the wire.
+"""Message probe: what travels with a message, or is stored about it, read and written by cext/wire.
 
     properties_scanned(b"TAGS\\x01a\\x02")["values"]       {"TAGS": b"a"}
     unique_keys(ip, pid, discriminator, [now_ms])       as a client makes them
@@ -51,7 +51,7 @@ cdef object value_of(const Text* text):
 
 
 cdef dict values_of(const SendProperties* found):
-    """By property name, those that are there."""
+    """The properties that are there, by name."""
     values = {
         "TAGS": value_of(&found.tags),
         "KEYS": value_of(&found.keys),
@@ -84,7 +84,7 @@ cdef dict values_of(const SendProperties* found):
 
 
 def properties_scanned(bytes data not None) -> dict[str, object]:
-    """`status`, `values` by property name, and the conclusions."""
+    """`status`, `values` by property name, and what follows from them."""
     cdef SendProperties found
     cdef int status = scan_properties(<const uint8_t*>data, <uint32_t>len(data), &found)
     if status != Status.OK:
@@ -154,7 +154,7 @@ def offset_message_id(bytes host not None, int64_t physical_offset) -> bytes:
 
 def unique_keys(bytes ip not None, uint16_t pid, uint32_t discriminator,
                 list times_ms not None) -> list[bytes]:
-    """One key for each of the times, from one maker."""
+    """One key for each of the times, all from one maker."""
     cdef uint8_t out[MESSAGE_ID_BYTES_MAX]
     cdef UniqueKeyMaker maker
     cdef uint32_t length
@@ -191,7 +191,7 @@ cdef dict entry_as_python(const ReviveEntry* e):
 
 
 def revive_read(bytes body not None) -> "dict[str, object] | int":
-    """The entry, or the status that says why it is none."""
+    """The entry, or the status that says why it is not one."""
     cdef ReviveEntry e
     cdef uint32_t used = 0
     cdef int status = read_revive_entry(<const uint8_t*> <char*> body, <uint32_t> len(body), &e,

@@ -25,7 +25,7 @@ def record_encode(*, bytes topic, bytes body=b"", bytes properties=b"", int queu
                   int sys_flag=0, int64_t born_timestamp_ms=0, bytes born_host=bytes(8),
                   int64_t store_timestamp_ms=0, bytes store_host=bytes(8),
                   int reconsume_times=0, int64_t prepared_offset=0) -> bytes:
-    """One record's bytes; checks that record_bytes() had announced their number."""
+    """One record's bytes; checks that record_bytes() announced their number."""
     if len(born_host) not in (8, 20) or len(store_host) not in (8, 20):
         raise ValueError("a host is 8 or 20 bytes")
     if len(topic) > TOPIC_BYTES_MAX or len(properties) > PROPERTIES_BYTES_MAX:
@@ -61,7 +61,7 @@ def record_encode(*, bytes topic, bytes body=b"", bytes properties=b"", int queu
 
 
 def record_parse(bytes data, int64_t expected_physical_offset=-1, bint check_crc=True) -> dict:
-    """All fields, with `status` and `problem`; fields only when status is OK."""
+    """All fields, with `status` and `problem`; without the fields unless status is OK."""
     cdef RecordView view
     cdef int status = parse(data, len(data), expected_physical_offset, check_crc,
                             &view)
@@ -91,7 +91,7 @@ def record_crc_write(bytearray data not None) -> None:
 
 
 def record_crc_check(bytes data not None) -> int:
-    """Status of the check; the record is at least 20 bytes."""
+    """Status of the check; the record must have at least 20 bytes."""
     if len(data) < RECORD_CRC_BYTES:
         raise ValueError("no room for the pair")
     return crc_check(<const uint8_t*> <char*> data, <uint32_t> len(data))
@@ -100,7 +100,7 @@ def record_crc_check(bytes data not None) -> int:
 # ------------------------------------------------------------------- keys and tags
 
 def index_hash(bytes text) -> int:
-    """What the index stores for the whole text topic#key."""
+    """What the index stores for the text topic#key."""
     return positive_hash(hash_on(0, text, <uint32_t> len(text)))
 
 
@@ -112,5 +112,5 @@ def record_has_key(bytes data, int kind, bytes topic, bytes key) -> bool:
 
 
 def tags_hash(bytes text) -> int:
-    """Java's String.hashCode, as the tags code has it."""
+    """Java's String.hashCode, which is the tags code."""
     return java_hash(text, <uint32_t> len(text))

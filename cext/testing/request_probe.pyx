@@ -41,7 +41,7 @@ cdef object lying_text(const Text* text):
 
 
 def send_request(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    """The request in this header: `status` and `bad_field`, or the fields; texts as they are."""
     cdef Header header
     cdef SendRequest request
     cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
@@ -71,7 +71,7 @@ def send_request(bytes data not None, uint8_t serialize_type) -> dict[str, objec
 
 
 def pull_request(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    """The request in this header: `status` and `bad_field`, or the fields; texts as they are."""
     cdef Header header
     cdef PullRequest request
     cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
@@ -101,7 +101,7 @@ def pull_request(bytes data not None, uint8_t serialize_type) -> dict[str, objec
 
 
 def pop_request(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    """The request in this header: `status` and `bad_field`, or the fields; texts as they are."""
     cdef Header header
     cdef PopRequest request
     cdef int status = parse_header(<const uint8_t*> data, <uint32_t> len(data), serialize_type,
@@ -190,7 +190,7 @@ def batch_messages(bytes data not None) -> list[tuple[int, bytes, bytes]] | int:
     return found
 
 
-# One for all of the process's requests, as a reactor has it.
+# One for all requests of the process, as a reactor has it.
 cdef SignatureCheck signatures
 cdef HeaderShapes shapes
 cdef SharedArena memory = SharedArena(header_shapes_arena_bytes())
@@ -200,7 +200,7 @@ raise_status(header_shapes_open(&shapes, &memory.arena), "header_shapes_open")
 
 
 def signature_status(bytes header, int serialize_type, bytes body, bytes password) -> int:
-    """The status of the check of a request with this header."""
+    """The status of the signature check of a request with this header."""
     cdef Header parsed
     cdef SigningKey key
     raise_status(parse_header_like(&shapes, header, <uint32_t> len(header),

@@ -1,8 +1,8 @@
-"""Role probe: the role of a core after what has happened to it.
+"""Role probe: the role of a core after some events.
 
     role_after(["follow", "doubt"])     {"slave": True, "writable": False, ..}
 
-What does not follow ends the process.
+An event that is impossible in the state ends the process.
 """
 from cext.flow.context.role cimport (
     Role,
@@ -21,7 +21,7 @@ from cext.flow.context.role cimport (
 
 
 def role_after(list events not None) -> dict:
-    """The facts of a role that has just been opened when all of these have happened, in order."""
+    """The facts of a newly opened role after these events, in order."""
     cdef Role r
     role_open(&r)
     for event in events:

@@ -1,10 +1,10 @@
-"""Stage loops: one stage of the core over and over, without Python in between, to be counted.
+"""Stage loops: one stage of the core over and over, without Python in between, to count its cost.
 
     stage = JsonHeader(header); stage.run(1000)     # 1000 headers parsed
     stage_mark()                                    # callgrind --dump-before=stage_mark
 
-A stage has what it works on from its making, so run(2 * n) costs n operations more than run(n), and
-the difference is the operation alone. bench/stages has the measurements.
+A stage gets what it works on when it is made. So run(2 * n) costs n operations more than run(n),
+and the difference is the operation alone. bench/stages has the measurements.
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -95,25 +95,26 @@ cdef extern from *:
 cdef enum:
     PLACE_BYTES = 65536
     RECORD_BYTES = 400
-    ENTRIES_AT_ONCE = 50                    # of a chunk
+    ENTRIES_AT_ONCE = 50                    # of a chunk's
     INDEX_BATCH = 1000
     INDEX_SLOTS = 1 << 16
 
 
 def stage_mark():
-    """A place that callgrind knows by its name."""
+    """A function that callgrind can find by its name."""
     c_stage_mark()
 
 
 def stage_counting_start():
-    """Callgrind counts from here on, when it was started with --instr-atstart=no."""
+    """From here on callgrind counts, when it was started with --instr-atstart=no."""
     c_stage_counting_start()
 
 
 cdef class Stage:
-    """One operation in a loop, over the bytes that it was given; a subclass says which."""
+    """One operation in a loop, over the bytes that it was given; a subclass says which
+    operation."""
     cdef bytes given
-    cdef const uint8_t* at                  # of `given`
+    cdef const uint8_t* at                  # the bytes of `given`
     cdef uint32_t length
     cdef uint64_t failures
 
@@ -126,7 +127,7 @@ cdef class Stage:
         pass
 
     def run(self, int64_t count):
-        """So many operations. RuntimeError: one of them failed, so the figure means nothing."""
+        """Runs `count` operations. RuntimeError: one failed, so the cost means nothing."""
         with nogil:
             self.loop(count)
         if self.failures:
@@ -144,7 +145,7 @@ cdef class JsonHeader(Stage):
 
 
 cdef class BinaryHeader(Stage):
-    """parse_header of a binary one."""
+    """parse_header of a binary header."""
 
     cdef void loop(self, int64_t count) noexcept nogil:
         cdef Header out
@@ -153,9 +154,9 @@ cdef class BinaryHeader(Stage):
             self.failures += parse_header(self.at, self.length, SERIALIZE_BINARY, &out) != OK
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class HeaderShape(Stage):
-    """parse_header_like of a JSON header whose like has come before."""
+    """parse_header_like of a JSON header after one of the same shape."""
     cdef SharedArena memory
     cdef HeaderShapes shapes
 
@@ -183,7 +184,7 @@ cdef class Properties(Stage):
 
 
 cdef class RecordBuild(Stage):
-    """A record with its body and one property, written where the log would have it."""
+    """A record with its body and one property, written as into the log."""
     cdef uint8_t* place                     # owned
 
     def __cinit__(self, *_):
@@ -236,11 +237,11 @@ cdef class BodyCrc(Stage):
             stage_hide(crc)
 
 
-@cython.no_gc_clear                  # whoever has it is freed first, and may use it
+@cython.no_gc_clear                  # its owners are freed first and may use it
 cdef class QueuePut(Stage):
-    """Entries appended to a consume queue, as dispatch does it. No more than `entries` in all."""
+    """Entries appended to a consume queue, as dispatch does it; at most `entries` in all."""
     cdef QueueStore store
-    cdef Queue* queue                       # of the store
+    cdef Queue* queue                       # the store has it
     cdef int64_t physical_offset
 
     def __cinit__(self, bytes directory not None, int64_t entries):
@@ -257,12 +258,12 @@ cdef class QueuePut(Stage):
                 return
             self.failures += self.store.append(self.queue, self.physical_offset, RECORD_BYTES,
                                                65) != OK
-            self.queue.handed_offset = self.queue.max_offset    # as if a run had: no file here
+            self.queue.handed_offset = self.queue.max_offset    # as a run would: no file here
             self.physical_offset += RECORD_BYTES
 
 
 cdef class IndexPut(Stage):
-    """Keys put into a file of the key index, a thousand at a time, with one write for them."""
+    """Keys put into a file of the key index, a thousand at a time, with one write for each time."""
     cdef IndexShape shape
     cdef IndexFile file                     # owned
     cdef SlotTable table                    # owned
@@ -306,7 +307,7 @@ cdef class IndexPut(Stage):
 
 
 cdef class TagFilterLook(Stage):
-    """The code of an entry compared with those of a subscription of two tags; the second fits."""
+    """An entry's code compared with those of a subscription of two tags; the second one matches."""
     cdef TagFilter tags
 
     def __cinit__(self, *_):
@@ -323,9 +324,9 @@ cdef class TagFilterLook(Stage):
             self.failures += not tag_filter_passes(&self.tags, <int64_t> code)
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class VerdictLook(Stage):
-    """Whether another user of very many may send to the topic that its last entry allows."""
+    """Whether a user, another of very many each time, may send to the topic of its last entry."""
     cdef UserTable users
     cdef int64_t user_count
     cdef list names
@@ -361,7 +362,7 @@ cdef class VerdictLook(Stage):
         for _i in range(ADDRESS_BYTES):
             address[_i] = 0
         for _i in range(count):
-            at = (at + 7919) % self.user_count      # far from the one before
+            at = (at + 7919) % self.user_count      # far from the last one
             name = &self.name_of[at]
             if user_verdict(user_find(&self.users, name.bytes, name.length), TYPE_TOPIC, self.at,
                             self.length, ACTION_PUB, address) != VERDICT_ALLOW:
@@ -369,7 +370,7 @@ cdef class VerdictLook(Stage):
 
 
 cdef class SqlFilterRun(Stage):
-    """A compiled SQL92 expression over the properties of a message, which passes."""
+    """A compiled SQL92 expression run over the properties of a message, which passes."""
     cdef bytes properties
     cdef const uint8_t* properties_at
     cdef uint32_t properties_length

@@ -1,10 +1,10 @@
 """Store probe: what only compiled callers do to a log, queues, windows, readers and checkpoint.
 
-    offset = log_append(log, record); log_write_out(log)        the turn of a reactor, by hand
+    offset = log_append(log, record); log_write_out(log)        a reactor's turn, by hand
     log_new_turn(log); log_view(log, offset, len(record))
     disk_read(readers, [(offset, len(record))], 4096)           (Status.OK, 1, record)
 
-Where bytes are the answer and there are none, it is a status < 0.
+When the answer should be bytes and there are none, it is a status < 0.
 """
 import select
 
@@ -30,7 +30,7 @@ from cext.store.queues.queue_store cimport QueueStore
 # ------------------------------------------------------------------- commit log
 
 def log_append(CommitLog log not None, bytes data, int64_t max_bytes=-1) -> int:
-    """reserve + copy + commit. Physical offset, or a status < 0."""
+    """Does reserve, copy and commit. The physical offset, or a status < 0."""
     cdef int status
     cdef int64_t room = len(data) if max_bytes < 0 else max_bytes
     cdef uint8_t* at = log.reserve(<uint32_t>room, &status)
@@ -63,7 +63,7 @@ def log_new_turn(CommitLog log not None) -> None:
 
 
 def log_watermarks(CommitLog log not None) -> dict:
-    """`appended` and `dispatched` may be stale outside the thread that moves them."""
+    """`appended` and `dispatched` may be out of date outside the thread that moves them."""
     return {
         "min": log.min_offset(), "appended": log.marks.appended,
         "written": load_acquire_i64(&log.marks.written), "durable": log.durable(),
@@ -72,8 +72,8 @@ def log_watermarks(CommitLog log not None) -> dict:
 
 
 def log_notify_fd(CommitLog log not None) -> int:
-    """eventfd that becomes readable when `durable` moved, the log was poisoned or a segment is
-    ready after a refusal."""
+    """An eventfd that becomes readable when `durable` has moved, the log was poisoned, or a segment
+    is ready after a refusal."""
     return log.link.notify_event
 
 
@@ -119,11 +119,11 @@ def queues_wait_for_writer(QueueStore queues not None, int timeout_ms) -> None:
 
 
 def queues_release_memory(QueueStore queues not None) -> int:
-    """Gives back every chunk whose entries are persisted; how many."""
+    """Gives back every chunk whose entries are persisted; returns how many."""
     return queues._reclaim(queues.pool.capacity)
 
 
-# ------------------------------------------------------------------- those who read it
+# ------------------------------------------------------------------- readers of the log
 
 def window_fill(LogWindow window not None, int64_t offset, int64_t wanted,
                 int64_t limit) -> "bytes | int":
@@ -145,13 +145,13 @@ def window_pieces(LogWindow window not None) -> tuple:
 
 
 def indexer_lose(Indexer indexer not None) -> None:
-    """Before start(): the first step finds that the reactor overwrote what it looked at."""
+    """Before start(): in its first step the reactor has overwritten what it looks at."""
     indexer.tail.window.lost = True
 
 
 def disk_read(DiskReader readers not None, list wanted, uint32_t capacity, bint parse=True,
               bytes path=None, double timeout_s=10.0, bint unsized=False) -> tuple:
-    """Submits one job [(offset, size), ...] and waits: (status, done_count, bytes)."""
+    """Submits one job [(offset, size), ...] and waits for it: (status, done_count, bytes)."""
     cdef ReadJob* job = <ReadJob*>calloc(1, sizeof(ReadJob))
     cdef uint8_t* buffer = <uint8_t*>calloc(1, capacity + 1)
     cdef ReadJob* done = NULL
@@ -172,7 +172,7 @@ def disk_read(DiskReader readers not None, list wanted, uint32_t capacity, bint 
         poll.register(readers.notify_event, select.POLLIN)
         while done == NULL:
             if not poll.poll(timeout_s * 1000):
-                raise TimeoutError("the disk reader did not answer")   # it owns both: leak
+                raise TimeoutError("the disk reader did not answer")   # both leak: it has them
             event_drain(readers.notify_event)
             done = readers.completed()
         status = done.status
@@ -185,7 +185,7 @@ def disk_read(DiskReader readers not None, list wanted, uint32_t capacity, bint 
 # ------------------------------------------------------------------- checkpoint
 
 def checkpoint_page(dict values) -> bytes:
-    """The page for a mapping of field names (see CheckpointFields) to values; missing are 0."""
+    """The page for a dict of field names (see CheckpointFields) and values; missing ones are 0."""
     cdef CheckpointFields fields
     cdef uint8_t page[CHECKPOINT_BYTES]
     cdef bytes boot = values.get("boot_id", bytes(16))
@@ -208,7 +208,7 @@ def checkpoint_page(dict values) -> bytes:
 
 
 def checkpoint_values(bytes page) -> dict:
-    """What a checkpoint file says; a short page reads as zeros from its end on."""
+    """The values in a checkpoint file; a short page is read as if zeros followed."""
     cdef CheckpointFields fields
     cdef bytes whole = page[:CHECKPOINT_BYTES].ljust(CHECKPOINT_BYTES, b"\0")
     checkpoint_decode(<const uint8_t*> whole, &fields)

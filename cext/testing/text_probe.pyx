@@ -27,9 +27,9 @@ cdef Text text_from(bytes data, bint escaped):
 
 
 def text_copied(bytes data not None, bint escaped, uint32_t capacity) -> bytes | int:
-    """The text with its escapes undone in a buffer of this capacity, or the status."""
+    """The text with its escapes undone, in a buffer of this capacity; or the status."""
     cdef Text text = text_from(data, escaped)
-    cdef bytearray out = bytearray(capacity + 1)     # one more, to see that it stays untouched
+    cdef bytearray out = bytearray(capacity + 1)     # one more, which must stay untouched
     cdef int32_t length = text_copy(&text, <uint8_t*><char*>out, capacity)
     if out[capacity] != 0:
         raise AssertionError("text_copy wrote beyond its capacity")
@@ -42,7 +42,7 @@ def text_is(bytes data not None, bint escaped, bytes name not None) -> bool:
 
 
 def text_number(bytes data not None, int bits, bint escaped=False) -> int | None:
-    """The number of 32 or 64 bits, None when malformed."""
+    """The number, of 32 or 64 bits; None when malformed."""
     cdef Text text = text_from(data, escaped)
     cdef int64_t wide = 0
     cdef int32_t narrow = 0
@@ -57,7 +57,7 @@ def text_true(bytes data not None) -> bool:
 
 
 def integer_of(bytes text not None, int bits=32) -> int | None:
-    """Integer.valueOf or Long.valueOf; None where Java throws."""
+    """Integer.valueOf or Long.valueOf; None when Java throws."""
     cdef object half = 1
     cdef int64_t least = -(half << (bits - 1))
     cdef int64_t most = (half << (bits - 1)) - 1
@@ -69,7 +69,7 @@ def integer_of(bytes text not None, int bits=32) -> int | None:
 
 
 def double_of(bytes text not None) -> float | None:
-    """Double.valueOf; None where Java throws."""
+    """Double.valueOf; None when Java throws."""
     cdef double out
     if java_double(<const uint8_t*> <char*> text, <uint32_t> len(text), &out) != Status.OK:
         return None

@@ -1,7 +1,7 @@
 """Timer probe: a heap and its keeper, driven as the reactor does (timer_turn.pxd), no messages.
 
-For tests against a model, and for benches that need files of many timers: the way to the files is
-the real one.
+For tests against a model, and for benches that need files with many timers: the files are written
+as in a broker.
 
     timers = DrivenTimers(keeper)
     timers.push(due_ms, place)          while timers.room
@@ -31,7 +31,7 @@ from cext.store.timers.timer_keeper cimport TimerKeeper
 
 
 cdef class DrivenHeap:
-    """A heap alone."""
+    """A heap without a keeper."""
     cdef TimerHeap heap
 
     def __cinit__(self, int64_t capacity):
@@ -65,9 +65,9 @@ cdef class DrivenHeap:
         return key.due_ms, key.place
 
 
-@cython.no_gc_clear                  # __dealloc__ needs all that it has
+@cython.no_gc_clear                  # __dealloc__ needs all its fields
 cdef class DrivenTimers:
-    """A heap and its keeper, driven as the reactor does: push, take what is due, seal when full."""
+    """A heap and its keeper, driven as by the reactor: push, take what is due, seal when full."""
     cdef TimerHeap heap
     cdef readonly TimerKeeper keeper
     cdef int64_t fresh              # pushed since the last seal
@@ -86,7 +86,7 @@ cdef class DrivenTimers:
 
     @property
     def room(self) -> int:
-        """How many may be pushed before a seal."""
+        """How many entries may be pushed before a seal."""
         return max(0, min(self.heap.capacity // 2 - self.fresh,
                           self.heap.capacity - self.heap.count))
 
@@ -103,7 +103,7 @@ cdef class DrivenTimers:
         timer_heap_push(&self.heap, &entry)
 
     def push_many(self, int64_t count, int64_t from_ms, int64_t span_ms, int64_t place) -> None:
-        """So many entries at chance times; as many as fit must be left."""
+        """Pushes `count` entries at random times; there must be room for them."""
         cdef uint64_t state = 0x9E3779B97F4A7C15 ^ <uint64_t> place
         cdef int64_t i
         for i in range(count):
@@ -147,7 +147,7 @@ cdef class DrivenTimers:
         return out
 
     def before(self) -> tuple:
-        """All that is before this key was taken."""
+        """A key before which everything was taken."""
         cdef TimerKey key
         key.due_ms = self.clock_ms + 1
         key.place = 0

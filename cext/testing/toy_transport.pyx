@@ -9,23 +9,23 @@ from cext.net.socket_api cimport EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, errno, iove
 cdef enum:
     HEAD_BYTES = 3
     BUFFER_BYTES = 65536
-    RECORD_BYTES = 1024             # most of one piece in a record
-    HANDED_BYTES = 7                # by one receive
-    ASK_BYTES = 1000                # sent between two questions
+    RECORD_BYTES = 1024             # most bytes of a piece in a record
+    HANDED_BYTES = 7                # most bytes that one receive gives
+    ASK_BYTES = 1000                # sent between two ASKs
     KEY = 0x5A
 
 cdef struct ToyState:
-    uint8_t raw[BUFFER_BYTES]       # received, not taken apart
+    uint8_t raw[BUFFER_BYTES]       # received, not decoded yet
     uint32_t raw_bytes
-    uint8_t plain[BUFFER_BYTES]     # taken apart, not handed out
+    uint8_t plain[BUFFER_BYTES]     # decoded, not handed out yet
     uint32_t plain_bytes
-    uint8_t out[RECORD_BYTES + 16]  # a record that the socket did not take as a whole
+    uint8_t out[RECORD_BYTES + 16]  # a record that the socket has taken only partly
     uint32_t out_bytes
-    uint32_t out_taken              # bytes of pieces that it stands for
-    uint32_t sent                   # bytes since the last question
-    bint ended                      # the other side has
-    bint greeted                    # HELLO came
-    bint waited                     # WANT_WRITE was said for what is owed
+    uint32_t out_taken              # bytes of the pieces in that record
+    uint32_t sent                   # bytes since the last ASK
+    bint ended                      # the other side has ended the connection
+    bint greeted                    # HELLO has come
+    bint waited                     # WANT_WRITE was returned for unsent bytes
     bint owes_pong
     bint asked
 
@@ -50,7 +50,7 @@ cdef void put_record(ToyState* s, int kind, const uint8_t* bytes, uint32_t lengt
 
 
 cdef int reply_space_commit(Connection* c) noexcept nogil:
-    """0: all of `out` is in the socket."""
+    """0: all of `out` has gone to the socket."""
     cdef ToyState* s = state_of(c)
     cdef ssize_t sent
     while s.out_bytes > 0:
@@ -63,7 +63,7 @@ cdef int reply_space_commit(Connection* c) noexcept nogil:
 
 
 cdef int take_apart(ToyState* s) noexcept nogil:
-    """Records in `raw` up to a PING that was not answered; TRANSPORT_FAILED: no such record."""
+    """Decodes records in `raw` up to a PING without an answer; TRANSPORT_FAILED: a bad record."""
     cdef uint32_t at = 0, length, i
     while not s.owes_pong and s.raw_bytes - at >= HEAD_BYTES:
         length = (<uint32_t> s.raw[at + 1] << 8) | s.raw[at + 2]
@@ -88,7 +88,7 @@ cdef int take_apart(ToyState* s) noexcept nogil:
 
 
 cdef int hear(Connection* c) noexcept nogil:
-    """Receives what the socket has. 0: something, or the end."""
+    """Receives what the socket has. 0: bytes have come, or the end."""
     cdef ToyState* s = state_of(c)
     cdef ssize_t got = recv(c.fd, s.raw + s.raw_bytes, BUFFER_BYTES - s.raw_bytes, MSG_DONTWAIT)
     if got < 0:
@@ -208,7 +208,7 @@ cdef const Transport* toy_transport() noexcept nogil:
 
 
 def states():
-    """Connections' states that are open now."""
+    """How many connections have a state now."""
     return opened - closed
 
 

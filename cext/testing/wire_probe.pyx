@@ -1,9 +1,9 @@
 """Wire probe: drives the wire layer from the inside, to fuzz it and to time it.
 
-Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read
-stands directly before a page that may not be touched, and so does what is written, so that one byte
-too far ends the process even in a release build. Every borrowed text must lie inside the header it
-came from. A header read by the shape of an earlier one must be what the parser makes of it, and a
+Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read lies
+directly before a page that may not be touched, and so does what is written: one byte too far ends
+the process even in a release build. Every borrowed text must lie inside the header it came from. A
+header that is read by the shape of an earlier one must be what the parser makes of it, and a
 signature must be judged as by a check that remembers no earlier request.
 
 Timing: nanoseconds per call of each step over one frame, in a plain loop.
@@ -51,8 +51,8 @@ from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
     PAGE = 4096
-    ROOM = 65536                # the longest frame of the fuzzer
-    KEPT_EACH = 8               # one of so many changed requests whose signature is right is kept
+    ROOM = 65536                # the fuzzer's longest frame
+    KEPT_EACH = 8               # of changed requests with a right signature, one in so many is kept
 
 
 cdef struct Guarded:
@@ -61,18 +61,18 @@ cdef struct Guarded:
 
 
 cdef struct Fuzzer:
-    Guarded frame               # three places, because one thing is read while another is written
+    Guarded frame               # three buffers: one is read while another is written
     Guarded header
     Guarded output
     uint64_t random             # xorshift state, never 0
     uint32_t length             # of the frame being mutated
-    bint is_whole               # find_frame took it
-    bint is_signed              # and its signature is right
+    bint is_whole               # find_frame has accepted it
+    bint is_signed              # its signature is right, too
     uint8_t work[ROOM]
-    HeaderShapes shapes         # of all frames, as a reactor has them
+    HeaderShapes shapes         # for all frames, as a reactor has them
     SigningKey key
     SignatureCheck remembering  # the same
-    SignatureCheck forgetting   # made to begin anew for each frame
+    SignatureCheck forgetting   # made to begin anew with each frame
     int64_t parsed              # headers by what parse_header says
     int64_t malformed
     int64_t too_large
@@ -103,7 +103,7 @@ cdef void guarded_close(Guarded* guarded) noexcept nogil:
 
 cdef inline uint8_t* guarded_copy(Guarded* guarded, const uint8_t* bytes,
                                   uint32_t length) noexcept nogil:
-    """A copy whose last byte is the last one that may be touched."""
+    """A copy whose last byte is the last one that may be touched; returns its start."""
     memmove(guarded.end - length, bytes, length)
     return guarded.end - length
 
@@ -118,7 +118,7 @@ cdef inline uint32_t draw(Fuzzer* fuzzer, uint32_t below) noexcept nogil:
 
 
 cdef void mutate_once(Fuzzer* fuzzer) noexcept nogil:
-    """Turns a bit, writes a telling byte, cuts out, doubles or cuts off a piece."""
+    """Flips a bit, writes an interesting byte, or cuts out, doubles or cuts off a piece."""
     cdef const char* telling = b'"\\{}[],:u\x00\x01\x02\x7f\x80\xff\xd8-09 n|'
     cdef uint32_t kind = draw(fuzzer, 8)
     cdef uint32_t at
@@ -142,7 +142,7 @@ cdef void mutate_once(Fuzzer* fuzzer) noexcept nogil:
 
 
 cdef void mutate(Fuzzer* fuzzer, const uint8_t* seed, uint32_t length) noexcept nogil:
-    """A mutated copy of the seed; three times in four its frame lengths are made right again."""
+    """A mutated copy of the seed; in three cases of four its frame lengths are corrected."""
     cdef uint32_t before = length
     cdef uint32_t header_bytes
     cdef uint32_t changes = draw(fuzzer, 5)
@@ -160,11 +160,11 @@ cdef void mutate(Fuzzer* fuzzer, const uint8_t* seed, uint32_t length) noexcept 
     store_u32(fuzzer.work + 4, (<uint32_t>seed[4] << 24) | header_bytes)
 
 
-# ---- everything that reads ----
+# ---- all readers ----
 
 cdef void check_text(Fuzzer* fuzzer, const Text* text, const uint8_t* start,
                      const uint8_t* end) noexcept nogil:
-    """A text is absent or inside [start, end), and its copy fits exactly the bytes it takes."""
+    """A text must be absent or inside [start, end), and its copy must take exactly its bytes."""
     cdef uint8_t* out
     if text.bytes == NULL:
         return
@@ -231,7 +231,7 @@ cdef bint is_same_text(const Text* a, const Text* b) noexcept nogil:
 
 
 cdef bint is_same_header(const Header* a, const Header* b) noexcept nogil:
-    """But for `shape`, and for where the names lie."""
+    """Compares all but `shape` and the places of the names."""
     cdef int i
     if (a.code != b.code or a.flag != b.flag or a.opaque != b.opaque or a.version != b.version
             or a.language != b.language or a.serialize_type != b.serialize_type
@@ -250,7 +250,7 @@ cdef bint is_same_header(const Header* a, const Header* b) noexcept nogil:
 
 
 cdef void forget(SignatureCheck* check) noexcept nogil:
-    """As signature_check_open leaves it."""
+    """Sets it back to what signature_check_open makes."""
     check.order_count = 0
     check.shape = 0
     check.signature_at = -1
@@ -258,7 +258,7 @@ cdef void forget(SignatureCheck* check) noexcept nogil:
 
 cdef void check_signature(Fuzzer* fuzzer, const Header* parsed, int status, const uint8_t* bytes,
                           uint32_t header_bytes, const Frame* frame) noexcept nogil:
-    """`parsed`, `status`: what parse_header has made of the header."""
+    """`parsed`, `status`: what parse_header made of the header."""
     cdef Header header
     cdef const uint8_t* body = guarded_copy(&fuzzer.output, frame.body, frame.body_bytes)
     cdef int found
@@ -298,7 +298,7 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
         bytes = frame.header
         header_bytes = frame.header_bytes
         serialize_type = frame.serialize_type
-    bytes = guarded_copy(&fuzzer.header, bytes, header_bytes)     # whole or not, it is read
+    bytes = guarded_copy(&fuzzer.header, bytes, header_bytes)     # read whether it is whole or not
     status = parse_header(bytes, header_bytes, serialize_type, &header)
     if status == Status.OK:
         fuzzer.parsed += 1
@@ -323,9 +323,9 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
     check_requests(fuzzer, &header)
 
 
-@cython.no_gc_clear                 # its end needs all of it
+@cython.no_gc_clear                 # __dealloc__ needs all its fields
 cdef class Fuzzing:
-    """What a fuzzer has of memory, for as long as it runs."""
+    """The memory of a fuzzer, for as long as it runs."""
 
     cdef Fuzzer* fuzzer
     cdef bytearray state
@@ -354,10 +354,10 @@ cdef class Fuzzing:
 
 def fuzz(list seeds not None, uint64_t seed, int64_t rounds, bytes password not None,
          list kept not None) -> dict[str, int]:
-    """Runs so many mutated frames; how they ended, and `violations`, which must be 0.
+    """Runs `rounds` mutated frames; returns how they ended, and `violations`, which must be 0.
 
-    `password`: whom signatures are to be of. `kept` gets some of the frames that are not as they
-    were made, and whose signature is right all the same: for its twin in Python to judge."""
+    `password`: that of the user whose signatures count as right. `kept` gets some of the frames
+    that were changed and still have a right signature, to be judged by the twin in Python."""
     cdef Fuzzing fuzzing
     cdef Fuzzer* fuzzer
     cdef bytes frame
@@ -402,7 +402,7 @@ cdef extern from "<time.h>" nogil:
 
 
 cdef double now_ns() noexcept nogil:
-    """Processor time of this thread, which neighbours on the machine disturb least."""
+    """Processor time of this thread, which other work on the machine disturbs least."""
     cdef timespec spec
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spec)
     return <double>spec.tv_sec * 1e9 + <double>spec.tv_nsec
