@@ -31,6 +31,7 @@ from rmq.errors import (
     UnreachableError,
 )
 
+PREFIX = "rmq: "
 INTERRUPTED = 130  # as a shell says of a process that SIGINT ended
 _EXIT_CODES: list[tuple[type[RmqError], int]] = [
     (ConfigError, 2),
@@ -119,12 +120,24 @@ def show_error(error: Exception, words: Sequence[str]) -> int:
             click.echo(err=True)  # behind the question
         click.echo(msgspec.json.encode(told).decode(), err=True)
     elif isinstance(error, click.ClickException):
-        error.show()
+        _show_click(error)
     elif isinstance(error, RmqError):
-        click.echo(f"rmq: {told.text()}", err=True)
+        click.echo(f"{PREFIX}{told.text()}", err=True)
     elif told.exit_code != INTERRUPTED:
         click.echo("Aborted!", err=True)
     return told.exit_code
+
+
+def _show_click(error: click.ClickException) -> None:
+    """As click does, but behind our prefix: most errors of a command line are ours, and so are
+    those of its servers."""
+    if type(error).show not in (click.ClickException.show, click.UsageError.show):
+        error.show()  # the help of a group of which no command is named
+        return
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        path = error.ctx.command_path
+        click.echo(f"{error.ctx.get_usage()}\nTry '{path} --help' for help.\n", err=True)
+    click.echo(f"{PREFIX}{error.format_message()}", err=True)
 
 
 def _described(error: Exception) -> Described:

@@ -80,7 +80,7 @@ def _polls(cluster: Cluster, interval: float, pause: Pause) -> Iterator[list[Fig
         try:
             yield samples.poll()
         except UnreachableError as error:
-            click.echo(f"rmq top: {error}", err=True)
+            click.echo(f"rmq: {error}", err=True)
 
 
 def _live(polls: Iterator[list[Figures]], interval: float, is_wide: bool) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
+from support.command_line import rmq
 
 from rmq.cli.errors import ACCESS_HINTS, describe_error
 from rmq.client.blocking.encryption import COMMAND
@@ -54,3 +55,31 @@ def test_only_what_permissions_forbid_leads_to_the_topic(
 ) -> None:
     hint = describe_error(RemoteError(16, remark)).hint or ""
     assert ("rmq topic describe" in hint) is is_of_permissions
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("topic", "list", "--nothing"), 2),  # click's, with its usage
+        (("topic", "lost"), 2),
+        (("topics",), 2),
+        (("send", "t", "x", "--delay", "1s", "--at", "now"), 2),  # ours, of wrong usage
+        (("check", "group"), 3),
+        (("context", "use", "nowhere"), 2),
+        (("topic", "list", "-n", "127.0.0.1:1"), 3),
+        (("send", "t", "x", "-n", "127.0.0.1:1"), 3),
+    ],
+)
+def test_every_error_has_the_same_prefix(words: tuple[str, ...], code: int) -> None:
+    done = rmq(*words)
+    assert done.returncode == code, done.stderr
+    lines = done.stderr.splitlines()
+    assert sum(line.startswith("rmq: ") for line in lines) == 1, done.stderr
+    assert "Error:" not in done.stderr
+    if lines[0].startswith("Usage: "):
+        assert lines[1].startswith("Try 'rmq") and lines[1].endswith(" --help' for help.")
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    done = rmq("topic")
+    assert "Commands:" in done.stdout + done.stderr and "rmq: " not in done.stderr
