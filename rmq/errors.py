@@ -32,6 +32,9 @@ ACCESS_REMEDIES = {
     "the decision is deny.": "an entry forbids it to this account",
 }
 
+# How both clients say in an UnreachableError that what answers there is something else.
+FOREIGN = "what came is not RocketMQ's protocol"
+
 
 def not_copied(thing: object, instead: str) -> TypeError:
     """What `__reduce__` raises of a thing that lives in one process: connections, threads, locks,

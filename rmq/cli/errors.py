@@ -3,7 +3,7 @@
     0    done
     1    refused or failed; or what was looked at is not well, as the help of the command says
     2    wrong usage or configuration
-    3    nobody answers at the address
+    3    nobody answers at the address, or somebody by another protocol
     4    the store is held by another process
     130  interrupted (Ctrl-C)
 
@@ -22,6 +22,7 @@ import msgspec
 
 from rmq.codes import ResponseCode
 from rmq.errors import (
+    FOREIGN,
     ConfigError,
     NoControllerError,
     NotBuiltError,
@@ -83,6 +84,11 @@ def describe_error(error: RmqError) -> Described:
     where = None
     if isinstance(error, NoControllerError):
         where = "Start one with `rmq controller`, or say where it is: --controller HOST:PORT"
+    elif isinstance(error, UnreachableError) and FOREIGN in str(error):
+        where = (
+            "Something else has this port. Say where the name server is: -n HOST:PORT (or "
+            "NAMESRV_ADDR); its port is 9876 as a rule"
+        )
     elif isinstance(error, UnreachableError):
         where = (
             "Start one with `rmq standalone`, or say where it is: -n HOST:PORT (or NAMESRV_ADDR)"

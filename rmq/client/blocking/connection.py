@@ -21,7 +21,7 @@ from typing import Any
 
 from rmq.base import clock
 from rmq.client.blocking import credentials, encryption
-from rmq.errors import ProtocolError, RemoteError, UnreachableError
+from rmq.errors import FOREIGN, ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.client_tls import ClientTls
 from rmq.format.frame_reader import FrameReader
@@ -32,6 +32,8 @@ CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
 IN_FLIGHT = 64  # requests of ask_all() at a time: no peer has to keep more for us
 _READ_BYTES = 256 << 10
+# What often has the port that was named instead, by its first bytes.
+_OTHERS = {b"HTTP": "HTTP", b"SSH-": "SSH", b"\x15\x03": "TLS"}
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -168,7 +170,7 @@ class Connection:
                 command = self._frames.next()
             except ProtocolError as error:
                 self.close()
-                raise ProtocolError(f"{self.address}: {error}; not RocketMQ?") from None
+                raise self._foreign(error) from None
             if command is None:
                 left = deadline - clock.monotonic()
                 part = clock.sleep_s(left)
@@ -176,6 +178,12 @@ class Connection:
                     return None
             elif command.is_response:
                 return command
+
+    def _foreign(self, error: ProtocolError) -> UnreachableError:
+        names = [name for mark, name in _OTHERS.items() if self._first_bytes.startswith(mark)]
+        what = f"it speaks {names[0]}" if names else str(error)
+        hint = self._tls_options.hint(None) if names == ["TLS"] else ""
+        return UnreachableError(f"{self.address}: {FOREIGN} ({what}){hint}")
 
     def _silent(self, code: int, timeout: float) -> UnreachableError:
         self.close()
@@ -200,7 +208,8 @@ class Connection:
         if not data:
             self.close()
             raise self._lost("the peer closed the connection")
-        self._has_heard = True
+        if not self._has_heard:
+            self._has_heard, self._first_bytes = True, data[:4]
         self._frames.feed(data)
         return True
 
