@@ -12,6 +12,7 @@
     journal_file        records appended to one file, each whole or not there
     clock               wall and monotonic time, which tests can drive
     waits               waits of threads, by that clock
+    patience            a word to whoever waits for a server that is silent
     deadline            waiting with a limit
     transport_end       asyncio's transports, ended at once
     background_tasks    tasks of an event loop that nobody waits for

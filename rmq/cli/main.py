@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from rmq import __version__
-from rmq.cli.streams import fill, is_unwritten, leave
+from rmq.cli.streams import fill, is_unwritten, leave, say
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 # They serve, or are about files: no cluster that was chosen for other commands is theirs.
@@ -213,12 +213,26 @@ def _set(values: dict[str, str | None]) -> None:
             os.environ[name] = value
 
 
+def _tell_of_waits(words: list[str]) -> None:
+    from rmq.base import patience
+
+    def tell(text: str) -> None:
+        from rmq.cli.errors import wants_json
+
+        if not wants_json(words):
+            say(f"rmq: {text}", err=True)
+
+    patience.say_by(tell)
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """The console script: runs a command, turns errors of rmq into a message and an exit code."""
     from rmq.errors import RmqError
 
     fill()
     words = sys.argv[1:] if arguments is None else arguments
+    if sys.stderr.isatty():
+        _tell_of_waits(words)
     try:
         code = cli.main(args=words, prog_name="rmq", standalone_mode=False)
         sys.stdout.flush()

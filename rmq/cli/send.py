@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 
 from cext.client.message import Message
 from cext.client.result import SendResult
+from rmq.base import patience
 from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.send_records import DELIMITER, records
@@ -124,13 +126,12 @@ def send(
             for each, body in records(sys.stdin.buffer, delimiter or b"\n", key_delimiter):
                 yield Message(topic, body, keys=each)
         else:
-            for body in _bodies(bodies, path):
-                yield Message(topic, body)
+            yield from (Message(topic, body) for body in _bodies(bodies, path))
 
     given = client_keywords()
     given["namesrv_addr"] = namesrv
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
-        chosen = None if queue is None else _queue(producer, topic, queue)
+        chosen = None if queue is None else _queue(producer, topic, queue, namesrv)
         done = 0
         try:
             for message in chain.from_iterable(messages() for _ in range(count)):
@@ -140,7 +141,8 @@ def send(
                     message.tags = tag
                 if keys is not None:
                     message.keys = keys
-                sent = producer.send(message, queue=chosen)
+                with _awaited(done, namesrv):
+                    sent = producer.send(message, queue=chosen)
                 done += 1
                 if not quiet:
                     show_sent(sent, output)
@@ -169,8 +171,15 @@ def _json_lines(topic: str) -> Iterator[Message]:
                 raise MessageError(f"line {number}: {error}") from None
 
 
-def _queue(producer: Producer, topic: str, number: int) -> MessageQueue:
-    for queue in producer.queues(topic):
+def _awaited(done: int, namesrv: str) -> AbstractContextManager[None]:
+    """The first answer of this client, which its engine waits for."""
+    return nullcontext() if done else patience.awaited(f"{namesrv}, or a broker of it,")
+
+
+def _queue(producer: Producer, topic: str, number: int, namesrv: str) -> MessageQueue:
+    with _awaited(0, namesrv):
+        queues = producer.queues(topic)
+    for queue in queues:
         if queue.queue_id == number:
             return queue
     raise RemoteError(ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {number}")

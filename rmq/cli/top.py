@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmq.base import patience
 from rmq.cli import broker_figures
 from rmq.cli.keys import Pause, quit_key
 from rmq.cli.options import namesrv_option
@@ -58,6 +59,8 @@ def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
     the time that 99 of 100 messages and syncs stayed below. q ends it.
     """
     is_drawn = not once and not output.is_data and sys.stdout.isatty()
+    if is_drawn:
+        patience.say_by(None)  # it would stand in the table
     with Cluster(namesrv) as cluster, quit_key(sys.stdin if is_drawn else None) as pause:
         polls = _polls(cluster, interval, pause)
         try:

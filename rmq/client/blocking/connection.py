@@ -17,9 +17,10 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from rmq.base import clock
+from rmq.base import clock, patience
 from rmq.client.blocking import credentials, encryption
 from rmq.errors import FOREIGN, ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
@@ -63,12 +64,15 @@ class Connection:
         self._opaque = 0
         self._frames = FrameReader()
         self._has_heard = False
-        try:
-            plain = socket.create_connection(split_address(address), connect_timeout)
-        except OSError as error:
-            raise UnreachableError(f"{address}: cannot connect ({_reason(error)})") from None
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = self._secured(plain)
+        self._first_bytes = b""
+        tls = self._tls
+        with patience.awaited(address):
+            try:
+                plain = socket.create_connection(split_address(address), connect_timeout)
+            except OSError as error:
+                raise UnreachableError(f"{address}: cannot connect ({_reason(error)})") from None
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket = self._secured(plain, tls)
 
     def _secured(self, plain: socket.socket) -> socket.socket:
         tls = self._tls
@@ -116,12 +120,16 @@ class Connection:
         timeout = CALL_TIMEOUT if timeout is None else timeout
         deadline = clock.monotonic() + timeout
         opaque = self.submit(code, fields, body)
-        while True:
-            reply = self.receive(deadline - clock.monotonic())
-            if reply is None:
-                raise self._silent(code, timeout)
-            if reply.opaque == opaque:
-                return reply
+        with self._first_heard():
+            while True:
+                reply = self.receive(deadline - clock.monotonic())
+                if reply is None:
+                    raise self._silent(code, timeout)
+                if reply.opaque == opaque:
+                    return reply
+
+    def _first_heard(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._has_heard else patience.awaited(self.address)
 
     def ask_all(
         self, code: int, rows: Sequence[Mapping[str, Any]], timeout: float | None = None
