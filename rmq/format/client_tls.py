@@ -11,7 +11,6 @@ from __future__ import annotations
 import socket
 import ssl
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from rmq.errors import UnreachableError
 
@@ -54,6 +53,16 @@ class TlsOptions:
 PARAMETERS = TlsOptions("use_tls=True", "tls_ca_file", "tls_cert_file", "tls_verify=False")
 
 
+class FileError(ValueError):
+    """A file that cannot be used. `what`: the authorities, or the certificate."""
+
+    def __init__(self, what: str, files: str, error: OSError) -> None:
+        told = getattr(error, "reason", None)  # by OpenSSL
+        self.what = what
+        self.files = f"{files}: {told.replace('_', ' ').lower() if told else error.strerror}"
+        super().__init__(f"{what} {self.files}")
+
+
 @dataclass(frozen=True)
 class ClientTls:
     """PEM files. A certificate that holds its key, too, needs no key_file."""
@@ -66,7 +75,7 @@ class ClientTls:
     verify_name: bool = True  # the server is one that its certificate names
 
     def context(self) -> ssl.SSLContext:
-        """ValueError, which names the file, for what cannot be used."""
+        """FileError for what cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify and self.verify_name
         context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
@@ -76,7 +85,7 @@ class ClientTls:
             try:
                 context.load_verify_locations(self.ca_file)
             except OSError as error:
-                _refuse(f"authorities {self.ca_file}", error)
+                raise FileError("authorities", self.ca_file, error) from None
         if self.cert_file:
             try:
                 # A function, or OpenSSL would ask at the terminal for one that is missing.
@@ -85,7 +94,7 @@ class ClientTls:
                 )
             except OSError as error:
                 key = f", key {self.key_file}" if self.key_file else ""
-                _refuse(f"certificate {self.cert_file}{key}", error)
+                raise FileError("certificate", f"{self.cert_file}{key}", error) from None
         return context
 
     def secured(
@@ -109,9 +118,3 @@ def _why(error: OSError | ValueError, options: TlsOptions) -> str:
     if isinstance(error, OSError):
         return options.refusal(error) or f"{error}; does it speak TLS?"
     return str(error)  # files that cannot be used
-
-
-def _refuse(what: str, error: OSError) -> NoReturn:
-    told = getattr(error, "reason", None)  # by OpenSSL
-    reason = told.replace("_", " ").lower() if told else error.strerror or error
-    raise ValueError(f"{what}: {reason}") from None

@@ -74,7 +74,7 @@ def connect(address: str) -> socket.socket:
     except OSError as error:
         raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    tls = encryption.client_tls()
+    tls = encryption.checked_tls()
     if tls is not None:
         from rmq.client.connection.tls import carried
 

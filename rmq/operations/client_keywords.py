@@ -22,7 +22,7 @@ def client_keywords(account: Credentials | None = None) -> ClientKeywords:
     asker = account if account is not None else credentials.present()
     if asker is not None:
         found["access_key"], found["secret_key"] = asker.access_key, asker.secret_key
-    said = encryption.client_tls()
+    said = encryption.checked_tls()
     if said is not None:
         found["use_tls"], found["tls_verify"] = True, said.verify
         found["tls_ca_file"], found["tls_cert_file"] = said.ca_file, said.cert_file

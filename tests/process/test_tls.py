@@ -29,7 +29,7 @@ from rmq import Message, Producer, PullConsumer
 from rmq.arrow.access import Access
 from rmq.client.blocking import encryption
 from rmq.client.blocking.connection import Connection
-from rmq.errors import UnreachableError
+from rmq.errors import ConfigError, UnreachableError
 from rmq.format.client_tls import ClientTls
 from rmq.format.remoting import Command, encode
 from rmq.format.signature import Credentials
@@ -451,17 +451,17 @@ def test_clients_show_certificates_where_they_must(
         done = rmq(*words)
         assert done.returncode == 3
         assert "--tls-cert FILE" in done.stderr
-        for files, text in (
-            ((), "asks for a certificate"),
-            ((wrong.certificate, wrong.key), "not accept the certificate"),
-            ((known.certificate, wrong.key), "key values mismatch"),
-            ((tmp_path / "none.pem", known.key), "none.pem"),
+        for kind, files, text in (
+            (UnreachableError, (), "asks for a certificate"),
+            (UnreachableError, (wrong.certificate, wrong.key), "not accept the certificate"),
+            (ConfigError, (known.certificate, wrong.key), "key values mismatch"),
+            (ConfigError, (tmp_path / "none.pem", known.key), "--tls-cert .*none.pem"),
         ):
             names = (encryption.CERTIFICATE, encryption.KEY)
             named = {name: str(file) for name, file in zip(names, files, strict=False)}
             encryption.use(RMQ_TLS="1", RMQ_TLS_CA=str(authority.certificate), **named)
             try:
-                with pytest.raises(UnreachableError, match=text), Connection(broker.address) as to:
+                with pytest.raises(kind, match=text), Connection(broker.address) as to:
                     to.ask(105, {"topic": "t"})
             finally:
                 encryption.forget()

@@ -74,14 +74,13 @@ class Connection:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = self._secured(plain, tls)
 
-    def _secured(self, plain: socket.socket) -> socket.socket:
-        tls = self._tls
+    def _secured(self, plain: socket.socket, tls: ClientTls | None) -> socket.socket:
         host = split_address(self.address)[0]
         return tls.secured(plain, host, self.address, self._tls_options) if tls else plain
 
     @property
     def _tls(self) -> ClientTls | None:
-        return encryption.client_tls()
+        return encryption.checked_tls()
 
     def fileno(self) -> int:
         """For selectors: readable when `receive` has something, or the peer hung up."""

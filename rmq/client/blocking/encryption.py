@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
-from rmq.format.client_tls import ClientTls, TlsOptions
+from rmq.errors import ConfigError
+from rmq.format.client_tls import ClientTls, FileError, TlsOptions
 
 ON, AUTHORITY, VERIFY = "RMQ_TLS", "RMQ_TLS_CA", "RMQ_TLS_VERIFY"
 CERTIFICATE, KEY, PASSWORD = "RMQ_TLS_CERT", "RMQ_TLS_KEY", "RMQ_TLS_KEY_PASSWORD"
@@ -24,6 +26,7 @@ COMMAND = TlsOptions(
     "--tls-cert FILE or RMQ_TLS_CERT",
     "RMQ_TLS_VERIFY=0",
 )
+_NAMED = {"authorities": ("--tls-ca", AUTHORITY), "certificate": ("--tls-cert", CERTIFICATE)}
 _YES, _NO = ("1", "true", "yes"), ("0", "false", "no")
 
 _given: dict[str, str] = {}  # by the name in the environment
@@ -70,3 +73,22 @@ def client_tls() -> ClientTls | None:
         _key() or None,
         _said(PASSWORD) or None,
     )
+
+
+def checked_tls() -> ClientTls | None:
+    """As client_tls(). ConfigError, which says where it was named: a file that cannot be used."""
+    found = client_tls()
+    if found is not None:
+        try:
+            _check(found)
+        except FileError as error:
+            option, variable = _NAMED[error.what]
+            name = f"{option} " if _given.get(variable) else f"{variable}="
+            raise ConfigError(f"{name}{error.files}") from None
+    return found
+
+
+@lru_cache
+def _check(tls: ClientTls) -> None:
+    """Once: who replaces the files while a command runs is told by the connections it makes."""
+    tls.context()

@@ -1,8 +1,11 @@
 """The client's connection: answers matched by opaque, silence and hang-ups named, junk refused."""
 
+import json
 import socket
+from pathlib import Path
 
 import pytest
+from support.command_line import rmq
 from support.scripted_peer import ScriptedPeer
 
 from rmq.client.blocking.cluster import Cluster
@@ -85,13 +88,75 @@ def test_a_peer_that_hangs_up_or_is_absent_is_unreachable() -> None:
         Connection(address)
 
 
-def test_something_else_than_rocketmq_is_a_protocol_error() -> None:
+OTHERS = {
+    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "TLS": b"\x15\x03\x01\x00\x02\x02\x46",
+    "": b"-ERR unknown command\r\n",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_something_else_than_rocketmq_is_named(name: str) -> None:
     with (
-        ScriptedPeer({28: lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"}) as peer,
+        ScriptedPeer({28: lambda _: OTHERS[name]}) as peer,
         Connection(peer.address) as connection,
-        pytest.raises(ProtocolError, match="not RocketMQ"),
+        pytest.raises(UnreachableError) as found,
     ):
         connection.call(28)
+    what = f"it speaks {name}" if name else "a frame of "
+    assert f"{peer.address}: what came is not RocketMQ's protocol ({what}" in str(found.value)
+    assert ("--tls" in str(found.value)) == (name == "TLS")
+    assert connection.fileno() < 0
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("group", "list"), ("send", "orders", "x")])
+def test_commands_say_one_thing_of_a_port_that_is_something_elses(words: tuple[str, ...]) -> None:
+    """Whichever client asks: `rmq send` has an engine of its own."""
+
+    def answer(_: Command) -> bytes:
+        return OTHERS["HTTP"]
+
+    with ScriptedPeer(dict.fromkeys((105, 106, 206), answer)) as peer:
+        done = rmq(*words, "-n", peer.address)
+        told = rmq(*words, "-n", peer.address, "-o", "json")
+    assert done.returncode == told.returncode == 3
+    cause, remedy = done.stderr.splitlines()
+    assert f"{peer.address}: what came is not RocketMQ's protocol" in cause
+    assert "Something else has this port" in remedy and "standalone" not in remedy
+    assert json.loads(told.stderr)["exit_code"] == 3
+
+
+def test_a_name_server_behind_something_else_is_asked() -> None:
+    with (
+        ScriptedPeer({206: lambda _: OTHERS["HTTP"]}) as other,
+        ScriptedPeer({206: lambda request: request.reply(0, body=b'{"topicList":["a"]}')}) as peer,
+        Cluster(f"{other.address};{peer.address}") as cluster,
+    ):
+        assert cluster.topics() == ["a"]
+
+
+@pytest.mark.parametrize("words", [("topic", "list"), ("send", "orders", "x")])
+@pytest.mark.parametrize(
+    ("variable", "option"), [("RMQ_TLS_CA", "--tls-ca"), ("RMQ_TLS_CERT", "--tls-cert")]
+)
+def test_a_file_of_tls_that_cannot_be_used_is_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str,
+    option: str,
+) -> None:  # fmt: skip
+    junk, missing = tmp_path / "junk.pem", tmp_path / "missing.pem"
+    junk.write_text("no certificate")
+    asked = (*words, "-n", "127.0.0.1:1")
+    monkeypatch.setenv("RMQ_TLS", "1")
+    for path, why in ((missing, "No such file"), (junk, "")):
+        monkeypatch.setenv(variable, str(path))
+        done = rmq(*asked)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith(f"rmq: {variable}={path}: {why}")
+        assert "standalone" not in done.stderr
+    monkeypatch.delenv(variable)
+    done = rmq(*asked, option, str(junk))
+    assert done.returncode == 2 and done.stderr.startswith(f"rmq: {option} {junk}: ")
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:70000", "h:²"])

@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")
 
 from rmq.cli import spark
 from rmq.client.blocking import credentials, encryption
+from rmq.format.client_tls import ClientTls
 from rmq.format.signature import Credentials
 from rmq.spark.listener import OffsetListener
 
@@ -40,7 +41,8 @@ class Recorded:
 
 
 @pytest.fixture(autouse=True)
-def _asker() -> Iterator[None]:
+def _asker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(ClientTls, "context", lambda _: None)  # there is no such file
     with credentials.instead(Credentials("alice", "geheim")), encryption.forgotten():
         encryption.use(RMQ_TLS="1", RMQ_TLS_CA="/ca.pem")
         yield
