@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -40,8 +40,13 @@ HEADINGS = [column.heading for column in COLUMNS if not column.is_wide]
 EXTRA = ("PROBLEM", "VERSION", "ADDRESS", "PID", "UP", "POOL MOST", "DISK")  # of -o wide
 DISPENSABLE = ("CONN", "EPOCH", "BEHIND", "OUT MB/S", "IN MB/S", "UNSYNCED", "RSS MB", "REFUSED",
                "CACHE", "FLUSH p99", "POOL", "IN SYNC", "STATE", "LAG", "ROLE")  # fmt: skip
-TEXTS = ("BROKER", "STATE", "ADDRESS", "VERSION", "PROBLEM")
+# What goes where that is not enough, and names are cut to NAME_LEAST.
+LAST = ("APPEND p99", "CPU", "OUT/S", "IN/S")
+NAME = "BROKER"
+TEXTS = (NAME, "STATE", "ADDRESS", "VERSION", "PROBLEM")
+NAME_LEAST = 12
 GAP = 3  # what the frame takes for each column
+EDGE = 1  # and once
 
 
 @click.command()
@@ -100,15 +105,24 @@ def _live(polls: Iterator[list[Figures]], interval: float, is_wide: bool) -> boo
     return True
 
 
-def fitting(headings: Sequence[str], texts: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The columns of these rows that fit in so many characters."""
-    left = list(range(len(headings)))
-    widths = [max(len(row[at]) for row in (headings, *texts)) + GAP for at in left]
-    for name in (*EXTRA, *DISPENSABLE):
-        if sum(widths[at] for at in left) <= width:
-            break
-        if name in headings:
-            left.remove(headings.index(name))
+def fitting(
+    headings: Sequence[str], texts: Sequence[Sequence[str]], width: int
+) -> dict[int, int]:  # fmt: skip
+    """The columns of these rows that fit in so many characters, and how many each has."""
+    left = {at: max(len(row[at]) for row in (headings, *texts)) for at in range(len(headings))}
+    name = headings.index(NAME)
+    full = left[name]
+
+    def room() -> int:
+        return width - EDGE - sum(each + GAP for each in left.values())
+
+    for names in ((*EXTRA, *DISPENSABLE), LAST):
+        for each in names:
+            if room() < 0 and each in headings:
+                del left[headings.index(each)]
+        if names is not LAST and room() < 0:
+            left[name] = min(full, NAME_LEAST)
+    left[name] = max(1, min(full, left[name] + room()))
     return left
 
 
@@ -124,9 +138,9 @@ def _drawn(rows: list[Figures], width: int, is_wide: bool) -> Table:
     texts = [[column.cell(value) for column, value in zip(COLUMNS, row, strict=True)
               if column in shown] for row in _values(rows, with_total=True)]  # fmt: skip
     left = fitting(headings, texts, width)
-    for at in left:
-        is_text = headings[at] in TEXTS
-        table.add_column(headings[at], justify="left" if is_text else "right", no_wrap=True)
+    for at, most in left.items():
+        justify: Literal["left", "right"] = "left" if headings[at] in TEXTS else "right"
+        table.add_column(headings[at], justify=justify, no_wrap=True, max_width=most)
     for number, cells in enumerate(texts):
         ill = number < len(rows) and rows[number].state != "running"
         is_total = number >= len(rows)

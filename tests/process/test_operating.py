@@ -21,6 +21,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority
 from support.command_line import rmq
 from support.sharded_broker import sharded_broker
+from support.terminal import CONTROL, at_terminal
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
@@ -136,6 +137,15 @@ def test_top_shows_a_row_and_status_says_running(tmp_path: Path) -> None:
         assert done.returncode == 0
         assert done.stdout.splitlines()[1].split()[:3] == ["broker-a", broker.address, "running"]
         assert "numpy" not in Path(f"/proc/{broker.pid}/maps").read_text(), "of commands alone"
+        environment = {**os.environ, "TERM": "xterm"}
+        words = ("top", "--interval", "0.2", "-n", broker.namesrv)
+        with at_terminal(*words, environment=environment, columns=40) as terminal:
+            terminal.until("broker-a")
+            terminal.type("q")
+            assert terminal.code() == 0
+        lines = CONTROL.sub("", terminal.shown).splitlines()
+        assert ["BROKER", "IN/S", "OUT/S", "CPU"] in [line.split() for line in lines], lines
+        assert not [line for line in lines if "…" in line or len(line.strip()) > 40]
 
 
 def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> None:

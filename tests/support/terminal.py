@@ -69,9 +69,11 @@ def _control() -> None:
 
 
 @contextmanager
-def at_terminal(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[Terminal]:
+def at_terminal(
+    *words: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS
+) -> Iterator[Terminal]:
     ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "rmq", *words], stdin=theirs, stdout=theirs, stderr=theirs,

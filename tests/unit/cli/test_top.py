@@ -1,8 +1,11 @@
 """What `rmq top` shows of rows, and what it leaves out on a narrow terminal."""
 
-import pytest
+import io
 
-from rmq.cli.top import COLUMNS, DISPENSABLE, EXTRA, TEXTS, fitting
+import pytest
+from rich.console import Console
+
+from rmq.cli.top import COLUMNS, DISPENSABLE, EXTRA, LAST, NAME, TEXTS, _drawn, fitting
 from rmq.observe.rates import figures
 from rmq.observe.sample import Sample
 
@@ -26,15 +29,15 @@ def test_a_narrower_one_loses_what_matters_least_in_turn() -> None:
         now = names(width, ALL)
         lost += [name for name in shown if name not in now]
         shown = now
-    assert lost == [*EXTRA, *DISPENSABLE]
-    assert shown == [name for name in SHOWN if name not in DISPENSABLE]
-    assert {*EXTRA, *DISPENSABLE, *TEXTS} <= {*ALL}
+    assert lost == [*EXTRA, *DISPENSABLE, *LAST]
+    assert shown == [NAME]
+    assert {*EXTRA, *DISPENSABLE, *LAST, *TEXTS} <= {*ALL}
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 160])
 def test_what_is_shown_fits(width: int) -> None:
     shown = names(width)
-    assert sum(max(len(name), 9) + 3 for name in shown) <= width
+    assert sum(max(len(name), 9) + 3 for name in shown) < width
     assert {"BROKER", "IN/S", "OUT/S", "CPU", "APPEND p99"} <= {*shown}
 
 
@@ -42,3 +45,20 @@ def test_the_fullest_pool_of_all_time_is_told() -> None:
     sample = Sample(pools={"a": (1, 10, 5, 9, 0), "b": (1, 100, 70, 80, 3)})
     row = figures(None, sample)
     assert (row.pool, row.pool_most) == (0.7, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [(80, "BROKER IN/S OUT/S CPU APPEND p99"), (60, "BROKER IN/S OUT/S CPU APPEND p99"),
+     (40, "BROKER IN/S OUT/S CPU"), (30, "BROKER IN/S"), (20, "BROKER")],
+)  # fmt: skip
+def test_long_names_are_cut_and_numbers_are_whole(width: int, headings: str) -> None:
+    samples = [Sample(broker=name) for name in ("broker-a", "broker-" + "x" * 60)]
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(_drawn([figures(None, each) for each in samples], width, False))
+    assert isinstance(console.file, io.StringIO)
+    title, _, head, _, first, second, *_ = console.file.getvalue().splitlines()
+    assert title.startswith("rmq top") and " ".join(head.split()) == headings
+    assert first.split()[0] == "broker-a" and "…" not in first
+    assert second.split()[0].startswith("broker-") and second.split()[0].endswith("…")
+    assert second.count("…") == 1 and len(second) <= width
