@@ -18,6 +18,7 @@
     store_backup        store backup, store restore
     store_places        which directories a store is; a bar of progress
     topic, group, cluster    list, create, change, describe, delete
+    missing_topic       a topic that does not exist, in the words of who asks about it
     topic_perm, topic_copy, unread      may it be read and written; a copy; what goes out of sight
     other_cluster       a second cluster in one command, asked as whom its context says
     group_offsets       group reset, skip, clone: where a group goes on

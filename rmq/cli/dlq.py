@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from rmq.cli import missing_topic
 from rmq.cli.export import export as export_topic
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
@@ -15,8 +16,7 @@ from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns, moment
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
-from rmq.codes import ResponseCode
-from rmq.errors import RemoteError, RmqError
+from rmq.errors import RmqError
 from rmq.names import dlq_topic
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
@@ -175,12 +175,9 @@ def resend(
 
 def _topic_of(cluster: Cluster, group: str) -> str:
     """RmqError, which says where to look for those that have some: the group has none."""
-    try:
+    none = f"group {group} has no dead letters; `rmq dlq list` lists the groups that have"
+    with missing_topic.in_words(none):
         return topic_of(cluster, group)
-    except RemoteError as error:
-        if error.code != ResponseCode.TOPIC_NOT_EXIST:
-            raise
-        raise RmqError(f"{error.remark}; `rmq dlq list` lists the groups that have") from None
 
 
 def _counted(count: int) -> str:

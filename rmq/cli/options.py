@@ -59,6 +59,10 @@ def own_cluster(context: click.Context, parameter: click.Parameter, value: Any) 
     return value
 
 
+cluster_option = click.option(
+    "--cluster", "cluster_name", help="Only on the brokers of this cluster."
+)
+
 ADDRESSES = Parsed("addresses", _addresses)
 _namesrv_option = click.option(
     "-n",

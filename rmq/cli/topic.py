@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from rmq.cli.options import namesrv_option
+from rmq.cli import missing_topic
+from rmq.cli.options import cluster_option, namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns, moment
 from rmq.cli.topic_copy import copy
@@ -25,9 +26,6 @@ LISTED = (*columns("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"),
 QUEUE_COLUMNS = (*columns("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET", "MESSAGES"),
                  moment("LAST STORED"))  # fmt: skip
 
-cluster_option = click.option(
-    "--cluster", "cluster_name", help="Only on the brokers of this cluster."
-)
 type_option = click.option(
     "--type", "message_type", type=click.Choice(MESSAGE_TYPES, case_sensitive=False),
     help="Which messages a proxy lets gRPC clients send; brokers do not check it.",
@@ -146,8 +144,7 @@ def update(
     with Cluster(namesrv) as cluster:
         there = [state for _, state in topics.states(cluster, name, cluster_name) if state]
         if not there:
-            cluster.route(name)  # says that it does not exist
-            raise click.ClickException(f"topic {name} is on no broker of cluster {cluster_name}")
+            missing_topic.refuse(cluster, name)
         check_change(there, named)
         if not yes:
             ask_about_unread(cluster, there, named)

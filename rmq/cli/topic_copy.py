@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rmq.cli import missing_topic
 from rmq.cli.contexts import Context, read_contexts
 from rmq.cli.options import ADDRESSES, namesrv_option
 from rmq.cli.starts import start_option
@@ -128,8 +129,7 @@ def _settings(
     """ClickException: there is a copy, or none can be made."""
     found = {state.broker.name: state for _, state in topics.states(cluster, source) if state}
     if not found:
-        cluster.route(source)  # says that it does not exist
-        raise click.ClickException(f"no broker tells what topic {source} is")
+        missing_topic.refuse(cluster, source)
     if any(state.is_static for state in found.values()):
         raise click.ClickException(f"topic {source} is a static one, which has no copies")
     largest = max(found.values(), key=lambda state: (state.read_queues, state.broker.name))

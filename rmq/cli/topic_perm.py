@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from rmq.cli import missing_topic
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
@@ -44,8 +45,7 @@ def perm(
         there = [state for entry, state in topics.states(cluster, name, cluster_name)
                  if state is not None and broker in (None, entry.name)]  # fmt: skip
         if not there:
-            cluster.route(name)  # says that it does not exist
-            raise click.ClickException(f"topic {name} is on no such broker")
+            missing_topic.refuse(cluster, name)
         rows = []
         if to_be is not None and not yes:
             ask_about_unread(cluster, there, {"perm": to_be}, err=output.is_data)

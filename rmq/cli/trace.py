@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
+from rmq.cli import missing_topic
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.trace import Traced, traces_of
-from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
 from rmq.names import TRACE_TOPIC
 from rmq.operations import trace_rows
 from rmq.operations.times import moment_members
 
 COLUMNS = columns(*trace_rows.COLUMNS)
+UNTRACED = "there is no such topic, as no client with tracing on (enable_trace) has made it"
 
 
 @click.command()
@@ -43,12 +43,10 @@ def trace(message_id: str, trace_topic: str, count: int, namesrv: str, output: O
     """
     found, why = [], ""
     try:
-        with Cluster(namesrv) as cluster:
+        with Cluster(namesrv) as cluster, missing_topic.in_words(UNTRACED):
             found = traces_of(cluster, message_id, topic=trace_topic, count=count)
-    except RemoteError as error:
-        if error.code != ResponseCode.TOPIC_NOT_EXIST:
-            raise
-        why = ": there is no such topic, as no client with tracing on (enable_trace) has made it"
+    except missing_topic.MissingTopicError as error:
+        why = f": {error}"
     if output.is_data:
         output.value([_members(each) for each in found])
     elif found:
