@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,7 +10,10 @@ import click
 from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.plugin import Number, PluginCommand, Result, Status
+from rmq.client.blocking.admin import QueueRange
 from rmq.client.blocking.cluster import Cluster
+from rmq.codes import ResponseCode
+from rmq.errors import RemoteError
 from rmq.operations.texts import counted
 
 # States of brokers that go on serving; in all others they refuse something, or do not answer.
@@ -97,7 +101,7 @@ def brokers(
 @click.option("--lag-warning", type=THRESHOLD, metavar="N", help="Messages to consume: WARNING.")
 @click.option("--lag-critical", type=THRESHOLD, metavar="N", help="The same: CRITICAL.")
 @click.option("--dead-letters-warning", type=THRESHOLD, default=1, show_default=True, metavar="N",
-              help="Dead letters: WARNING.")  # fmt: skip
+              help="Dead letters that were not sent again: WARNING.")  # fmt: skip
 @click.option("--dead-letters-critical", type=THRESHOLD, metavar="N", help="The same: CRITICAL.")
 @click.option("--members", type=click.IntRange(1), metavar="N",
               help="CRITICAL when fewer members are online.")  # fmt: skip
@@ -115,8 +119,9 @@ def group(
 ) -> None:
     """Check a consumer group, for monitoring.
 
-    Its lag counts what it has still to consume of topics and of its retries. UNKNOWN: there is no
-    such group.
+    Its lag counts what it has still to consume of topics and of its retries. Of dead letters those
+    count that `rmq dlq resend` has not sent again and `rmq dlq dismiss` has not put aside. UNKNOWN:
+    there is no such group.
     """
     from rmq.client.blocking import admin
     from rmq.client.blocking.group_lag import group_lag
@@ -125,17 +130,35 @@ def group(
         admin.require_groups(cluster, name)
         groups = admin.groups(cluster)
         found_lag = group_lag(cluster, name, set(cluster.topics()), groups)
+        sent_again = _sent_again(cluster, found_lag.dead_letter_queues)
         online = len(admin.online_members(cluster, name))
     found = Result("GROUP")
     lag = found_lag.lag + found_lag.retry_lag
     found.number(Number("lag", lag, "", lag_warning, lag_critical), f"{name}: lag {lag}")
-    letters = found_lag.dead_letters
+    found.numbers.append(Number("dead_letters", found_lag.dead_letters))
+    waiting = found_lag.dead_letters - (sent_again or 0)
+    which = "not sent again" if sent_again is not None else (
+        "(which were sent again this account may not see: Get of Group:TOOLS_CONSUMER)"
+    )  # fmt: skip
     found.number(
-        Number("dead_letters", letters, "", dead_letters_warning, dead_letters_critical),
-        f"{name}: {counted(letters, 'dead letter')}",
+        Number("not_sent_again", waiting, "", dead_letters_warning, dead_letters_critical),
+        f"{name}: {counted(waiting, 'dead letter')} {which}: `rmq dlq resend {name}` or `rmq dlq "
+        f"dismiss {name}` settles it",
     )
     found.numbers.append(Number("members", online))
     if members is not None and online < members:
         found.problem(Status.CRITICAL, f"{name}: {online} of {counted(members, 'member')} online")
     found.rest = f"lag {lag}, {counted(online, 'member')} online"
     found.show(output)
+
+
+def _sent_again(cluster: Cluster, queues: Sequence[QueueRange]) -> int | None:
+    """How many of these dead letters; None: the account may not ask."""
+    from rmq.operations.dead_letters import letters_in
+
+    try:
+        return sum(each.count - each.waiting for each in letters_in(cluster, queues))
+    except RemoteError as error:
+        if error.code != ResponseCode.NO_PERMISSION:
+            raise
+        return None

@@ -1,4 +1,4 @@
-"""`rmq dlq list | show | resend | export`: dead letters: messages that a group gave up.
+"""`rmq dlq list | show | resend | dismiss | export`: dead letters: messages that a group gave up.
 
 `resend` goes on from where it was left, whoever calls it; dead_letters.py goes through them.
 """
@@ -27,8 +27,10 @@ from rmq.operations.dead_letters import (
     group_letters,
     groups_with_letters,
     letters,
+    letters_of,
     origin_of,
     places_of,
+    put_aside,
     topic_of,
 )
 from rmq.operations.json_lines import members
@@ -44,7 +46,7 @@ COLUMNS = (
 
 @click.group()
 def dlq() -> None:
-    """Dead letters: list, show, send again, export."""
+    """Dead letters: list, show, send again, put aside, export."""
 
 
 @dlq.command("list")
@@ -139,7 +141,8 @@ def resend(
     """Send dead letters of a group again.
 
     Without --from, --key and --id: those that were not sent again yet. Those that are chosen by
-    these are not counted as sent. All stay among the dead letters until they expire there.
+    these are not counted as sent: `rmq dlq dismiss` puts aside what is left. All stay among the
+    dead letters until they expire there.
     """
     is_rest = start is None and key is None and not ids
     if start is None and not is_rest:
@@ -171,6 +174,28 @@ def resend(
                 click.echo(f"{_counted(sending.count)} of {total} were sent before", err=True)
             raise
     click.echo(f"{_counted(sending.count)} to {where}")
+
+
+@dlq.command()
+@click.argument("group")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Say how many, and put none aside.")
+@namesrv_option
+def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
+    """Put the dead letters of a group aside, as if they were sent again.
+
+    For those that nobody needs, or that were sent one by one (--id). From then on `rmq dlq list`
+    and `rmq check group` count them no more, and `rmq dlq resend` without --from passes them over.
+    They stay until they expire.
+    """
+    with Cluster(namesrv) as cluster:
+        found = letters_of(cluster, _topic_of(cluster, group))
+        said = f"{_counted(sum(each.waiting for each in found))} of group {group}"
+        if not dry_run:
+            if not yes:
+                click.confirm(f"Put aside {said} at {namesrv}?", abort=True)
+            put_aside(cluster, found)
+    click.echo(said)
 
 
 def _topic_of(cluster: Cluster, group: str) -> str:

@@ -62,7 +62,7 @@ COMMANDS = {
     "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
-    "dlq": ("rmq.cli.dlq", "dlq", "Dead letters: list, show, send again, export."),
+    "dlq": ("rmq.cli.dlq", "dlq", "Dead letters: list, show, send again, put aside, export."),
     "config": (
         "rmq.cli.config", "config", "Show, change and compare settings of running servers."
     ),

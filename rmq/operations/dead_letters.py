@@ -113,11 +113,22 @@ class Chosen:
 
 
 def letters_of(cluster: Cluster, topic: str) -> list[Letters]:
+    return letters_in(cluster, admin.topic_queues(cluster, topic))
+
+
+def letters_in(cluster: Cluster, queues: Iterable[admin.QueueRange]) -> list[Letters]:
     return [
         Letters(each.queue, each.min_offset, each.max_offset, sent_before(cluster, each.queue),
                 each.last_stored_ms)
-        for each in admin.topic_queues(cluster, topic)
+        for each in queues
     ]  # fmt: skip
+
+
+def put_aside(cluster: Cluster, found: Iterable[Letters]) -> None:
+    """They count as sent again from now on."""
+    for each in found:
+        if each.waiting:
+            admin.commit_offset(cluster, TOOLS_CONSUMER_GROUP, each.queue, each.end)
 
 
 def groups_with_letters(cluster: Cluster) -> list[str]:

@@ -23,8 +23,9 @@ from rmq.client.blocking import admin as admin_calls
 from rmq.client.blocking import tail
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
-from rmq.errors import MessageError
+from rmq.errors import MessageError, RemoteError
 from rmq.format.fastjson import MessageQueue
+from rmq.operations import dead_letters
 from rmq.operations.dead_letters import Chosen, Sending, check_sending, places_of
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -128,6 +129,56 @@ def test_the_chosen_ones_go_where_they_came_from_or_elsewhere(namesrv: str, tmp_
     assert "3 messages of %DLQ%elsewhere" in done("export", "elsewhere", str(path))
     assert [json.loads(line)["body"] for line in path.read_text().splitlines()] == [
         row["body"] for row in rows]  # fmt: skip
+
+
+def checked(group: str) -> tuple[int, str]:
+    result = run("check", "group", group)
+    return result.returncode, result.stdout
+
+
+def test_monitoring_is_content_with_letters_that_were_sent_again(namesrv: str) -> None:
+    group = Group(namesrv, "watched")
+    code, text = checked("watched")
+    assert code == 1 and "3 dead letters not sent again: `rmq dlq resend watched`" in text
+    done("resend", "watched", "--count", "2", "--yes")
+    code, text = checked("watched")
+    assert code == 1 and "1 dead letter not sent again" in text
+    assert "dead_letters=3 not_sent_again=1;1 " in text
+    done("resend", "watched", "--yes")
+    code, text = checked("watched")
+    assert code == 0 and "dead_letters=3 not_sent_again=0;1 " in text
+    assert group.counts() == (3, 0)
+
+
+def test_letters_that_nobody_needs_are_put_aside(namesrv: str) -> None:
+    group = Group(namesrv, "aside")
+    chosen = json.loads(done("show", "aside", "--json").splitlines()[0])["id"]
+    done("resend", "aside", "--id", chosen, "--yes")
+    code, text = checked("aside")
+    assert code == 1 and "`rmq dlq dismiss aside` settles it" in text
+    assert done("dismiss", "aside", "--dry-run") == "3 dead letters of group aside\n"
+    assert run("dlq", "dismiss", "aside", text="n\n").returncode == 1
+    assert group.counts() == (3, 3)
+    assert done("dismiss", "aside", "--yes") == "3 dead letters of group aside\n"
+    assert group.counts() == (3, 0) and checked("aside")[0] == 0
+    assert done("resend", "aside") == "0 dead letters to group aside\n"
+    assert len(lines(done("show", "aside", "--json"))) == 3
+    result = run("dlq", "dismiss", "nobody", "--yes")
+    assert result.returncode == 1 and "`rmq dlq list` lists the groups that have" in result.stderr
+
+
+def test_who_may_not_see_what_was_sent_again_is_told_so(
+    namesrv: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Group(namesrv, "hidden")
+    done("resend", "hidden", "--yes")
+
+    def refused(*_: object) -> int:
+        raise RemoteError(16, "User:watch no matched policies.")
+
+    monkeypatch.setattr(dead_letters, "sent_before", refused)
+    code, text = checked("hidden")
+    assert code == 1 and "3 dead letters (which were sent again this account may not see" in text
 
 
 def test_of_a_group_that_consumes_in_order_no_second_letter_is_made(namesrv: str) -> None:

@@ -43,7 +43,7 @@ WITHOUT_DATA = {
     "broker drain", "broker restart", "broker shrink", "topic copy", "topic create",
     "topic delete", "topic update", "group delete", "user create", "user delete", "user update",
     "acl allow", "acl delete", "acl deny", "acl import", "setup security", "replica remove",
-    "dlq export", "dlq resend", "export", "import", "context add", "context remove",
+    "dlq dismiss", "dlq export", "dlq resend", "export", "import", "context add", "context remove",
     "context use", "spark shell", "console", "bench omb",
     "generate systemd", "generate compose", "generate k8s", "generate helm", "generate grafana",
 }  # fmt: skip
