@@ -21,6 +21,7 @@
     missing_topic       a topic that does not exist, in the words of who asks about it
     topic_perm, topic_copy, unread      may it be read and written; a copy; what goes out of sight
     other_cluster       a second cluster in one command, asked as whom its context says
+    group_settings      group create, update: what it may do, and how often it retries
     group_offsets       group reset, skip, clone: where a group goes on
     group_member        group member: what a member says of itself
     user, acl           users, and what they may do

@@ -44,7 +44,7 @@ _EXIT_CODES: list[tuple[type[RmqError], int]] = [
 _ANSWER_HINTS = {
     14: "the broker takes no writes now: see its log for the reason (disk full, stopping)",
     17: "list topics with `rmq topic list`, create one with `rmq topic create NAME`",
-    26: "list groups with `rmq group list`",
+    26: "list groups with `rmq group list`, create one with `rmq group create NAME`",
 }
 # Code 16 says no more than that it may not be: of a topic's or a broker's permissions in words such
 # as "the topic[orders] pulling message is forbidden", and of settings and accounts in others.

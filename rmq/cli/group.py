@@ -1,5 +1,5 @@
-"""`rmq group list | describe | delete`; reset, skip and clone are in group_offsets.py, member in
-group_member.py."""
+"""`rmq group list | describe | delete`; create and update are in group_settings.py, reset, skip and
+clone in group_offsets.py, member in group_member.py."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from rmq.cli.group_member import member
 from rmq.cli.group_offsets import clone, reset, skip
+from rmq.cli.group_settings import create, update
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns, moment, records
@@ -39,10 +40,10 @@ SYSTEM_PREFIXES = (*PROXY_GROUP_PREFIXES, SYSTEM_GROUP_PREFIX)
 
 @click.group()
 def group() -> None:
-    """List consumer groups, describe and move their progress."""
+    """List, create, change, move and delete consumer groups."""
 
 
-for command in (member, reset, skip, clone):
+for command in (create, update, member, reset, skip, clone):
     group.add_command(command)
 
 

@@ -14,8 +14,10 @@ from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.starts import START
 from rmq.cli.table import columns
+from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
+from rmq.operations.group_changes import make_like
 from rmq.operations.offset_moves import Move, carry_out, moves_after, moves_to, summary
 
 COLUMNS = columns("BROKER", "QUEUE", "AT", "TO", "SKIPPED", "AGAIN")
@@ -100,28 +102,38 @@ def _move(
 def clone(
     name: str, other: str, topic: str, yes: bool, dry_run: bool, namesrv: str, output: Output
 ) -> None:
-    """Have the group OTHER go on where the group NAME is in a topic."""
+    """Have the group OTHER go on where the group NAME is in a topic.
+
+    Without such a group OTHER it is made, with the settings of NAME.
+    """
     if name == other:
         raise click.UsageError("NAME and OTHER are the same group")
     with Cluster(namesrv) as cluster:
         moves = moves_after(cluster, name, other, topic)
         if not moves:
             raise click.ClickException(f"group {name} has committed nothing of topic {topic}")
-        _apply(cluster, other, moves, yes, dry_run, output)
+        like = None if other in admin.groups(cluster) else name
+        _apply(cluster, other, moves, yes, dry_run, output, like)
 
 
 def _apply(
-    cluster: Cluster, name: str, moves: list[Move], yes: bool, dry_run: bool, output: Output
-) -> None:
+    cluster: Cluster, name: str, moves: list[Move], yes: bool, dry_run: bool, output: Output,
+    like: str | None = None,
+) -> None:  # fmt: skip
+    """like: the group is not there, and is made with the settings of this one."""
     rows = [
         (each.queue.broker_name, each.queue.queue_id, each.at, each.to, each.skipped, each.again)
         for each in moves
     ]
+    if like is not None:
+        click.echo(f"there is no group {name}: it is made like {like}", err=True)
     if not yes and not dry_run:
         if not output.is_data:
             output.rows(COLUMNS, rows)
         click.confirm(f"{summary(name, moves)} Go on?", abort=True, err=output.is_data)
     if not dry_run:
+        if like is not None:
+            make_like(cluster, like, name)
         carry_out(cluster, name, moves)
     if output.is_data or dry_run or yes:
         output.rows(COLUMNS, rows)

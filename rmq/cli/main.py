@@ -37,7 +37,7 @@ COMMANDS = {
         "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
     ),
     "topic": ("rmq.cli.topic", "topic", "List, create, change, copy and delete topics."),
-    "group": ("rmq.cli.group", "group", "List consumer groups, describe and move their progress."),
+    "group": ("rmq.cli.group", "group", "List, create, change, move and delete consumer groups."),
     "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
     "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
     "audit": (

@@ -3,6 +3,7 @@
     broker_samples      of every broker what it does, in an interval
     replica_sets        who copies whom
     topic_changes       what a change of a topic would do
+    group_changes       a group at each broker, made, changed, made like another one
     offset_moves        where a group goes on, before it is moved
     dead_letters        messages that a group gave up, gone through and sent again
     message_copy        a stored message made new, to be sent again

@@ -49,8 +49,9 @@ def moves_to(
 
 
 def moves_after(cluster: Cluster, group: str, other: str, topic: str) -> list[Move]:
-    """What brings `other` to where `group` is; of queues in which that has committed."""
-    admin.require_groups(cluster, group, other)
+    """What brings `other`, which need not be there yet, to where `group` is; of queues in which
+    that has committed."""
+    admin.require_groups(cluster, group)
     moves = []
     for queue in _queues(cluster, topic, ()):
         to = admin.committed_offset(cluster, group, queue)

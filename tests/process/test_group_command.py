@@ -16,6 +16,8 @@ from support.topics import make_topic
 from support.waiting import wait_until
 
 from rmq import Admin, Message, Producer, PushConsumer
+from rmq.client.blocking import admin as calls
+from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.format.fastjson import MessageQueue
@@ -146,6 +148,56 @@ def test_another_group_goes_on_where_it_is(broker: BrokerProcess) -> None:
     assert code == 1 and "has committed nothing of topic of-third" in said
 
 
+def config(namesrv: str, name: str) -> dict[str, Any] | None:
+    with Cluster(namesrv) as cluster:
+        return calls.groups(cluster).get(name)
+
+
+def test_a_clone_that_is_not_there_is_made_like_it(broker: BrokerProcess) -> None:
+    group = Group(broker, "model")
+    assert group.run("update", "model", "--max-retries", "3", "--no-broadcast")[0] == 0
+    words = ("clone", "model", "image", group.topic)
+    code, shown, said = group.run(*words, "--dry-run")
+    assert code == 0 and "there is no group image: it is made like model" in said
+    assert group.run(*words, answer="n\n")[0] == 1
+    assert config(group.namesrv, "image") is None
+    code, shown, said = group.run(*words, "--yes", "--json")
+    assert code == 0 and len(json.loads(shown)) == 1, said
+    assert group.committed("image") == {0: 4, 1: None}
+    like = config(group.namesrv, "model")
+    assert like is not None and like["retryMaxTimes"] == 3
+    assert config(group.namesrv, "image") == {**like, "groupName": "image"}
+    assert "it is made" not in group.run(*words, "--yes")[2]
+    code, _, said = group.run("clone", "model", "wrong", "of-nothing", "--yes")
+    assert code == 1 and config(group.namesrv, "wrong") is None
+
+
+def test_a_group_is_made_with_what_is_said_and_changed_alone_in_that(broker: BrokerProcess) -> None:
+    where = broker.namesrv
+    code, shown, said = run(
+        where, "create", "fresh", "--max-retries", "5", "--retry-queues", "2", "--order", "--json"
+    )
+    assert (code, said) == (0, "")
+    made = {"group": "fresh", "broker": "broker-a", "done": "created", "consume_enable": True,
+            "order": True, "broadcast": True, "retry_queues": 2, "max_retries": 5}  # fmt: skip
+    assert json.loads(shown) == [made]
+    code, _, said = run(where, "create", "fresh", "--max-retries", "9")
+    assert code == 1 and "group fresh exists on broker-a. Change it with `rmq group update`" in said
+    code, shown, _ = run(where, "create", "fresh", "--if-not-exists", "--disable", "--json")
+    assert (code, json.loads(shown)) == (0, [{**made, "done": "exists"}])
+    code, shown, _ = run(where, "update", "fresh", "--max-retries", "0", "--disable", "--json")
+    changed = {**made, "done": "changed", "max_retries": 0, "consume_enable": False}
+    assert (code, json.loads(shown)) == (0, [changed])
+    found = config(where, "fresh")
+    assert found is not None
+    assert (found["retryMaxTimes"], found["retryQueueNums"]) == (0, 2)
+    assert found["consumeEnable"] is False
+    assert run(where, "create", "plain")[:2] == (0, "".join((
+        "GROUP  BROKER    DONE     CONSUMES  ORDER  BROADCAST  RETRY QUEUES  MAX RETRIES\n",
+        "plain  broker-a  created  yes       no     yes        1             16\n",
+    )))  # fmt: skip
+
+
 def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> None:
     group = Group(broker, "gone")
     assert group.run("delete", "gone", answer="n\n")[0] == 1
@@ -167,7 +219,12 @@ def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> Non
         (["reset", "places", "of-places", "--to", "soon"], 2, "-N for the last N"),
         (["reset", "places", "of-places"], 2, "--to"),
         (["skip", "places", "of-places", "--queue", "9", "--yes"], 1, "has no queue 9"),
-        (["clone", "places", "none", "of-places", "--yes"], 1, "no consumer group none"),
+        (["clone", "none", "places", "of-places", "--yes"], 1, "no consumer group none"),
+        (["create", "bad name"], 1, "bad name"),
+        (["create", "g", "--cluster", "none"], 3, "no broker of cluster none"),
+        (["update", "none", "--order"], 1, "`rmq group create NAME`"),
+        (["update", "places"], 2, "nothing to change: name one of --max-retries"),
+        (["reset", "none", "of-places", "--to", "1"], 1, "create one with `rmq group create NAME`"),
         (["clone", "places", "places", "of-places", "--yes"], 2, "are the same group"),
         (["member", "none"], 1, "no consumer group none"),
         (["delete", "none", "--yes"], 1, "no consumer group none"),

@@ -222,6 +222,8 @@ def calls(world: World) -> Calls:
         "topic describe NAME": ["orders"],
         "topic perm NAME": ["orders"],
         "group describe NAME": ["ill"],
+        "group create NAME": ["made", "--if-not-exists"],
+        "group update NAME": ["other", "--max-retries", "9"],
         "group member NAME": ["ill"],
         "group reset NAME TOPIC": [*dry, "--to", "first"],
         "group skip NAME TOPIC": dry,

@@ -131,8 +131,12 @@ def system_topics(cluster: ClusterView, brokers: list[BrokerEntry] | None = None
 # ---- groups
 
 
-def create_group(cluster: ClusterView, group: str, settings: Mapping[str, Any]) -> None:
-    """Creates the consumer group on every master, or changes it; settings by RocketMQ's names."""
+def create_group(
+    cluster: ClusterView, group: str, settings: Mapping[str, Any],
+    brokers: list[BrokerEntry] | None = None,
+) -> None:  # fmt: skip
+    """Creates the consumer group on every master, or on these, or changes it; settings by
+    RocketMQ's names."""
     body = fastjson.dumps({
         "groupName": group, "consumeEnable": True, "consumeFromMinEnable": True,
         "consumeBroadcastEnable": True, "consumeMessageOrderly": False, "retryQueueNums": 1,
@@ -140,7 +144,7 @@ def create_group(cluster: ClusterView, group: str, settings: Mapping[str, Any]) 
         "notifyConsumerIdsChangedEnable": True, "groupSysFlag": 0, "consumeTimeoutMinute": 15,
         **settings,
     })  # fmt: skip
-    for broker in cluster.masters():
+    for broker in cluster.masters() if brokers is None else brokers:
         _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
 
@@ -167,10 +171,15 @@ def groups(cluster: ClusterView) -> dict[str, dict[str, Any]]:
     """Consumer group -> its configuration, over all masters."""
     found: dict[str, dict[str, Any]] = {}
     for broker in cluster.masters():
-        reply = _call(cluster, broker, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-        table = fastjson.loads_object(reply.body).get("subscriptionGroupTable") or {}
-        found |= {str(name): row for name, row in table.items()}
+        found |= group_configs(cluster, broker)
     return found
+
+
+def group_configs(cluster: ClusterView, broker: BrokerEntry) -> dict[str, dict[str, Any]]:
+    """The same of one broker."""
+    reply = _call(cluster, broker, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    table = fastjson.loads_object(reply.body).get("subscriptionGroupTable") or {}
+    return {str(name): row for name, row in table.items()}
 
 
 def require_groups(cluster: ClusterView, *names: str) -> None:

@@ -26,11 +26,10 @@ from rmq.console.pages.topics import page_of
 from rmq.console.section import section
 from rmq.console.spark_line import SparkLine
 from rmq.errors import RmqError
+from rmq.operations import group_changes
 from rmq.operations.offset_moves import carry_out, moves_to, summary
 from rmq.operations.texts import counted
 
-# Settings of which RocketMQ takes changes, not the whole.
-NOT_REPEATED = ("attributes", "groupName")
 QUEUES_SHOWN_MAX = 500
 
 
@@ -146,8 +145,7 @@ def _plan_update(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
 
 def _update(cluster: Cluster, values: Mapping[str, Any]) -> str:
     present = _config(cluster, values["group"])
-    kept = {name: value for name, value in present.items()
-            if name not in NOT_REPEATED and value is not None}  # fmt: skip
+    kept = group_changes.settings_of(present)
     admin.create_group(cluster, values["group"], {**kept, **settings_of(values)})
     return f"Group {values['group']} was changed."
 
