@@ -68,12 +68,12 @@ async def print_ready(
             # A start waits for the first registration for a moment only (registration.py). On a
             # busy machine it is under way still, and who reads the line would be told of no route.
             await _until_registered([own], served, OWN_WAIT_S)
-        print_line(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
+        print_line(f"{ready}: name server {own}, {what}. {_try_sends(own, broker)}")
         return None
     addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
     registered, problem = await _until_registered(addresses, served, FIRST_WAIT_S)
     if registered:
-        print_line(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
+        print_line(f"{ready}: {what}. {_try_sends(broker.namesrvAddr, broker)}")
         return None
     from rmq.broker.registration.registration import RETRY_FIRST_S, RETRY_LAST_S
 
@@ -104,7 +104,8 @@ async def _print_registered(broker: Settings, served: Served) -> None:
         registered, _ = await _find_registered(addresses, served)
         if registered:
             names = ", ".join(name for name, _ in served)
-            click.echo(f"rmq: registered at {registered}: {names}. {_try_sends(registered)}")
+            advice = _try_sends(registered, broker)
+            click.echo(f"rmq: registered at {registered}: {names}. {advice}")
             sys.stdout.flush()
             return
 
@@ -173,8 +174,11 @@ def _option(address: str) -> str:
     return "" if address == DEFAULT else f" -n {shlex.quote(address)}"
 
 
-def _try_sends(address: str) -> str:
-    option, rmq = _option(address), _command()
+def _try_sends(address: str, broker: Settings) -> str:
+    from rmq.node.advised_options import advised_options
+
+    asking, before = advised_options(broker)
+    option, rmq = _option(address) + asking, before + _command()
     return f"Try: {rmq} send greetings hello{option} && {rmq} consume greetings{option}"
 
 

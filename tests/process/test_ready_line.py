@@ -5,8 +5,10 @@ Method: real processes; shards that cannot live because their topics.json is dam
 that are not there yet. Cannot prove: name servers that take packets and never answer.
 """
 
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,10 +17,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support import command_line
+from support.accounts import ADMIN, ARMED
+from support.broker_process import broker_process
 from support.sharded_broker import ShardedBroker, sharded_broker
 from support.waiting import HANG_S, wait_until
 
+from rmq.auth.options import INNER
+from rmq.config import load_properties
 from rmq.demo.ports import free_port
+from rmq.node.advised_options import advised_options
 
 FEW = ["--set", "rmqShardFailuresMax=2"]
 
@@ -154,3 +162,52 @@ def test_what_is_advised_is_found_by_a_shell(tmp_path: Path, is_on_path: bool) -
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=HANG_S)
     assert advice[:2] == ["rmq" if is_on_path else str(script), "broker"]
+
+
+OWN = ("--set", "tls.server.mode=enforcing")
+
+
+@pytest.mark.parametrize("kind", ["plain", "accounts", "own certificate", "secured"])
+def test_what_is_advised_works_where_not_everybody_may_ask(tmp_path: Path, kind: str) -> None:
+    """As it is pasted; the password is what `--user` asks for, here of RMQ_SECRET_KEY."""
+    options, password, wanted = [], "", ""
+    if kind == "accounts":
+        options, password, wanted = list(ARMED), ADMIN.secret_key, "--user admin"
+    elif kind == "own certificate":
+        options, wanted = list(OWN), "--tls"
+    elif kind == "secured":
+        made = tmp_path / "secure"
+        done = command_line.rmq("setup", "security", "--directory", str(made))
+        assert done.returncode == 0, done.stderr
+        options = ["-c", str(made / "security.conf")]
+        password = json.loads((made / "admin.json").read_text())["password"]
+        wanted = f"--user admin --tls-ca {made / 'authority.pem'}"
+    with broker_process(tmp_path, options) as broker:
+        advice = broker.ready_line.partition("Try: ")[2].strip()
+        assert not password or password not in broker.ready_line
+        asking = f"-n {broker.namesrv} {wanted}".strip()
+        assert advice.count(asking) == 2 and "RMQ_SECRET_KEY" not in advice
+        told = []
+        for line in advice.split(" && "):
+            words = shlex.split(line)
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setenv("RMQ_SECRET_KEY", password)
+                while "=" in words[0]:
+                    patched.setenv(*words.pop(0).split("="))
+                done = command_line.rmq(*words[1:])
+            assert done.returncode == 0, (line, done.stderr)
+            told.append(done.stdout)
+        assert told[0].startswith("SEND_OK") and "hello" in told[1]
+
+
+def test_accounts_of_whom_nobody_is_known_are_named_as_such() -> None:
+    """Those of a store, or of ACL 1.0."""
+    settings = load_properties(None, {"authenticationEnabled": "true", "tls.server.mode": ""})
+    assert advised_options(settings) == (" --user NAME", "")
+    given = {"authenticationEnabled": "true", "tls.server.mode": "enforcing",
+             "tls.server.certPath": "/s.pem", "tls.server.keyPath": "/s.key",
+             "tls.server.need.client.auth": "require",
+             "tls.server.trustCertPath": "/ca.pem", "tls.client.certPath": "/my own.pem",
+             INNER: '{"accessKey":"in","secretKey":"s"}'}  # fmt: skip
+    asking = " --user in --tls-cert '/my own.pem'"
+    assert advised_options(load_properties(None, given)) == (asking, "")
