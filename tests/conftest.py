@@ -15,6 +15,7 @@ from support import local_modules, rate_limits, volume
 from support.driven_clock import DrivenClock, driven_clock
 from support.failure_lines import FailureLines
 from support.left_threads import left_since, running
+from support.spread_folders import spread
 from support.waiting import HANG_S
 
 from rmq import pytest_plugin
@@ -79,6 +80,11 @@ def _as_before() -> Iterator[None]:
     rate_limits.forget()
     assert left_since(threads) == [], "the test has left these threads"
     assert [each for each in root.handlers if each not in before] == []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spread_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    spread(tmp_path_factory.getbasetemp())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
