@@ -130,6 +130,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """On the machine that has all tests need, none may leave unnoticed. Workers tell no results."""
+    gc.freeze()  # pytest walks five times through all that its tests have left, before it ends
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if (
         session.config.getoption("--no-skips")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -103,7 +103,7 @@ class PolicyEntry(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def sources(self) -> NetworkSet:
-        return NetworkSet(map(_network, self.source_ips))
+        return _network_set(self.source_ips)
 
     def matches(self, actions: frozenset[Action], source: Address | None) -> bool:
         """Whether it is about one of these actions, from there, on what its resource covers."""
@@ -226,6 +226,12 @@ def policy_type(given: Any) -> PolicyType:
     return _POLICY_TYPES.get(_text(given).lower(), PolicyType.CUSTOM)
 
 
+@lru_cache(maxsize=256)  # many entries name the same places
+def _network_set(texts: tuple[str, ...]) -> NetworkSet:
+    return NetworkSet(map(_network, texts))
+
+
+@lru_cache(maxsize=1024)
 def _network(text: str) -> Network:
     try:
         return networks.network(text)

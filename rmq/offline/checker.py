@@ -125,6 +125,7 @@ class Checker:
         self.log_min = self.log_end = self.segments_end = 0
         self.last_start = -1  # of the last segment that has a record
         self.progress_mark = "", -1
+        self.last: Record | None = None  # that was asked for
         self.damaged: list[Damage] = []
         self.believed_below = 0  # records below it must have their entries
         self.queues: dict[tuple[bytes, int], QueueFiles] = {}
@@ -243,12 +244,15 @@ class Checker:
 
     def record(self, offset: int) -> Record:
         """The record at a log offset; ProtocolError when there is none."""
+        if self.last is not None and self.last.offset == offset:
+            return self.last  # an entry is compared with what it leads to in two steps
         segment = self.segments.get(offset - offset % self.segment_bytes)
         if segment is None:
             raise ProtocolError("no segment")
         found = record_at(segment.data, offset - segment.start, offset)
         if isinstance(found, Blank):
             raise ProtocolError("a blank")
+        self.last = found
         return found
 
     # ---- the checkpoint
