@@ -1,7 +1,9 @@
 """Certificates, and whom a server believes, are other ones while it serves: who is connected goes
 on, who comes is let in by the old files or the new ones, and no request fails.
 
-Method: a broker process with its name server, and clients that never stop asking and coming.
+Method: a broker process with its name server, and clients that never stop asking and coming. The
+servers look at their files each second by a clock that the test drives: what is under way when they
+change is a matter of how many came, not of how long that took.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import shutil
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,12 +21,14 @@ from pathlib import Path
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.certificates import Authority, Pair, lay
+from support.driven_clock import process_clock
 from support.tls_client import REFUSED, SEND, Client, trusting
 from support.waiting import wait_until
 
 from rmq.format.remoting import Command
 
 WHERE = pytest.mark.parametrize("where", ["broker", "name server"])
+CAME_MIN = 10  # of each kind, from one change to the next
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +75,17 @@ def load() -> Iterator[Load]:
     assert given.failures == []
 
 
+@contextmanager
+def served(folder: Path, settings: Sequence[str]) -> Iterator[BrokerProcess]:
+    """A broker whose clock goes on by seconds."""
+    with (
+        process_clock(folder) as clock,
+        broker_process(folder / "b", settings, clock.environment) as broker,
+        clock.passing(),
+    ):
+        yield broker
+
+
 def address_of(broker: BrokerProcess, where: str) -> str:
     return broker.address if where == "broker" else broker.namesrv
 
@@ -98,7 +113,7 @@ def test_certificates_are_renewed_without_a_failed_request(
             return str(subject["subject"])
 
     lay(old, used)
-    with broker_process(tmp_path / "b", used.settings("enforcing")) as broker:
+    with served(tmp_path, used.settings("enforcing")) as broker:
         addresses = (broker.address, broker.namesrv)
         with Client(broker.address, trusting(authority)) as client:
             assert all("'old'" in shown(address) for address in addresses)
@@ -122,7 +137,7 @@ def test_certificates_are_renewed_under_load(
     lay(pairs[0], used)
     asked, came = list[int](), list[str]()
     with (
-        broker_process(tmp_path / "b", used.settings("enforcing")) as broker,
+        served(tmp_path, used.settings("enforcing")) as broker,
         Client(address_of(broker, where), trusting(authority)) as stays,
         load() as clients,
     ):
@@ -141,8 +156,11 @@ def test_certificates_are_renewed_under_load(
             *((f"round-{number}", pair) for number, pair in enumerate(pairs)),
             ("same-key", authority.renewed(pairs[-1], "same-key")),
         ]:
+            mark = len(came) + CAME_MIN
             lay(pair, used)
-            clients.until(lambda name=name: came and f"'{name}'" in came[-1])
+            clients.until(
+                lambda name=name, mark=mark: len(came) >= mark and f"'{name}'" in came[-1]
+            )
     assert set(asked) == {0}
 
 
@@ -181,7 +199,7 @@ def test_whom_a_server_believes_is_changed_under_load(
         return context
 
     with (
-        broker_process(tmp_path / "b", settings) as broker,
+        served(tmp_path, settings) as broker,
         Client(address_of(broker, where), context_of("one")) as stays,
         load() as clients,
     ):
@@ -195,7 +213,7 @@ def test_whom_a_server_believes_is_changed_under_load(
             else:
                 came[name].append(True)
 
-        def came_since(marks: dict[str, int], count: int = 1) -> bool:
+        def came_since(marks: dict[str, int], count: int = CAME_MIN) -> bool:
             return all(len(came[name]) >= mark + count for name, mark in marks.items())
 
         clients.goes_on(lambda: asked.append(ask(stays, where).code))
@@ -218,7 +236,7 @@ def test_whom_a_server_believes_is_changed_under_load(
         believe(believed, b"none\n")
         # Each of the two servers of the process has looked.
         clients.until(lambda: broker.log().count("the certificates before are shown on") >= 2)
-        clients.until(lambda: came_since(marks, 3))
+        clients.until(lambda: came_since(marks))
         for name, mark in marks.items():
             assert set(came[name][mark:]) == {name == "one"}, name
     assert set(asked) == {0}
