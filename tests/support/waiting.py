@@ -21,8 +21,10 @@ from support import driven_clock
 # fault of the test.
 HANG_S = 600.0
 # The pause between two looks, and the pause after the first second. A look may be a request that
-# loads a broker.
-POLL_S, LATE_LOOK_S = 0.005, 0.025
+# loads a broker, or a command with several: the longer a look takes, the longer is the pause after
+# it, up to LONG_PAUSE_S, so that the looks do not slow down what is waited for.
+POLL_S, LATE_LOOK_S, LONG_PAUSE_S = 0.005, 0.025, 0.05
+LOOK_TIMES = 2
 # A thread that a test has left behind would drive the clocks of later tests.
 OVER = "the test that waited is over"
 SAID_CHARACTERS = 5000  # of a failure: at most so many of what was found, and of a log
@@ -45,11 +47,13 @@ async def until_is(
 ) -> Any:  # fmt: skip
     """Looks until the result is as wanted, and returns it. The look may be a coroutine."""
     began, turn = time.monotonic(), driven_clock.turn()
+    looked = began
     while not wanted(found := await _looked(look)):
-        waited_s = time.monotonic() - began
-        assert waited_s < timeout_s, _in_vain(found, log)
+        now = time.monotonic()
+        assert now - began < timeout_s, _in_vain(found, log)
         _look_on(turn, still)
-        await machine_sleep(_pause_s(waited_s))
+        await machine_sleep(_pause_s(now - began, now - looked))
+        looked = time.monotonic()
     _has_come(turn, still)
     return found
 
@@ -63,10 +67,13 @@ def _in_vain(found: object, log: Callable[[], str]) -> str:
     return f"waited in vain: {str(found)[:SAID_CHARACTERS]}\n{log()[-SAID_CHARACTERS:]}"
 
 
-def _pause_s(waited_s: float) -> float:
-    """Always POLL_S if a test drives the clock, because driven time passes with each look."""
-    is_late = waited_s > 1 and not driven_clock.is_driven()
-    return LATE_LOOK_S if is_late else POLL_S
+def _pause_s(waited_s: float, look_s: float) -> float:
+    """look_s: how long the last look took. Always POLL_S if a test drives the clock, because driven
+    time passes with each look."""
+    if driven_clock.is_driven():
+        return POLL_S
+    usual_s = LATE_LOOK_S if waited_s > 1 else POLL_S
+    return max(usual_s, min(LOOK_TIMES * look_s, LONG_PAUSE_S))
 
 
 async def machine_sleep(seconds: float) -> None:
@@ -91,11 +98,13 @@ def wait_until_is(
 ) -> T:  # fmt: skip
     """until_is() without an event loop."""
     began, turn = time.monotonic(), driven_clock.turn()
+    looked = began
     while not wanted(found := look()):
-        waited_s = time.monotonic() - began
-        assert waited_s < timeout_s, _in_vain(found, log)
+        now = time.monotonic()
+        assert now - began < timeout_s, _in_vain(found, log)
         _look_on(turn, still)
-        time.sleep(_pause_s(waited_s))
+        time.sleep(_pause_s(now - began, now - looked))
+        looked = time.monotonic()
     _has_come(turn, still)
     return found
 
