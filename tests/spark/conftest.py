@@ -14,10 +14,11 @@ from support.source_tree import ROOT
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
 
-# Small frames and one use of each plan: a JVM that compiles little is done sooner, and leaves the
-# other processor to those who wait for their brokers.
+# Small frames and one use of each plan: a JVM that compiles little, and takes Spark's classes as
+# they are, is done sooner, and leaves the other processor to those who wait for their brokers.
 SETTINGS = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
