@@ -1,6 +1,7 @@
 """Goal: `rmq demo cluster` kills a master, tells of it, loses nothing, and leaves nothing running.
 
-Method: the command as a process; what it says is read. Not shown here: the table on a terminal.
+Method: the command as a process; what it says is read. Of what has several cases one is a program
+from its beginning, as its servers are then. Not shown here: the table on a terminal.
 """
 
 from __future__ import annotations
@@ -11,16 +12,42 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
+from support import demo_forks
 from support.command_line import rmq
+from support.rmq_process import AnyProcess, start_rmq
 from support.waiting import HANG_S, wait_until
 
-COMMAND = [sys.executable, "-m", "rmq", "demo", "cluster"]
+WORDS = ["demo", "cluster"]
+COMMAND = [sys.executable, "-m", "rmq", *WORDS]
 LAST = re.compile(r"(\d+) failovers; nothing lost: (\d+) sent, (\d+) received, \d+ twice")
 PID = re.compile(r"runs: pid (\d+)")
 BROKER = re.compile(r"broker-\d+ runs: pid (\d+)")
+
+
+@contextmanager
+def demo(
+    *words: object, stderr: IO[str] | None = None, environment: Mapping[str, str] | None = None,
+    before: Sequence[str] = (), in_child: Callable[[], None] = demo_forks.begin,
+    is_fork: bool = True,
+) -> Iterator[AnyProcess]:  # fmt: skip
+    """before, is_fork: start_rmq's. Killed where the block leaves it."""
+    process = start_rmq(
+        [*WORDS, *words], stderr=stderr or sys.__stderr__, environment=environment, before=before,
+        in_child=in_child, is_fork=is_fork,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(HANG_S)
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def is_gone(pid: int) -> bool:
@@ -41,10 +68,8 @@ def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
     folder, said, asked = tmp_path / "d", "", ""
     with (
         (tmp_path / "errors").open("w+") as errors,
-        subprocess.Popen(
-            [*COMMAND, "--dir", str(folder), "--kill-master", "1", "--seconds", "1", *by_tls],
-            stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
-        ) as process,
+        demo("--dir", folder, "--kill-master", "1", "--seconds", "1", *by_tls, stderr=errors,
+             environment=environment, is_fork=not has_etcd) as process,
     ):  # fmt: skip
         assert process.stdout is not None
         for line in process.stdout:
@@ -80,31 +105,31 @@ def look_at(asked: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_all_of_it_ends_with_the_command(tmp_path: Path, number: signal.Signals) -> None:
     """A kill does it also where Ctrl-C is ignored, as in what a script starts in the background."""
-    ignored = "INT" if number == signal.SIGTERM else "HUP"
-    process = subprocess.Popen(
-        ["/bin/sh", "-c", f"trap '' {ignored}; exec \"$0\" \"$@\"", *COMMAND, "--replicas", "2",
-         "--dir", str(tmp_path / "d")],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    pids = []
-    for line in process.stdout:
-        pids += map(int, PID.findall(line))
-        if "kill a master" in line:
-            break
-    assert len(pids) >= 4
-    process.send_signal(number)
-    process.stdout.read()
-    assert process.wait(HANG_S) == (-number if number == signal.SIGKILL else 0)
-    process.stdout.close()
+    ignoring = demo_forks.begin_without_hangups
+    if number == signal.SIGTERM:
+        ignoring = demo_forks.begin_without_interrupts
+    by_shell = ("/bin/sh", "-c", 'trap \'\' HUP; exec "$0" "$@"')
+    with demo(
+        "--replicas", "2", "--dir", tmp_path / "d",
+        in_child=ignoring, before=by_shell if number == signal.SIGKILL else (),
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        pids: list[int] = []
+        for line in process.stdout:
+            pids += map(int, PID.findall(line))
+            if "kill a master" in line:
+                break
+        assert len(pids) >= 4
+        process.send_signal(number)
+        process.stdout.read()
+        assert process.wait(HANG_S) == (-number if number == signal.SIGKILL else 0)
     wait_until(lambda: all(map(is_gone, pids)))
 
 
 def test_a_second_ctrl_c_says_what_is_known_and_is_no_success(tmp_path: Path) -> None:
     """The brokers stand still from before the first one: the end has to wait for them."""
-    command = [*COMMAND, "--replicas", "2", "--dir", str(tmp_path / "d")]
     said = ""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with demo("--replicas", "2", "--dir", tmp_path / "d") as process:
         assert process.stdout is not None
         for line in process.stdout:
             said += line
