@@ -47,15 +47,6 @@ SMALL = {
 }
 
 
-async def fill_ring(client: BrokerClient) -> None:
-    """Stores 12 MiB, so that earlier records are no longer in the log's tail ring.
-
-    Each record fits into the room that backpressure keeps free in the active file, so none is
-    refused while the disk makes the next file (cext/flow/append/backpressure.pxd)."""
-    for _ in range(24):
-        assert (await client.send("fill", bytes(1 << 19))).code == SUCCESS
-
-
 def open_core(directory: Path, **settings: object) -> tuple[Settings, ShardCore]:
     """Opens a core without starting it; returns its settings and the core."""
     texts = {**SMALL, "storePathRootDir": str(directory)}

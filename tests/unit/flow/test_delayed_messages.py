@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
-from support.live_broker import entries, fill_ring, live_broker, records, served
+from support.live_broker import entries, fill_log, live_broker, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
@@ -117,7 +117,7 @@ async def test_records_that_left_memory_are_fetched_by_a_disk_reader(tmp_path: P
         for n in range(100):
             client.post_send("t", b"%d" % n, i="DELAY\x011\x02")
         await client.send("t", b"last", i="DELAY\x011\x02")
-        await fill_ring(client)
+        await fill_log(broker, client, "fill", 12 << 20)  # the ring of 8 MiB has moved on
     for path in (tmp_path / "commitlog").iterdir():
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from support.broker_client import BrokerClient
-from support.live_broker import entries, fill_ring, records, served
+from support.live_broker import entries, fill_log, records, served
 from support.name_server import in_loop
 from support.page_cache import drop_page_cache
 from support.shard import HELD_MS
@@ -339,7 +339,7 @@ async def test_what_is_sent_back_late_comes_from_the_disk_without_control(tmp_pa
     async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
         source = await source_of(broker, client)
         assert (await client.call(36, **asks(source))).code == 0
-        await fill_ring(client)
+        await fill_log(broker, client, "fill", 12 << 20)  # the ring of 8 MiB has moved on
     drop_page_cache(tmp_path)
     async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
         before = control_requests(broker)

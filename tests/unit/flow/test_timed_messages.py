@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support import driven_clock
 from support.broker_client import BrokerClient
-from support.live_broker import entries, fill_ring, live_broker, open_core, records, served
+from support.live_broker import entries, fill_log, live_broker, open_core, records, served
 from support.name_server import in_loop
 from support.store_copies import copy_store
 from support.waiting import pass_seconds, until
@@ -261,7 +261,7 @@ async def test_records_that_left_memory_are_fetched_by_a_disk_reader(tmp_path: P
         for n in range(100):
             client.post_send("t", b"%d" % n, i=at(due))
         await client.send("t", b"last", i=at(due))
-        await fill_ring(client)
+        await fill_log(broker, client, "fill", 12 << 20)  # the ring of 8 MiB has moved on
     for path in (tmp_path / "commitlog").iterdir():
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

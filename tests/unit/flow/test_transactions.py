@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import pass_some_time
-from support.live_broker import entries, fill_ring, open_core, records, served
+from support.live_broker import entries, fill_log, open_core, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
@@ -500,7 +500,7 @@ async def test_a_half_message_that_left_memory_is_committed_all_the_same(tmp_pat
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         half = await send_half(client, b"old order")
-        await fill_ring(client)
+        await fill_log(broker, client, "fill", 12 << 20)  # the ring of 8 MiB has moved on
     for path in (tmp_path / "commitlog").iterdir():
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
