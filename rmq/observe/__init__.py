@@ -3,16 +3,16 @@
     sample              a shard's numbers at one moment
     rates               the difference of two samples: rows of `rmq top`
     latency             counts in buckets: their ends, differences, percentiles for a broker
-    percentiles         of such counts, by numpy, for `rmq bench`
-    metrics             /metrics, but for what the next three have
+    percentiles         the same percentiles computed by numpy, for `rmq bench`
+    metrics             the metrics of /metrics, except those of the next three
     lag_metrics         how far groups are behind
-    topic_metrics       what topics took and gave
+    topic_metrics       messages and bytes that topics took and delivered
     histogram_metrics   RocketMQ's histograms
-    exporter_metrics    the same by the names of rocketmq-exporter, with the next two
-    runtime_metrics     a runtime table by its names
+    exporter_metrics    metrics by the names of rocketmq-exporter, with the next two
+    runtime_metrics     a broker's runtime table by those names
     minute              rates of topics over the last minute
-    exposition          Prometheus' text
+    exposition          the text format of Prometheus
     http                the small HTTP server
 
-Whoever shows numbers reads samples; nobody asks a shard's parts for them.
+Whatever shows numbers reads samples, and never asks the parts of a shard for them.
 """

@@ -1,11 +1,11 @@
-"""Tasks: what runs by time or at the start.
+"""Tasks: what runs at intervals, or once at the start.
 
     retention           deletes old log files; stops sends while the disk is full
-    write_stops         why sends are refused, where there are several reasons
-    transaction_checks  when producers are asked about open transactions, and what is given up
-    moved_halves        where half messages are whose places nobody remembers
-    pop_recovery        after a kill, the offsets of pops that no file has
-    truncation          what the files say of a log that is cut back
+    write_stops         the reasons why sends are refused; there may be several at once
+    transaction_checks  asks producers about open transactions, and gives up what is too old
+    moved_halves        finds half messages that were stored anew and whose places are forgotten
+    pop_recovery        after a kill, finds the offsets of pops that no file has
+    truncation          corrects what the files say when the log is cut back
 
 Each is a task on the control thread's loop that the broker starts and stops.
 """
