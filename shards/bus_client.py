@@ -3,15 +3,15 @@
     join: Hello -> Welcome; wait for the first Pulse (the subscription works); Sync
     News   seq is the next: taken over; repeated: dropped; later than the next: something was lost
     Pulse  another epoch: a new supervisor, Hello again; a larger seq: something was lost
-    lost something: Sync, which compares the stamps of all items, both ways; so it does for a Change
-           that the supervisor refuses, or that it may not have got
+    something was lost: Sync, which compares the stamps of all items, both ways. A Sync also follows
+           a Change that the supervisor refuses, or may not have received
 
-So nothing that is lost stays lost for longer than a second, and the shard never waits for the bus
-to serve its clients: without a supervisor it goes on alone, tries again, and gets everything it
-missed when one is back.
+So whatever is lost is found again within a second. The shard never waits for the bus to serve its
+clients: without a supervisor it goes on alone, keeps trying to join, and gets everything it missed
+when a supervisor is back.
 
-What the items mean is known to its owner (bus_siblings.py) alone, through four calls: known(),
-items(), take() and registered().
+Only the owner of this client (bus_siblings.py) knows what the items mean; the client reaches it
+through four calls: known(), items(), take() and registered().
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SYNC_ITEMS_MAX = 20_000  # of one Change after a Sync
 
 
 class Owner(Protocol):
-    """Who knows what the items mean. All calls on the link's loop."""
+    """The object that knows what the items mean. All calls are made on this client's loop."""
 
     def hello(self) -> Hello: ...
     def welcome(self, counter: int) -> None: ...
@@ -86,10 +86,10 @@ class BusClient:
         self.epoch = 0  # of the supervisor that welcomed us; 0: none
         self.seq = 0  # the last publication taken over
         self.syncs = 0
-        self.refusal = ""  # why the supervisor does not let it in; empty: it does, or is away
+        self.refusal = ""  # why the supervisor refuses this shard; empty: it does not, or is away
         self._behind = asyncio.Event()  # something was missed: a Sync is due
         self._pulsed = asyncio.Event()
-        self._pulse_epoch = 0  # of the last Pulse: news of that supervisor reach us
+        self._pulse_epoch = 0  # of the last Pulse: this supervisor's news reach us
         self._joined = asyncio.Event()
         self._applied_goal = 0
 
@@ -137,7 +137,7 @@ class BusClient:
         self._send(b"N", message)
 
     async def request(self, message: Message, timeout_s: float = REQUEST_S) -> Message:
-        """BusError when the supervisor does not answer; its Failed is returned as it is."""
+        """BusError when the supervisor does not answer; a Failed from it is returned as it is."""
         number = next(self._numbers)
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
@@ -151,7 +151,8 @@ class BusClient:
             self._waiting.pop(number, None)
 
     async def change(self, items: list[Item]) -> None:
-        """Tells the others. BusError: they may not hear of it; a Sync will tell them."""
+        """Tells the other shards. BusError: the change may not have reached them; a Sync follows,
+        which brings it to them."""
         try:
             expect(await self.request(Change(items)), Changed)
         except BusError:
@@ -159,13 +160,13 @@ class BusClient:
             raise
 
     def catch_up(self) -> None:
-        """Something was missed, there or here: a Sync is due."""
+        """Asks for a Sync, because this shard or the supervisor has missed something."""
         self._behind.set()
 
     # ---- joining and keeping up
 
     async def _keep_up(self) -> None:
-        """Joins, then sleeps until something was missed; tries again until it worked."""
+        """Joins, then waits until something was missed and syncs; tries again until it works."""
         self._behind.set()
         while True:
             await self._behind.wait()
@@ -187,7 +188,7 @@ class BusClient:
         self._owner.welcome(welcome.counter)
         self.epoch, self.seq = welcome.epoch, welcome.seq
         if self._pulse_epoch != self.epoch:
-            # Until then news may be missed; afterwards a gap in their numbers shows it.
+            # Before the first Pulse news may be missed; later a gap in their numbers shows it.
             self._pulsed.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._pulsed.wait(), REQUEST_S)
@@ -204,8 +205,9 @@ class BusClient:
         self._report_applied()
 
     async def _checked(self, message: Message) -> Message:
-        """A request; when it fails, the supervisor does not know this shard (any more), or is away:
-        then it is tried with a Hello, as what waits for one that is stopped is to be small."""
+        """Sends a request. When it fails, the supervisor does not know this shard (any more) or is
+        away: the next attempt then begins with a Hello, a small message, so that little piles up
+        in front of a supervisor that is stopped."""
         try:
             reply = await self.request(message)
             if isinstance(reply, Failed):
@@ -277,7 +279,7 @@ class BusClient:
     # ---- sending
 
     def _report_applied(self) -> None:
-        """Applied, once the name servers know too; one notice for many news."""
+        """Sends Applied once the name servers know of the news too; one notice for many news."""
         if self._applied_goal:
             self._applied_goal = self.seq
             return

@@ -1,21 +1,21 @@
-"""Bus directory: where the bus has its sockets and its secret, and who may come near.
+"""Bus directory: where the bus keeps its sockets and its secret, and who may use them.
 
-    <store>/bus/            mode 0700, ours; somebody else's is refused, a wider one is narrowed
+    <store>/bus/            mode 0700. Refused if another user owns it; a wider mode is narrowed
         requests            ipc socket, ROUTER of the supervisor
         news                ipc socket, XPUB of the supervisor
-        token               mode 0600: who says Hello must know it
+        token               mode 0600: a Hello must carry it
         shard-1.json        mode 0600: what shard 1 was started with (start_file.py)
         shard-1.pid         which process it is (shard.py)
         shard-1.why         why its last start failed
         lock                held by the supervisor (rmq/node/store_lock.py)
 
-The kernel lets nobody but the owner into the directory; the ROUTER takes connections of processes
-of its own user only (peer credentials); and Hello must carry the token, so that a shard of an
-earlier start, or a command that looks at the wrong store, is not taken for one of ours. The token
-is also what publications begin with: who subscribed without it hears nothing.
+The kernel lets nobody but the owner into the directory, and the ROUTER accepts connections only
+from processes of its own user (peer credentials). A Hello must carry the token, so that a shard of
+an earlier start, or a command that looks at the wrong store, is not taken for one of this broker.
+Publications also begin with the token: whoever subscribed without it receives nothing.
 
-A socket's path may have 107 bytes only, a store's more. So the paths given to ZeroMQ go through
-the directory's open descriptor: ipc:///proc/self/fd/7/requests.
+The path of a socket is limited to 107 bytes, the path of a store is not. So the paths given to
+ZeroMQ go through the directory's open descriptor: ipc:///proc/self/fd/7/requests.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class BusDirectory:
         return text
 
     def new_token(self) -> str:
-        import secrets  # the supervisor's alone: it costs a start some milliseconds
+        import secrets  # here, because only supervisors need it and it takes some milliseconds
 
         token = secrets.token_urlsafe(32)
         self.write("token", token)
         return token
 
     def read(self, name: str) -> str | None:
-        """A small file in here; None when there is none."""
+        """The content of a small file in this directory; None when there is no such file."""
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._fd)
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class BusDirectory:
             return file.read(1 << 20)
 
     def write(self, name: str, text: str) -> None:
-        """Replaced as a whole; readable by us alone."""
+        """Replaces the file as a whole; only this user can read it."""
         new = f"{name}.{os.getpid()}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with os.fdopen(os.open(new, flags, 0o600, dir_fd=self._fd), "w") as file:

@@ -9,15 +9,15 @@
                                waits for the prompt ones  <-  Applied(seq)
                       <-       Changed(applied, late)
     Beat              ->       (silent for SILENT_S: state `silent`, not asked to push a reply)
-    Ready(not serving) ->      its log is opened anew, it has no beats until the next Hello
+    Ready(not serving) ->      its log is opened anew, it sends no beats until the next Hello
                                Pulse(seq) each second     ->  behind? Sync
 
-Requests also go the other way, ask(index, message), and commands speak to the same ROUTER. Every
-wait has an end: a shard that does not answer within CHANGE_WAIT_S is late, and changes do not wait
-for it again until it has caught up. So a stopped shard costs one change 0.1 s, and sends nothing.
+Requests also go the other way, ask(index, message), and commands use the same ROUTER. Every wait
+has a limit: a shard that does not answer within CHANGE_WAIT_S is late, and changes do not wait for
+it again until it has caught up. So a stopped shard delays one change by 0.1 s, and no sends at all.
 
 A frame on the ROUTER is [sort + number, message]: sort Q (request), A (answer to that number), N
-(notice, without a number). Who has not said Hello is answered with Failed and nothing else.
+(notice, without a number). A peer that has not said Hello gets Failed as its only answer.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class BusRouter:
     ) -> None:
         self._directory = directory
         self._token = token.encode()
-        self._on_hello = on_hello  # why this shard is refused; empty: it is welcome
+        self._on_hello = on_hello  # returns why the shard is refused; empty: it is welcome
         self._on_ready = on_ready
         self._on_command = on_command
         self.registry = Registry()
@@ -114,12 +114,12 @@ class BusRouter:
         self._numbers = itertools.count(1)
         self._waiting: dict[int, tuple[bytes, asyncio.Future[Message]]] = {}
         self._tasks = BackgroundTasks()
-        self._progress = asyncio.Event()  # set and replaced when any shard has applied more
+        self._progress = asyncio.Event()  # set and replaced whenever a shard has applied more
 
     def start(self) -> None:
         raw = self._router.raw
         raw.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
-        raw.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a peer that is gone is an error, not silence
+        raw.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone is an error
         raw.bind(self._directory.address("requests"))
         self._news.raw.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
         self._news.raw.setsockopt(zmq.XPUB_VERBOSE, 1)
@@ -142,7 +142,7 @@ class BusRouter:
         return clock.monotonic() - peer.beat_at if peer is not None else None
 
     def forgive(self) -> None:
-        """The supervisor itself stood still: the silence of the shards does not count."""
+        """Takes all shards as just heard: the supervisor itself stood still, not they."""
         for peer in self._peers.values():
             peer.beat_at = clock.monotonic()
 
@@ -151,7 +151,7 @@ class BusRouter:
         return peer.hello if peer is not None and isinstance(peer.hello, Hello) else None
 
     def forget(self, index: int) -> None:
-        """The shard's process has ended."""
+        """Called when the shard's process has ended."""
         peer = self._shards.pop(index, None)
         if peer is not None:
             self._peers.pop(peer.identity, None)
@@ -165,7 +165,7 @@ class BusRouter:
         self._progressed()
 
     async def ask(self, index: int, message: Message, timeout_s: float) -> Message:
-        """A request to a shard; BusError when there is no answer."""
+        """The shard's answer to a request; BusError when there is none."""
         peer = self._shards.get(index)
         if peer is None:
             raise BusError(f"shard {index} is not on the bus")
@@ -220,7 +220,7 @@ class BusRouter:
     def _notice(self, identity: bytes, message: Message) -> None:
         peer = self._peers.get(identity)
         if peer is None:
-            return  # it sees our epoch in the next Pulse and says Hello
+            return  # the peer will see our epoch in the next Pulse and say Hello
         peer.beat_at = clock.monotonic()
         if isinstance(message, Applied):
             self._applied(peer, message.seq)
@@ -286,7 +286,7 @@ class BusRouter:
                 self._peers.pop(before.identity, None)
         else:
             commands = [p for p in self._peers.values() if isinstance(p.hello, HelloCommand)]
-            if len(commands) > REQUESTS_MAX:  # commands end without a message
+            if len(commands) > REQUESTS_MAX:  # commands do not say when they end
                 self._peers.pop(commands[0].identity)
         peer = Peer(identity, hello, clock.monotonic(), pid=hello.pid)
         self._peers[identity] = peer
@@ -354,7 +354,8 @@ class BusRouter:
     async def _until_one_is_good(
         self, targets: list[int], question: Ask, timeout_s: float
     ) -> list[Answer]:
-        """The answers up to the first of code 0. A shard that hangs would keep them all waiting."""
+        """The answers up to the first of code 0. Silent shards are not asked: one that hangs would
+        delay the whole answer."""
         answers: list[Answer] = []
         asked = [
             asyncio.ensure_future(self.ask(index, question, timeout_s))
@@ -384,7 +385,7 @@ class BusRouter:
         self._news.send([self._token, encode(message)])
 
     def _on_subscription(self, frames: list[bytes]) -> None:
-        """A new subscriber gets its first Pulse at once, and need not wait a second for it."""
+        """Sends a new subscriber its first Pulse at once, so that it need not wait a second."""
         if frames and frames[0] == b"\x01" + self._token:
             self._publish(Pulse(self.epoch, self.seq))
 

@@ -1,7 +1,7 @@
-"""Bus siblings: one shard's side of what shards share, between the broker's tables and the bus.
+"""Bus siblings: joins one shard's tables to the bus, over which shards share items.
 
-Four kinds of items (messages.py): topics and groups that shards make by themselves, run-time
-settings, and which consumers are connected where.
+There are four kinds of items (messages.py): topics and groups that shards make by themselves,
+run-time settings, and which consumers are connected to which shard.
 
     a topic is made here              table: new stamp, file, registered -> Change to the others
     anything else changes here        at the end of the loop's turn one Change with all that changed
@@ -9,27 +9,28 @@ settings, and which consumers are connected where.
     News from another shard           a topic or group: made here too, unless it is here already or
                                       was deleted here later; the rest: the larger stamp wins
 
-What a request makes, changes or deletes concerns the shard that it is sent to, as with brokers of
-RocketMQ, and stays there (stamps.py): mqadmin -c and clients send it to every broker of the cluster
-by themselves. A deletion goes to the supervisor alone, so that a shard that comes later does not
-get the item from there.
+What a request makes, changes or deletes concerns only the shard that the request is sent to, as
+with brokers of RocketMQ, and is not shared (stamps.py): mqadmin -c and clients send such a request
+to every broker of the cluster. A deletion is told to the supervisor alone, so that a shard that
+starts later does not get the item from the supervisor.
 
-The others hear of a topic when the name servers know that this shard has it (for a slow one they
-wait ROUTE_WAIT_S): they register it too, and a route that named only them would send its clients
-past the message for which it was made.
+The other shards hear of a topic only when the name servers know that this shard has it (a slow name
+server is waited for during ROUTE_WAIT_S). The others register the topic too, and a route that named
+only them would send consumers past the message for which the topic was made.
 
-Topics of the system stay out: each shard makes its own. So do settings of one shard alone
-(PER_SHARD): draining one must not drain all. Topics of a store from before it had several shards
-carry no stamp; they count as made before any other, and shard 0's before the others'.
+System topics are not shared: each shard makes its own. Nor are settings of a single shard
+(PER_SHARD): draining one shard must not drain all. Topics of a store from before it had several
+shards carry no stamp; they count as made before any other, and shard 0's before the others'.
 
-The list of a group's consumers is sent when one comes or goes, not with each heartbeat: RocketMQ
-clients are connected to every shard anyway, so a shard needs the others' lists only for the moments
-in between.
+The list of a group's consumers is sent when a consumer comes or goes, not with each heartbeat:
+RocketMQ's clients are connected to every shard anyway, so a shard needs the others' lists only
+while a client is connected to some shards and not yet to the others.
 
 No change waits here for longer than SHARE_WAIT_S, and none for a single shard: it is answered even
-when the supervisor is dead or stopped. It then travels when one is back (Sync). A question of a
-client that the others are asked as well, ask(), waits for them for ASK_MS. A reply that another one
-is to push waits for that push, as it would here; not for shards that hang.
+when the supervisor is dead or stopped, and reaches the others when a supervisor is back (Sync). A
+client's question that is put to the other shards as well, ask(), waits for them for ASK_MS. A reply
+that another shard must push to its client waits for that push, as it would for a push of this
+shard, but not for shards that hang.
 """
 
 from __future__ import annotations
@@ -91,13 +92,13 @@ log = logging.getLogger("rmq.siblings")
 
 JOIN_WAIT_S = 1.0
 SHARE_WAIT_S = 0.25
-ROUTE_WAIT_S = 0.08  # for name servers, after a change of another shard: it waits for us meanwhile
+ROUTE_WAIT_S = 0.08  # for name servers after another shard's change; that shard waits for us
 ASK_MS = 1000
-SHRINK = "shrink"  # who stops sends, while it is checked whether this shard may go
+SHRINK = "shrink"  # the reason for stopping sends while it is checked whether this shard may go
 PER_SHARD = frozenset({"brokerPermission"})
-# Replies, which the shard pushes to which their producer is connected.
+# Replies: the shard to which the producer is connected pushes them.
 PUSHES = frozenset({Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2})
-# Requests that another shard may pass on for its client: reading only, and calls to clients.
+# Requests that another shard may pass on for its client: only reads, and calls to clients.
 ASKABLE = PUSHES | frozenset(
     {
         Code.GET_CONSUMER_CONNECTION_LIST,
@@ -120,7 +121,7 @@ Key = tuple[str, str]  # kind, name
 
 
 class BusSiblings(seam.Siblings):
-    """Owned by the control thread. Also the owner of the link, see bus_client.Owner."""
+    """Owned by the control thread. It is also the Owner of the bus client (bus_client.py)."""
 
     def __init__(
         self, broker: Broker, directory: BusDirectory, index: int, token: str, digest: str
@@ -136,7 +137,7 @@ class BusSiblings(seam.Siblings):
         self._members = GroupMembers(index)  # of all shards
         self._outbox: dict[Key, None] = {}
         self._sending: asyncio.Task[None] | None = None
-        self._unregistered: dict[str, None] = {}  # topics that are on their way to the name servers
+        self._unregistered: dict[str, None] = {}  # topics that name servers do not know yet
         self._registering: asyncio.Task[None] | None = None
         self._supervisor_late = False
         self._serving = False
@@ -149,7 +150,7 @@ class BusSiblings(seam.Siblings):
         self._link.start()
         if await self._link.wait_joined(JOIN_WAIT_S):
             return
-        if self._link.refusal:  # messages that it took might be out of reach after the next start
+        if self._link.refusal:  # else messages it took could be out of reach after the next start
             await self._link.stop()
             raise RmqError(f"the supervisor does not let this shard serve: {self._link.refusal}")
         log.warning("no supervisor answers: this shard starts alone and joins when one does")
@@ -160,11 +161,11 @@ class BusSiblings(seam.Siblings):
         self._link.notice(Ready(self._index))
 
     async def reopening(self) -> None:
-        """Nobody is to wait for beats meanwhile."""
+        """Tells the supervisor not to wait for beats while the log is opened anew."""
         if self._serving and self._link.joined:
             with contextlib.suppress(BusError):
                 await self._link.request(Ready(self._index, serving=False), SHARE_WAIT_S)
-        self._serving = False  # nor does a new supervisor
+        self._serving = False  # so that a new supervisor does not wait for beats either
 
     async def stop(self) -> None:
         tasks = [task for task in (self._registering, self._sending) if task is not None]
@@ -207,13 +208,13 @@ class BusSiblings(seam.Siblings):
         return self._members.elsewhere(group)
 
     def role_changed(self) -> None:
-        """A slave passes over topics and groups of its siblings, a master has those."""
+        """Syncs: as a slave it ignored its siblings' topics and groups, as a master it has them."""
         self._link.catch_up()
 
     async def ask(self, command: Command, client: str = "") -> list[Command]:
         if not self._link.joined or command.code not in ASKABLE:
             return []
-        is_push = command.code in PUSHES  # one shard has the producer
+        is_push = command.code in PUSHES  # only one shard has the producer
         limit_ms = ASK_MS + (int(PUSH_TIMEOUT_S * 1000) if is_push else 0)
         question = Ask([], encode(command)[4:], limit_ms, first=is_push, client=client)
         try:
@@ -243,10 +244,10 @@ class BusSiblings(seam.Siblings):
             return
         done, _ = await asyncio.wait({sending}, timeout=SHARE_WAIT_S)
         if not done:
-            self._supervisor_late = True  # until it answers again no change waits for it
+            self._supervisor_late = True  # no change waits for the supervisor until it answers
 
     async def _send(self) -> None:
-        """One Change after the other until nothing is left; what fails is healed by a Sync."""
+        """Sends one Change after the other until nothing is left; a Sync repairs a failed one."""
         await asyncio.sleep(0)  # the changes of this turn of the loop go together
         while self._outbox:
             keys, self._outbox = list(self._outbox), {}
@@ -297,7 +298,7 @@ class BusSiblings(seam.Siblings):
                 if item.kind in (SETTING, MEMBERS):
                     self._take_other(item, members)
                 elif members is None:
-                    continue  # deleted there; here it stays
+                    continue  # deleted at that shard; this shard keeps it
                 elif item.kind == TOPIC:
                     topics[item.name] = (TopicConfig.of(members), stamp)
                 elif item.kind == GROUP:
@@ -316,7 +317,7 @@ class BusSiblings(seam.Siblings):
         if item.kind == MEMBERS:
             group, _, index = item.name.rpartition("@")
             if index == str(self._index) and broker.consumers.get(group) is not None:
-                self.changed(MEMBERS, item.name)  # this shard was taken for gone: sent anew
+                self.changed(MEMBERS, item.name)  # others took this shard for gone: send it anew
             self._members.put(item)
         elif item.name in broker.settings and item.name not in PER_SHARD:
             self._settings[item.name] = item
@@ -340,7 +341,7 @@ class BusSiblings(seam.Siblings):
             return self._stats()
         if isinstance(message, Permission):
             if self._broker.settings.brokerPermission != message.value:  # a drain asks every second
-                # No client's change: what configBlackList forbids does not hold for it.
+                # Not a client's change, so configBlackList does not apply.
                 self._broker.settings.set("brokerPermission", str(message.value))
                 self._broker.settings_changed(["brokerPermission"])
             if message.refuse:
@@ -377,8 +378,8 @@ class BusSiblings(seam.Siblings):
     # ---- items of all kinds
 
     def _keys(self) -> Iterable[Key]:
-        """Keys of all shared items, and of those deleted here. The tables of a slave are its
-        master's: they come from there alone."""
+        """Keys of all shared items, and of those deleted here. A slave shares no topics or groups:
+        it gets these tables from its master alone."""
         topics, groups = self._broker.topics, self._broker.groups
         for name in dict.fromkeys([*topics.all(), *topics.stamps] if not topics.is_copy else ()):
             if not topics.is_system(name) and not topics.stamps.is_own(name):
@@ -391,8 +392,8 @@ class BusSiblings(seam.Siblings):
         yield from ((MEMBERS, name) for name in self._members)
 
     def _stamp_of(self, key: Key) -> Stamp:
-        """The stamp of the item here; smaller than any real one when it has none, smaller still
-        when there is no such item."""
+        """The stamp of the item at this shard. An item without a stamp gets one that is smaller
+        than any real one; an item that is not here, one that is smaller still."""
         kind, name = key
         if kind in (SETTING, MEMBERS):
             item = self._item(kind, name)
@@ -404,7 +405,7 @@ class BusSiblings(seam.Siblings):
         return Stamp(0, -1 - self._index) if name in table else Stamp(-1)
 
     def _items(self, keys: Iterable[Key]) -> list[Item]:
-        """Those that are still to be shared: a topic may have become our own meanwhile."""
+        """Items that are still shared: a topic may have become this shard's own meanwhile."""
         return [
             Item(kind, name, self._stamp_of((kind, name)), self._value_of(kind, name))
             for kind, name in keys

@@ -2,12 +2,12 @@
 
     socket = BusSocket(context, zmq.DEALER, on_frames)
     socket.raw.connect("ipc://..")
-    socket.open()                       from here on on_frames(frames) is called for what arrives
-    socket.send([b"..", b".."])         False when the peer's queue is full: nothing ever waits
+    socket.open()                       from now on on_frames(frames) is called for what arrives
+    socket.send([b"..", b".."])         False when the peer's queue is full: it never waits
 
-ZeroMQ's descriptor shows an edge ("something changed"), not of a level, and a send may swallow
-the edge of a frame that has arrived. So both the descriptor and each send lead to looking again
-until nothing is left, a bounded number of frames per turn of the loop.
+ZeroMQ's descriptor signals an edge ("something changed"), not a level, and a send may swallow the
+edge of a frame that has arrived. So after each event of the descriptor and after each send the
+socket is read until nothing is left, a bounded number of frames per turn of the loop.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class BusSocket:
     def _receive(self) -> None:
         self._receive_scheduled = False
         for _ in range(FRAMES_A_TURN):
-            if self._loop is None:  # closed by what a frame led to
+            if self._loop is None:  # the callback has closed this socket
                 return
             try:
                 frames = self.raw.recv_multipart(zmq.NOBLOCK)

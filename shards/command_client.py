@@ -4,8 +4,8 @@
         for shard in bus.ask(Status(), StatusReply).shards:
             print(shard.name, shard.state)
 
-Errors are BusError: no supervisor was ever started on that store, none answers, or the request
-failed there, with the reason.
+Errors are BusError: no supervisor was ever started on that store, no supervisor answers, or it
+answers that the request failed, with the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CONNECT_S = 2.0
 
 
 class CommandClient:
-    """One thread's; a context manager."""
+    """Used by one thread; a context manager."""
 
     def __init__(self, store: Path, connect_s: float = CONNECT_S) -> None:
         """BusError: no supervisor answers within `connect_s`."""
@@ -63,7 +63,7 @@ class CommandClient:
         self._directory.close()
 
     def ask(self, message: Message, kind: type[M], timeout_s: float = 5.0) -> M:
-        """The answer as the type it must have."""
+        """The answer, which must be of type `kind`."""
         number = next(self._numbers).to_bytes(8, "big")
         self._socket.send_multipart([b"Q" + number, encode(message)])
         end = time.monotonic() + timeout_s

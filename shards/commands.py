@@ -1,13 +1,15 @@
-"""Commands: answered by a supervisor over the bus: status, numbers, drain, restart, shrink.
+"""Commands: what a supervisor answers over the bus: status, numbers, drain, restart, shrink.
 
     Status            what each shard is doing, and why it is not serving
-    AllStats          Stats of all shards, each within STATS_S; who is silent is named
+    AllStats          Stats of all shards, each within STATS_S; silent shards are named
     Drain(1)          shard 1 takes no sends any more, until Drain(1, on=False)
-    Restart(1)        stopped cleanly, started anew; Done when it serves
-    Shrink(1)         all shards but one go: no sends, nothing unconsumed, stopped
+    Restart(1)        shard 1 is stopped cleanly and started anew; Done when it serves
+    Shrink(1)         all shards but one are removed: they take no sends, must hold nothing
+                      unconsumed, and are stopped
 
-Shrinking takes the permission to write first and looks then, so that no message slips in between;
-when it is refused, or cannot be noted on the disk, the permission comes back to all that stay.
+Shrinking first takes the shards' permission to write and then looks for unconsumed messages, so
+that no message slips in between. When it is refused, or cannot be noted on the disk, the shards
+that stay get their permission back.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from shards.shard import Shard
 STATS_S = 1.0
 RESTART_S = 60.0
 SHOWN_MAX = 5  # queues named in a refusal
-# What unconsumed_messages.py counts under topics of the system.
+# What unconsumed_messages.py counts under system topics.
 ON_THE_WAY = {
     names.SCHEDULE_TOPIC: "delayed",
     names.TIMER_TOPIC: "timed, or popped and perhaps to come again",

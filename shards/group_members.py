@@ -1,11 +1,11 @@
 """Group members: which consumers of a group are connected to which shard, as one shard knows it.
 
-    members.put(Item(MEMBERS, "billing@1", stamp, b'["ip@7#1"]'))      of shard 1, by its news
+    members.put(Item(MEMBERS, "billing@1", stamp, b'["ip@7#1"]'))      of shard 1, from its news
     members.elsewhere("billing")                                       ["ip@7#1"], for request 38
 
-Items are found by their group: clients ask every 20 s for each of theirs, and most groups are
-somebody else's. Of a group that has gone from a shard an item without a value is left, so that no
-older one comes back; for as long as the registry keeps its own.
+Items are found by their group, because clients ask every 20 s for each of their groups, and most
+groups belong to others. When a group has gone from a shard, an item without a value is kept, so
+that no older item comes back; it is kept as long as the registry keeps such items.
 """
 
 from __future__ import annotations

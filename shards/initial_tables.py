@@ -1,12 +1,12 @@
-"""Initial tables: the topics and groups of a shard that is added to a broker, those of shard 0.
+"""Initial tables: the topics and groups that a shard gets from shard 0 when it is added.
 
-What a request has made on the shards one by one does not go over the bus (bus_siblings.py), and a
-broker that grows is to use its new shard for all its topics. So the supervisor puts into
-topics.json and subscriptionGroup.json of a shard that is added, before it starts it, what shard 0
-has and it has not: all of it for a new one; what was made meanwhile for one that was taken off and
-comes back.
-Topics named after shard 0 stay out. What is shard 0's own or was deleted there (stamps.py) comes
-with the rest.
+What requests have made on each shard separately does not go over the bus (bus_siblings.py), but a
+broker that grows must use its new shard for all its topics. So before the supervisor starts a shard
+that is added, it puts into the shard's topics.json and subscriptionGroup.json whatever shard 0 has
+and the shard has not: everything for a new shard; for a shard that was removed and comes back, what
+was made meanwhile.
+Topics named after shard 0 stay out. Items that are shard 0's own, and its notes of deleted items
+(stamps.py), are copied with the rest.
 
 Example: copy_tables(Path("/store"), "broker-a", Path("/store/shard-2"))
 """
@@ -36,8 +36,9 @@ def has_tables(store: Path) -> bool:
 
 
 def copy_tables(store: Path, name: str, new_store: Path) -> None:
-    """From shard 0, which is the broker `name` with this store, to the shard with that store. What
-    cannot be read or written is logged: the shard then says so itself, or begins without it."""
+    """Copies from shard 0, which is the broker `name` with `store`, to the shard with `new_store`.
+    A file that cannot be read or written is logged: the shard then reports the same trouble itself,
+    or begins without the file."""
     for each in (TOPICS, GROUPS):
         try:
             given, present = _content(store, each), _content(new_store, each)
@@ -56,7 +57,7 @@ def _leave_out(content: dict[Any, Any], name: str) -> None:
 
 
 def _merged(given: dict[Any, Any], present: dict[Any, Any]) -> dict[Any, Any]:
-    """An item that the new shard has stays as it is."""
+    """Both tables; an item that the new shard has stays as it is."""
     merged = {**given, **present}
     for key in TABLES:
         tables = (given.get(key), present.get(key))

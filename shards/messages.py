@@ -6,9 +6,9 @@ Every message is a msgspec Struct; its class name is its tag. On the wire it is
     byte 1..    MessagePack, the fields in the order they stand here, tag first
 
 so encode(Beat(3)) is b"\\x01" + msgpack(["Beat", 3]). A frame of another version or shape raises
-BusError and is dropped by whoever got it, with a log line: a shard of another release that was left
-behind cannot half-understand us. New fields go to the end of a message and get a default; any other
-change takes a new PROTOCOL.
+BusError, and the receiver drops it with a log line: so a shard of another release that still runs
+cannot half-understand a message. New fields go to the end of a message and get a default; any other
+change needs a new PROTOCOL.
 
 Three ways a message travels:
 
@@ -16,8 +16,8 @@ Three ways a message travels:
     notice       DEALER -> ROUTER, not answered
     publication  PUB -> SUB, numbered; a gap in the numbers makes the shard ask for what it missed
 
-Nothing here is per user message, but for a reply (324, 325) whose producer is connected to another
-shard than its consumer: an Ask carries it. The data path never meets the bus.
+No user message travels over the bus, except for a reply (324, 325) whose producer is connected to
+another shard than its consumer: an Ask carries it. The data path does not use the bus.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class BusError(RmqError):
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of all."""
+    """Base of all messages."""
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, order=True):
     """The version of an item: the larger one wins, on every shard alike.
 
-    counter is a clock in ms that never stands still (a change takes max(now, largest seen + 1)),
-    origin the shard that made the change: two shards never make the same stamp.
+    counter is a clock in ms that grows with every change (a change takes max(now, largest seen +
+    1)); origin is the shard that made the change, so two shards never make the same stamp.
     """
 
     counter: int = 0
@@ -72,11 +72,11 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
     stamp: Stamp
 
 
-# ---- joining, and healing
+# ---- joining, and catching up
 
 
 class Hello(Message, frozen=True):
-    """Request of a shard, first of all: I am shard `index`. Answer: Welcome."""
+    """A shard's first request: I am shard `index`. Answer: Welcome."""
 
     index: int
     token: str
@@ -85,11 +85,11 @@ class Hello(Message, frozen=True):
     port: int
     started_ms: int
     settings_digest: str  # of the settings it was started with
-    serving: bool = False  # already: this is a new supervisor
+    serving: bool = False  # whether it serves already, which it tells a new supervisor
 
 
 class HelloCommand(Message, frozen=True):
-    """Request of a command line (rmq broker ..), first of all. Answer: Welcome."""
+    """A command's (rmq broker ..) first request. Answer: Welcome."""
 
     token: str
     pid: int
@@ -104,13 +104,14 @@ class Welcome(Message, frozen=True):
 
 
 class Sync(Message, frozen=True):
-    """Request of a shard that joins or has missed something: this is what I have."""
+    """Request of a shard that joins or has missed something: these versions I have."""
 
     have: list[Known]
 
 
 class SyncReply(Message, frozen=True):
-    """What the shard lacks; what the supervisor wants to have in a Change; seq as in Welcome."""
+    """newer: items that the shard lacks; wanted: items that it must send in a Change; seq as in
+    Welcome."""
 
     seq: int
     newer: list[Item]
@@ -118,30 +119,30 @@ class SyncReply(Message, frozen=True):
 
 
 class Change(Message, frozen=True):
-    """Request of a shard: these items changed here. Answer: Changed, when all who are prompt have
-    taken it over, at the latest after CHANGE_WAIT_S of the router."""
+    """Request of a shard: these items changed here. Answer: Changed, when all shards that are
+    prompt have taken it over, at the latest after the router's CHANGE_WAIT_S."""
 
     items: list[Item]
 
 
 class Changed(Message, frozen=True):
-    """applied: shards that have taken the change over; late: those not waited for."""
+    """applied: shards that have taken the change over; late: the others."""
 
     applied: list[int]
     late: list[int]
 
 
 class Applied(Message, frozen=True):
-    """Notice of a shard: everything up to publication seq stands in its tables, and the name
-    servers it is registered at have it (or do not answer)."""
+    """Notice of a shard: its tables contain everything up to publication seq, and the name servers
+    it is registered at know it (or do not answer)."""
 
     seq: int
 
 
 class Ready(Message, frozen=True):
-    """Notice of a shard: clients can find me at the name servers. Not `serving`: a request (answer:
-    Done), my broker ends, and my process opens its log anew and says Hello then. Until then there
-    are no beats."""
+    """Notice of a shard: clients can find me at the name servers. With serving=False it is a
+    request (answer: Done): my broker ends, my process opens its log anew and then says Hello.
+    Until then I send no beats."""
 
     index: int
     serving: bool = True
@@ -165,8 +166,8 @@ class News(Message, frozen=True):
 
 
 class Pulse(Message, frozen=True):
-    """Each second: the last publication was seq. A shard that is behind asks; one that sees another
-    epoch says Hello again."""
+    """Sent each second: the last publication was seq. A shard that is behind sends a Sync; one that
+    sees another epoch says Hello again."""
 
     epoch: int
     seq: int
@@ -194,18 +195,18 @@ class StatsReply(Message, frozen=True):
 
 
 class Ask(Message, frozen=True):
-    """Request to the supervisor: put this remoting request (frame without its length bytes) to the
-    shards `to` (empty: all but the one that asks). Answer: Answers. Sent on to a shard it is
-    answered with one Answer.
+    """Request to the supervisor: put this remoting request (a frame without its length bytes) to
+    the shards `to` (empty: all but the one that asks). Answer: Answers. The supervisor passes the
+    Ask on to each of these shards, which answers it with one Answer.
 
-    first: one Answer of code 0 is enough; nobody waits for the others then, nor asks a shard that
-    says nothing on the bus."""
+    first: one Answer of code 0 is enough: the supervisor then does not wait for the others, and
+    does not ask shards that are silent on the bus."""
 
     to: list[int]
     frame: bytes
     timeout_ms: int = 1000
     first: bool = False
-    client: str = ""  # address of the client that asks; empty: there is none to be told of
+    client: str = ""  # address of the client that asks; empty: none is given
 
 
 class Answer(Message, frozen=True):
@@ -220,18 +221,18 @@ class Answers(Message, frozen=True):
 
 
 class Permission(Message, frozen=True):
-    """Request to a shard: brokerPermission from now on (drain: 4, reading only). Answer: Done.
+    """Request to a shard: its brokerPermission from now on (drain: 4, reading only). Answer: Done.
 
-    As in RocketMQ this takes the shard's queues off the routes for sends, and who has an old route
-    may still send for half a minute; refuse: not even those."""
+    As in RocketMQ this takes the shard's queues off the routes for sends; clients with an old route
+    may still send for half a minute. With refuse=True even their sends are refused."""
 
     value: int
     refuse: bool = False
 
 
 class TicketSecret(Message, frozen=True):
-    """Request to a shard: what its TLS tickets are made by from now on, so that a session goes on
-    at every shard. Answer: Done."""
+    """Request to a shard: the secret by which it makes TLS tickets from now on, so that a session
+    can be resumed at every shard. Answer: Done."""
 
     secret: bytes
 
@@ -240,11 +241,13 @@ class TicketSecret(Message, frozen=True):
 
 
 class Unconsumed(Message, frozen=True):
-    """Request to a shard: what would be out of reach without it? Answer: UnconsumedReply."""
+    """Request to a shard: which messages would be out of reach without it? Answer:
+    UnconsumedReply."""
 
 
 class UnconsumedReply(Message, frozen=True):
-    """messages nobody has consumed, by "topic@group" (group empty: of no group at all)."""
+    """Counts of messages nobody has consumed, by "topic@group" (group empty: the topic has no
+    group)."""
 
     index: int
     messages: dict[str, int]
@@ -271,7 +274,7 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     node: int  # -1: not bound to one
     restarts: int
     up_s: float
-    reason: str  # why it is not serving, or why it was last restarted
+    reason: str  # why it does not serve, or why it was last restarted
 
 
 class StatusReply(Message, frozen=True):
@@ -298,15 +301,15 @@ class Drain(Message, frozen=True):
 
 
 class Restart(Message, frozen=True):
-    """Stops a shard cleanly and starts it anew; a shard given up gets another chance. Answer: Done
-    when it serves again."""
+    """Stops a shard cleanly and starts it anew; a shard that was given up is tried again. Answer:
+    Done when it serves again."""
 
     index: int
 
 
 class Shrink(Message, frozen=True):
-    """Takes the last shards off until `shards` are left. Refused (Failed) while one of them holds
-    unconsumed messages, unless discard says that these may go. Answer: Done."""
+    """Removes the last shards until `shards` are left. Refused (Failed) while one of them holds
+    unconsumed messages, unless discard says that these may be lost. Answer: Done."""
 
     shards: int
     discard: bool = False
@@ -340,7 +343,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(frame: bytes) -> Message:
-    """The message; BusError when the frame is none."""
+    """The message in a frame; BusError when there is none."""
     if len(frame) > BUS_FRAME_BYTES_MAX:
         raise BusError(f"a frame of {len(frame)} bytes, at most {BUS_FRAME_BYTES_MAX} are allowed")
     if frame[:1] != _VERSION:
@@ -353,7 +356,7 @@ def decode(frame: bytes) -> Message:
 
 
 def expect(message: Message, kind: type[M]) -> M:
-    """The reply as the type it must have; BusError with the reason when the request failed."""
+    """The reply, which must be of type `kind`; BusError with the reason when the request failed."""
     if isinstance(message, kind):
         return message
     if isinstance(message, Failed):

@@ -5,17 +5,17 @@
     1       broker-a-1   10911 + 10      DIR/shard-1    of node 1
     2       broker-a-2   10911 + 20      DIR/shard-2    of node 0 ..
 
-Shard 0 is where a broker of one shard keeps its files, so an existing store grows by adding shards
-and nothing is moved or renamed. Cores are dealt out node by node in turn, so that the shards share
-memory controllers evenly. A shard's reactor gets a core to itself (all its hardware threads), the
-shard's other threads the core's node; with more shards than cores they get a node only, and nothing
-where there is one. A broker of one shard gets a node as well, where there are several (home_node):
-half of its memory would be far from its reactor otherwise, wherever that runs. It gets no core: it
-shares the machine with what else runs there.
+Shard 0 keeps its files where a broker of one shard does, so an existing store grows by adding
+shards, and nothing is moved or renamed. Cores are dealt out from the nodes in turn, so that the
+shards share memory controllers evenly. A shard's reactor gets a core to itself (all its hardware
+threads), and the shard's other threads get that core's node. With more shards than cores a shard
+gets only a node, and on a machine of one node nothing. A broker of one shard gets a node as well
+where there are several (home_node): otherwise half of its memory would be far from its reactor,
+wherever the reactor runs. It gets no core, because it shares the machine with other programs.
 
 `--shards auto` is one shard for each physical core this process may use (affinity, cpuset, quota of
-processor time), less one for the rest of the system from LARGE_CORES cores on; that core is the
-first one, where most machines take their interrupts.
+processor time). From LARGE_CORES cores on, one core is left to the rest of the system: the first
+one, where most machines take their interrupts.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from rmq.system.topology import Core, Topology
 LARGE_CORES = 5  # with so many cores one is left to the system
 PORT_STEP = 10
 SHARDS_MAX = 256
-_PORTS = ("haListenPort", "metricsPromExporterPort")  # each shard its own, when given
+_PORTS = ("haListenPort", "metricsPromExporterPort")  # when given, each shard gets its own
 _FILES = ("storePathEpochFile", "storePathBrokerIdentity")  # likewise
-_MASTERS = ("rmqMasterAddress", "haMasterAddress")  # and each shard of a slave its twin
+_MASTERS = ("rmqMasterAddress", "haMasterAddress")  # each shard of a slave follows its twin
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ def auto_count(topology: Topology) -> int:
 
 
 def parse_shards(text: str, topology: Topology) -> int:
-    """The number of shards of "auto" or "4"."""
+    """The number of shards that a text means: "auto" or, say, "4"."""
     if text.strip().lower() == "auto":
         return auto_count(topology)
     if not text.strip().isdecimal() or not 1 <= int(text) <= SHARDS_MAX:
@@ -78,7 +78,7 @@ def parse_shards(text: str, topology: Topology) -> int:
 
 
 def place(settings: Settings, count: int, topology: Topology, *, bind: bool = True) -> list[Place]:
-    """The places of shards 0 to count - 1. `bind`: whether cores and nodes are given out."""
+    """The places of shards 0 to count - 1. `bind`: whether shards are bound to cores and nodes."""
     if not 1 <= count <= SHARDS_MAX:
         raise ConfigError(f"{count} shards: from 1 to {SHARDS_MAX}")
     last = settings.listenPort + PORT_STEP * (count - 1)
@@ -109,7 +109,7 @@ def place(settings: Settings, count: int, topology: Topology, *, bind: bool = Tr
 
 
 def _deal(topology: Topology, count: int) -> list[Core]:
-    """Cores for the shards, node by node in turn; none when there are not enough."""
+    """Cores for the shards, taken from the nodes in turn; none when there are not enough."""
     cores = list(topology.cores)
     if count > len(cores):
         return []
@@ -133,7 +133,7 @@ def _deal_nodes(topology: Topology, count: int) -> list[int]:
 
 
 def shard_values(settings: Settings, where: Place) -> dict[str, str]:
-    """The settings of one shard in their text form: those given, and its own place."""
+    """The settings of one shard as texts: those that are given, and those of its own place."""
     values = {key: text for key, text in settings.items() if settings.given(key)}
     values |= {
         "brokerName": where.name,
@@ -162,7 +162,7 @@ def shard_values(settings: Settings, where: Place) -> dict[str, str]:
 
 
 def stepped(key: str, address: str, index: int) -> str:
-    """The address of the shard of this index on a machine whose first one has that address."""
+    """The address of shard `index` on a machine whose shard 0 has the address given."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise ConfigError(f"{key}={address}: an address of the form host:port")

@@ -1,18 +1,19 @@
-"""Registry: what all shards share, as the supervisor keeps it: (kind, name) -> Item.
+"""Registry: the items that all shards share, as the supervisor keeps them: (kind, name) -> Item.
 
-The rule that makes everything heal: of two versions of an item the one with the larger stamp wins,
-everywhere. So a message that comes twice changes nothing, two that come in the wrong order end
-alike, and what was lost is found by comparing stamps (Sync). A deleted item stays as a tombstone
-(value None), else a shard that was away would bring it back. Of topics and groups it is the last
-that any shard said; what a shard makes of it, its tables know (bus_siblings.py).
+One rule brings all copies together: of two versions of an item the one with the larger stamp wins,
+everywhere. So a message that comes twice changes nothing, two that come in the wrong order have the
+same result as in the right one, and what was lost is found by comparing stamps (Sync). A deleted
+item stays as a tombstone (value None), else a shard that was away would bring it back. For topics
+and groups the registry holds the newest version from any shard; whether a shard takes it over is
+decided by that shard's tables (bus_siblings.py).
 
     registry.merge([Item("topic", "t", Stamp(5, 0), b"{..}")])   -> that item: it is news
     registry.merge([Item("topic", "t", Stamp(4, 1), b"{..}")])   -> nothing: older
     registry.compare([Known("topic", "t", Stamp(9, 1))])         -> ([], [Known("topic", "t", ..)])
                                                                     nothing newer here; wanted: t
 
-It is in memory only: each shard keeps its items and stamps in its own config files, and a new
-supervisor learns them from the shards.
+The registry is in memory only: each shard keeps its items and stamps in its own config files, and a
+new supervisor learns them from the shards.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Registry:
         return self._items.get((kind, name))
 
     def merge(self, items: Iterable[Item]) -> list[Item]:
-        """Takes what is newer; returns it."""
+        """Takes over the items that are newer, and returns these."""
         accepted = []
         for item in items:
             if item.kind not in KINDS:
@@ -50,7 +51,7 @@ class Registry:
         return accepted
 
     def compare(self, have: Iterable[Known]) -> tuple[list[Item], list[Known]]:
-        """(what is newer here, what is newer there)."""
+        """(items that are newer here, items that are newer at the shard)."""
         theirs = {(known.kind, known.name): known for known in have}
         newer = [
             item
@@ -65,7 +66,7 @@ class Registry:
         return newer, wanted
 
     def without_members(self, index: int) -> list[Item]:
-        """Shard `index` is gone, and with it its clients' connections: tombstones for them."""
+        """Tombstones for the members of shard `index`, which is gone with all its connections."""
         gone = [
             item
             for (kind, name), item in self._items.items()
@@ -77,7 +78,7 @@ class Registry:
         return self.merge(tombstones)
 
     def forget_tombstones(self, now_ms: int) -> int:
-        """Drops those older than TOMBSTONE_MS; how many."""
+        """Drops tombstones older than TOMBSTONE_MS; returns how many."""
         limit = now_ms - TOMBSTONE_MS
         old = [
             key

@@ -1,24 +1,25 @@
-"""Shard: as its supervisor has it: the process, its state, and what was tried so far.
+"""Shard: one shard as its supervisor sees it: the process, its state, and the attempts so far.
 
     starting -> serving <-> silent          the process runs
     serving -> reopening -> serving         its log is cut or begins elsewhere, in the same process
     serving -> draining -> drained          it takes no sends; nothing unconsumed is left
-    ended -> waiting -> starting            back-off, then once more
+    ended -> waiting -> starting            a pause, then another start
     ended too often -> given up             until `rmq broker restart`
     stopping                                on purpose
 
 A run has failed when it ended before it served, or within STABLE_S after. Failed runs in a row are
-followed by growing pauses, none after the first; rmqShardFailuresMax (10) of them end the attempts.
-Runs that served for longer and then ended are crashes: each is followed by a start at once, and
-rmqShardCrashesMax (15) of them within rmqShardCrashMinutes (10) end the attempts as well. So a
-shard that is killed now and then is back at once, one that cannot live leaves the machine in peace
-after about 20 seconds, and one that dies of what it serves, say of one request that comes again and
-again, after ten minutes at the latest; the reason stands in `rmq broker shards`, and the others
-serve on. A restart on request, by hand or by a new supervisor, begins to count anew.
+followed by growing pauses (none after the first); rmqShardFailuresMax (10) of them end the
+attempts. Runs that served for longer and then ended are crashes: each is followed by a start at
+once, and rmqShardCrashesMax (15) of them within rmqShardCrashMinutes (10) end the attempts as well.
+So a shard that is killed now and then is back at once. A shard that cannot start is given up after
+about 20 seconds. A shard that dies of what it serves, say of one request that comes again and
+again, is given up after ten minutes at the latest. `rmq broker shards` then shows the reason, and
+the other shards serve on. A restart on request, by hand or by a new supervisor, resets the counts.
 
-The process is watched through a pidfd, which works for processes of an earlier supervisor too. Who
-that was stands in <store>/bus/shard-1.pid as {"pid":..,"ticks":..,"digest":..}: ticks is the start
-time that the kernel keeps, so that another process with the same number is not taken for it.
+The process is watched through a pidfd, which works for processes of an earlier supervisor too. The
+file <store>/bus/shard-1.pid says which process it is, as {"pid":..,"ticks":..,"digest":..}: ticks
+is the start time that the kernel keeps, so that another process with the same pid is not taken for
+it.
 """
 
 from __future__ import annotations
@@ -67,21 +68,21 @@ class Shard(msgspec.Struct, eq=False):
     state: str = STOPPED
     pid: int = 0
     pidfd: int = -1
-    process: subprocess.Popen[bytes] | None = None  # None: of an earlier supervisor
+    process: subprocess.Popen[bytes] | None = None  # None: started by an earlier supervisor
     address: str = ""
     reason: str = ""
     restarts: int = 0
     failures: int = 0  # failed runs in a row
-    crashes: deque[float] = msgspec.field(default_factory=deque)  # when it did, monotonic
+    crashes: deque[float] = msgspec.field(default_factory=deque)  # times of crashes, monotonic
     started_at: float = 0.0  # monotonic
     serving_at: float | None = None
     reopening_at: float = 0.0  # since when, monotonic
-    reactor: Thread | None = None  # as it was at the last look while the shard said nothing
-    disk_at: float = -math.inf  # when it was last seen to wait for a disk, monotonic
+    reactor: Thread | None = None  # as last seen while the shard was silent
+    disk_at: float = -math.inf  # when the reactor was last seen waiting for a disk, monotonic
     drain: bool = False
     outdated: bool = False  # adopted, and started with other settings than the present ones
     refused: bool = False  # the last run ended because its settings cannot be used
-    wanted: bool = True  # False: it is not to be started again when it ends
+    wanted: bool = True  # False: it will not be started again when it ends
 
     @property
     def index(self) -> int:
@@ -92,7 +93,7 @@ class Shard(msgspec.Struct, eq=False):
         return self.pidfd >= 0
 
     def start(self, directory: BusDirectory, token: str) -> None:
-        """A new process. OSError when the system has no room for one."""
+        """Starts a new process. OSError when the system has no room for one."""
         index = self.index
         place = self.place
         start = StartFile(
@@ -136,7 +137,7 @@ class Shard(msgspec.Struct, eq=False):
         return True
 
     def keeps_port(self, directory: BusDirectory, port: int) -> None:
-        """With port 0 the shard keeps the first port that it got."""
+        """Keeps the first port that the shard got when it was configured with port 0."""
         if self.values["listenPort"] == "0" and port:
             self.values["listenPort"] = str(port)
             ticks = start_ticks(self.pid) or 0
@@ -157,13 +158,13 @@ class Shard(msgspec.Struct, eq=False):
         self.pid, self.pidfd = 0, -1
 
     def signal(self, number: int) -> None:
-        """Through the pidfd, which cannot reach another process."""
+        """Signals the process through the pidfd, which cannot reach another process."""
         if self.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, number)
 
     def ended(self, directory: BusDirectory) -> str:
-        """The process has ended: reaped, counted. Why, in words."""
+        """Reaps the process, which has ended, and counts that; returns why it ended, in words."""
         code = self.process.wait() if self.process is not None else None
         why = directory.read(f"shard-{self.index}.why")
         if code is None:
@@ -182,8 +183,9 @@ class Shard(msgspec.Struct, eq=False):
         return reason
 
     def waits_for_disk(self) -> bool:
-        """A look: its reactor waits since the last one. A reactor that serves is seen in a disk
-        call now and then, but with time of a processor between two looks."""
+        """Looks at the reactor thread: whether it has waited for a disk ever since the last look. A
+        reactor that serves may be seen in a disk call too, but has used processor time between two
+        looks."""
         before, self.reactor = self.reactor, named_thread(self.pid, REACTOR)
         now = self.reactor
         if now is None or before is None or now.has_run_since(before):
@@ -194,7 +196,7 @@ class Shard(msgspec.Struct, eq=False):
         return True
 
     def crashed(self, window_s: float) -> int:
-        """It served, and ended by itself; how often it did within the window."""
+        """Notes a crash; returns how many there were within the window."""
         now = clock.monotonic()
         self.crashes.append(now)
         while now - self.crashes[0] > window_s:
@@ -202,7 +204,7 @@ class Shard(msgspec.Struct, eq=False):
         return len(self.crashes)
 
     def pause_s(self) -> float:
-        """Seconds to wait before the next start, by the failed runs so far."""
+        """Seconds to wait before the next start, which depend on the failed runs so far."""
         return PAUSES_S[min(max(self.failures - 1, 0), len(PAUSES_S) - 1)]
 
     def status(self) -> ShardStatus:
@@ -219,7 +221,7 @@ class Shard(msgspec.Struct, eq=False):
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process was started, as the kernel counts; None when it is gone or a zombie."""
+    """The kernel's start time of the process; None when it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

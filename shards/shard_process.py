@@ -1,15 +1,16 @@
 """Shard process: python -m shards.shard_process STORE INDEX NAME (NAME for `ps` alone).
 
-What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor (start_file.py):
-its settings, the secret of the bus, and where it runs (placement.py).
+The supervisor writes STORE/bus/shard-INDEX.json (start_file.py), from which the process reads its
+settings, the secret of the bus, and where it runs (placement.py).
 
 Start: memory policy, store lock, recovery, threads, all of it on the shard's own core (rmq/system);
-then the bus, and with what the other shards know the name servers. A start that fails leaves its
-reason in STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it. So
-does a shard whose reactor is stuck.
+then the bus; then, with the items of the other shards, the name servers. A start that fails writes
+its reason to STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows the
+reason. A shard whose reactor is stuck does the same.
 
-When the supervisor dies the shard serves on: it holds everything it needs. It stops at SIGTERM. It
-leads a session of its own, so that Ctrl-C in the supervisor's terminal is the supervisor's matter.
+When the supervisor dies the shard serves on, because it holds everything it needs. It stops at
+SIGTERM. It leads a session of its own, so that Ctrl-C in the supervisor's terminal reaches only the
+supervisor.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
 
 
 async def _pin(cpus: list[int]) -> None:
-    """The thread names itself when it first runs, which may take a moment."""
+    """Pins the reactor's thread, which has its name only once it runs: that may take a moment."""
     for _ in range(50):
         failure = affinity.pin_thread(REACTOR, cpus)
         if not failure:

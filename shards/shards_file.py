@@ -2,11 +2,12 @@
 
     {"drained":[1],"shards":2}
 
-It is there once a store was started with more than one shard. A start with more than it says grows
-the broker: each new shard is counted when its port is bound, its store open, and no client knows it
-yet. So a start that fails before that for one (its port is in use, say) can be taken back, and no
-shard has acknowledged anything that is not counted. One with fewer is refused, because the messages
-of the others would be out of reach: `rmq broker shrink` is the way.
+The file exists once a store was started with more than one shard. A start with more shards than it
+says grows the broker: each new shard is counted when its port is bound and its store open, but no
+client knows it yet. So when a new shard fails before that (its port is in use, say), the next start
+can do without it, and no shard that is not counted has acknowledged anything. A start with fewer
+shards is refused, because the messages of the others would be out of reach; `rmq broker shrink`
+removes shards safely.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class ShardsState(msgspec.Struct, frozen=True):
 
 
 class ShardsFile:
-    """Of one store."""
+    """The shards file of one store."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -37,7 +38,7 @@ class ShardsFile:
         )
 
     def load(self) -> ShardsState:
-        """ConfigError when the file is not as it should be: guessing would hide messages."""
+        """ConfigError when the file is damaged: guessing the number could hide messages."""
         content = self._file.load()
         if content is None:
             return ShardsState()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import msgspec
 
-# Exit codes of a shard that has left its reason: its settings cannot be used; anything else.
+# Exit codes of a shard that has written its reason: its settings cannot be used; anything else.
 REFUSED, FAILED = 3, 4
 
 
 class StartFile(msgspec.Struct, frozen=True):
     values: dict[str, str]  # its settings by RocketMQ's names, as text
     token: str  # the secret of the bus
-    digest: str  # of all the rest: does a new supervisor want the same?
+    digest: str  # of all the rest, by which a new supervisor sees whether it wants the same
     cpus: list[int]  # of the reactor
     node_cpus: list[int]  # of the other threads
     node: int  # preferred memory; -1: none

@@ -1,27 +1,29 @@
 """Supervisor: starts the shards of a broker, watches, restarts and stops them.
 
     supervisor = Supervisor(settings, places)
-    await supervisor.start()         each shard serves or is given up; ConfigError with the reason
-                                     of one that refuses its settings, RmqError when none serves
-    await supervisor.none_left()     RmqError when all are given up, whenever that is
-    await supervisor.stop()          all shards stopped, at most STOP_S later
+    await supervisor.start()         returns when each shard serves or is given up; ConfigError with
+                                     the reason when a shard refuses its settings, RmqError when
+                                     none serves
+    await supervisor.none_left()     RmqError when all shards are given up, whenever that happens
+    await supervisor.stop()          all shards are stopped, at most STOP_S later
 
-A shard's end is seen at once (pidfd) and answered with a new start, after a pause when it keeps
-failing (shard.py). One that is silent on the bus for SILENT_S is shown as such; silent for
-rmqShardSilentSeconds (30) it is taken for hung and killed: a process that is stopped or swapped to
-death does not come back by itself, a new one does. Not so while its reactor waits for a disk, which
-holds the process anyhow, nor as long after: it says nothing until it has done what has piled up,
-and a slow disk lets go of it between two calls. One that opens its log anew, because it is cut, has
-said so: it is waited for as at a start, for REOPEN_S at most.
+The end of a shard's process is seen at once (pidfd) and answered with a new start, after a pause
+when the shard keeps failing (shard.py). A shard that is silent on the bus for SILENT_S is shown as
+silent. After rmqShardSilentSeconds (30) of silence it is taken for hung and killed: a process that
+is stopped, or swaps without end, does not recover by itself, and a new one helps. It is not killed
+while its reactor waits for a disk, because a kill would not end that wait. Nor is it killed for as
+long after that wait: the shard stays silent until it has done what has piled up, and a slow disk
+lets its reactor run for a moment between two calls. A shard that opens its log anew, because the
+log is cut, has announced it: it is waited for as at a start, for REOPEN_S at most.
 
 When the supervisor itself dies the shards serve on, and the next supervisor on the same store
-adopts them: it finds their processes by the pid files, takes the token they know, and they say
-Hello when they hear its first Pulse. This was chosen over letting them stop, because a supervisor
-holds nothing a client needs; ending the service with it would make its bugs everybody's outage. A
-shard whose settings are not those of the new start is stopped and started anew.
+adopts them: it finds their processes by the pid files, takes over the token they know, and they say
+Hello when they receive its first Pulse. The shards do not stop with their supervisor, because it
+holds nothing a client needs: if they did, its bugs would become outages of the service. A shard
+whose settings are not those of the new start is stopped and started anew.
 
-No message passes here but replies to a producer of another shard, and no change waits here for
-longer than 0.1 s.
+No user message passes here except replies to a producer of another shard, and no change waits here
+for longer than 0.1 s.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ from shards.shards_file import ShardsFile, ShardsState
 log = logging.getLogger("rmq.supervisor")
 
 WATCH_S = 0.5
-STALL_S = 1.0  # when a sleep takes so much longer, this process was stopped or starved
+STALL_S = 1.0  # when a sleep takes this much longer, this process was stopped or starved
 DRAINED_CHECK_S = 5.0
 TICKET_SECRET_BYTES = 32
 STOP_S = 30.0
@@ -87,7 +89,7 @@ class Supervisor:
         self._lock = _take_lock(self.store)
         self._directory = BusDirectory(self.store, make=True)
         before = self._file.load()
-        self._present = before.shards  # those from this number on are new, or come back
+        self._present = before.shards  # shards from this index on are new, or come back
         self.shards: dict[int, Shard] = {}
         for place in places:
             shard = Shard(place, shard_values(settings, place), "")
@@ -147,7 +149,7 @@ class Supervisor:
             raise RmqError(f"no shard of {self.settings.brokerName} is left: {reasons}")
 
     async def stop(self) -> None:
-        """Shards stop all at once; those that do not end are killed."""
+        """Stops all shards at the same time; those that do not end are killed."""
         self._stopping = True
         for shard in self.shards.values():
             shard.wanted = False
@@ -168,13 +170,14 @@ class Supervisor:
         self._lock.release()
 
     def save(self) -> None:
-        """How many shards may have messages, and which of them take no sends."""
+        """Saves how many shards may have messages, and which of them take no sends."""
         drained = tuple(shard.index for shard in self.shards.values() if shard.drain)
         self._file.save(ShardsState(self._present, drained))
 
     def _count(self, index: int) -> str:
-        """The shard is about to serve: from then on it may have messages, and no start does without
-        it. Why it may not: that cannot be noted. Empty: it is."""
+        """Notes on the disk that the shard exists, before it serves: from then on it may have
+        messages, and no start may leave it out. Returns why this could not be noted, so that the
+        shard must not serve; empty: it is noted."""
         if index < self._present:
             return ""
         before, self._present = self._present, index + 1
@@ -227,10 +230,10 @@ class Supervisor:
         self._progressed()
 
     def _retry_or_give_up(self, shard: Shard, reason: str) -> None:
-        """After a failed run or a crash: a new start after a pause, or the end of the attempts."""
+        """After a failed run or a crash, starts the shard anew after a pause, or gives it up."""
         shard.reason = reason
         if not self._started and shard.refused:
-            shard.state = states.GIVEN_UP  # the start fails at once, not after ten attempts
+            shard.state = states.GIVEN_UP  # the start fails now, not after ten attempts
             return
         settings = self.settings
         if shard.failures >= settings.rmqShardFailuresMax:
@@ -256,7 +259,7 @@ class Supervisor:
             self._start(shard)
 
     def restart(self, shard: Shard) -> None:
-        """Stops it cleanly (or what is left of it) and starts it anew."""
+        """Stops the shard cleanly, if its process still runs, and starts it anew."""
         shard.failures = 0
         shard.crashes.clear()
         if shard.runs:
@@ -266,7 +269,7 @@ class Supervisor:
             self._start(shard)
 
     async def remove(self, shard: Shard) -> None:
-        """Stops it for good; its store stays where it is."""
+        """Stops the shard for good; its store stays where it is."""
         shard.wanted = False
         shard.signal(signal.SIGTERM)
         end = clock.monotonic() + STOP_S
@@ -315,8 +318,9 @@ class Supervisor:
             self._progressed()
 
     def _share_tickets(self, shard: Shard) -> None:
-        """Where there is a certificate that all of them show. The secret is on no disk: shards go
-        on with theirs without a supervisor, and get another one of the next."""
+        """Tells the shard the secret of TLS tickets, if there is a certificate that all shards
+        show. The secret is on no disk: without a supervisor the shards keep theirs, and the next
+        supervisor gives them another one."""
         if getattr(self.settings, "tls.server.certPath"):
             secret = TicketSecret(self._tickets)
             self._tasks.start(self._tell(shard, secret, "its TLS sessions go on at no other shard"))
@@ -337,8 +341,9 @@ class Supervisor:
             log.warning("shard %d: %s: %s", shard.index, otherwise, error)
 
     async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
-        """Takes the shard's permission to write, or gives it back; holds over restarts. It is taken
-        when that is noted, and given back before: no full disk keeps a shard from sends."""
+        """Takes the shard's permission to write, or gives it back; this holds over restarts. It is
+        taken after that is noted on the disk, and given back before: so a full disk cannot keep a
+        shard from taking sends."""
         if shard.state == states.REOPENING:
             raise BusError(f"shard {shard.index} opens its log anew: try again when it serves")
         was_on, shard.drain = shard.drain, on
@@ -363,7 +368,7 @@ class Supervisor:
         reply = await self.router.ask(shard.index, Unconsumed(), 30.0)
         return expect(reply, UnconsumedReply).messages
 
-    # ---- by the clock
+    # ---- at intervals
 
     async def _watch(self) -> None:
         drained_check_at = 0.0
@@ -401,8 +406,8 @@ class Supervisor:
             log.warning("shard %d is heard again", shard.index)
 
     def _look_at_reactor(self, shard: Shard, heard_at: float) -> None:
-        """While it waits for a disk a kill would end it when that answers: just when it goes on by
-        itself."""
+        """Notes that the reactor waits for a disk. A kill would take effect only when the disk
+        answers, which is when the shard goes on by itself."""
         is_known = shard.disk_at > heard_at
         if shard.waits_for_disk() and shard.state == states.SILENT:
             shard.reason = f"says nothing on the bus: its reactor {shard.reactor}"
@@ -415,7 +420,7 @@ class Supervisor:
                 with contextlib.suppress(BusError):
                     left = await self.unconsumed(shard)
                     if shard.state not in (states.DRAINING, states.DRAINED):
-                        continue  # it was stopped meanwhile, say
+                        continue  # for example it was stopped meanwhile
                     shard.state = states.DRAINING if left else states.DRAINED
                     shard.reason = f"{sum(left.values())} messages are unconsumed" if left else ""
 

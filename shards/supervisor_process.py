@@ -1,13 +1,13 @@
 """Supervisor process: `rmq broker --shards N` and `rmq standalone --shards N`.
 
-    run_shards(names, settings, "4")     until SIGTERM or SIGINT; names: with a name server
+    run_shards(names, settings, "4")     until SIGTERM or SIGINT; names: settings of a name server
     run_shards(names, settings, None)    as many shards as the store has
 
-Start: the supervisor's lock -> name server -> shards, all at once -> the ready line when each
-serves or is given up, which it says. When all are given up, at the start or later, this process
-ends with an error: a broker that is not there is not ready.
-Stop, in less than two seconds: shards (each takes itself off the name servers, drains, flushes),
-then the name server. With one shard there is neither supervisor nor bus: rmq.node.process runs it.
+Start: the supervisor's lock -> name server -> shards, all at once -> the ready line when each shard
+serves or is given up; the line says which. When all are given up, at the start or later, this
+process ends with an error: a broker without shards is not ready.
+Stop, in less than two seconds: shards (each leaves the name servers, drains, flushes), then the
+name server. With one shard there is neither supervisor nor bus: rmq.node.process runs it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
     fields = {"broker": broker.brokerName}
     logs.set_up(broker, fields)
     log.info("%s", start_text(namesrv, broker, count))
-    descriptors.share(namesrv, None)  # each shard does so for itself
+    descriptors.share(namesrv, None)  # each shard does the same for itself
     places = place(broker, count, topology, bind=broker.rmqPinShards)
     clock.run(_serve(namesrv, broker, places))
 

@@ -1,18 +1,18 @@
-"""Unconsumed messages: what would be out of reach if a shard went.
+"""Unconsumed messages: messages that would be out of reach if a shard were removed.
 
-Counted per topic and group that has offsets on the topic: entries between the group's offset and
-the queue's end. A topic with messages and without any group counts whole, under group "": dead
-letters that nobody read are such. Groups that broadcast keep their offsets themselves and cannot be
-counted.
+They are counted per topic and group that has offsets on the topic: entries between the group's
+offset and the queue's end. A topic that has messages but no group counts whole, under group "", for
+example dead letters that nobody has read. Groups that broadcast keep their offsets themselves and
+cannot be counted.
 
-What is on its way inside the shard counts under its topic of the system:
+What is on its way inside the shard counts under its system topic:
 
-    SCHEDULE_TOPIC_XXXX         messages of a delay level that is not over
+    SCHEDULE_TOPIC_XXXX         messages whose delay level is not over
     rmq_sys_wheel_timer         timed messages; and the check points of pops, with their acks, until
-                                what is popped would be visible again
-    rmq_sys_REVIVE_LOG_..       check points whose time is over in a moment: what was not
-                                acknowledged is to come again
-    RMQ_SYS_TRANS_HALF_TOPIC    transactions that are open
+                                the popped messages would be visible again
+    rmq_sys_REVIVE_LOG_..       check points whose time is just over: messages that were not
+                                acknowledged will come again
+    RMQ_SYS_TRANS_HALF_TOPIC    open transactions
 
 Example: {"orders@billing": 17, "%DLQ%billing@": 2, "rmq_sys_wheel_timer@": 1}
 """
@@ -25,7 +25,7 @@ from rmq.broker.status.sampler import half_messages
 
 
 def unconsumed(broker: Broker) -> dict[str, int]:
-    """topic@group -> messages; only those that are not zero."""
+    """topic@group -> number of messages; only those that are not zero."""
     offsets: dict[str, dict[str, dict[int, int]]] = {}
     for group, topics in broker.offsets.by_group().items():
         for of_topic, queues in topics.items():
@@ -59,8 +59,8 @@ def _on_the_way(broker: Broker, offsets: dict[str, dict[str, dict[int, int]]]) -
 
 
 def _unrevived(broker: Broker, topic: str, done: dict[int, int]) -> int:
-    """Records of the revive log that are not done with; its group has the offset of the last one
-    that is, not of the next."""
+    """How many records of the revive log are still to be done. The offset of the log's group is
+    that of the last record that is done, not of the next."""
     config = broker.topics.get(topic)
     ranges = broker.queues.ranges(topic, config.queues) if config is not None else []
     return sum(
