@@ -1,14 +1,14 @@
-"""Access: who may ask this broker for what, on both of its sides.
+"""Access: who may ask this broker for what, in the reactor and in control.
 
-    what the reactor serves    it has the users itself (cext/flow/auth); each change of the accounts
-                               is brought to it
-    what control serves        the guard is asked by the dispatcher (rmq/auth/guard.py)
+    requests that the reactor serves    it has a copy of the users (cext/flow/auth), which gets each
+                                        change of the accounts
+    requests that control serves        the dispatcher asks the guard (rmq/auth/guard.py)
 
-Requests are judged anew each time. What a broker sends of itself (39, 40, 309, 326) goes to who has
-said in a heartbeat that he is there: who is deleted or disabled is taken off (`on_gone`).
+Each request is judged anew. What a broker sends unasked (39, 40, 309, 326) goes to clients that
+are registered by a heartbeat: so clients whose user is deleted or disabled are removed (`on_gone`).
 
-From the first connection on the reactor hands all requests to control where accounts are in use,
-until open() has brought it the users.
+Where accounts are in use, the reactor hands all requests to control until open() has brought it the
+users.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("rmq.broker.access")
 
 
 def topic_of(message: StoredMessage) -> str:
-    """Where it is, or is on its way to."""
+    """The topic that the message is in, or that it is on its way to."""
     if message.topic in ON_THEIR_WAY:
         return message.properties.get("REAL_TOPIC", message.topic)
     return message.topic
@@ -49,16 +49,16 @@ class Access:
     """Owned by the control thread."""
 
     def __init__(self, guard: Guard, core: AuthCalls) -> None:
-        """guard: its process opens it, and follows its file."""
+        """guard: opened by the process, which also lets it follow its file."""
         self._guard = guard
         self._core = core
-        # Called with the names of users that may ask for nothing any more.
+        # Called with the names of users that were deleted or disabled.
         self.on_gone: Callable[[set[str]], None] = lambda names: None
-        # What the reactor has: of each user also from where its name is enough, and from where all
-        # are let in.
+        # What the reactor has: of each user also the addresses from where its name is enough; and
+        # the addresses from where everybody is let in.
         self._known: dict[str, tuple[User, Acl, bytes]] = {}
         self._white = b""
-        self._enabled: set[str] = set()  # and those gone of whom nobody could be told yet
+        self._enabled: set[str] = set()  # also users that are gone, until on_gone has succeeded
 
     def open(self) -> None:
         guard = self._guard
@@ -78,8 +78,8 @@ class Access:
         log.info("requests need an account: there are %d", len(self._known))
 
     def require_record(self, asker: Asker, record: bytes, actions: frozenset[Action]) -> None:
-        """Refusal unless who asks may do one of the actions on the topic that the record is of: of
-        requests that name a message by its place, any place."""
+        """Refusal unless the asker may do one of the actions on the topic of the record. For
+        requests that name a message by its place in the log, which may be any place."""
         if asker.is_bound:
             try:
                 self.require(asker, topic_of(decode_message(record)[0]), actions)
@@ -88,7 +88,8 @@ class Access:
                 raise Refusal(ResponseCode.SYSTEM_ERROR, text) from None
 
     def require(self, asker: Asker, name: str, actions: frozenset[Action]) -> None:
-        """The same of a topic; a retry topic is its group's."""
+        """Refusal unless the asker may do one of the actions on the topic; a retry topic counts as
+        its group."""
         text = self._guard.refusal(asker, [Wanted(topic(name), actions)])
         if text:
             raise Refusal(ResponseCode.NO_PERMISSION, text)
@@ -97,11 +98,11 @@ class Access:
         return self._guard.verdict(request, peer, proved)
 
     async def answer(self, request: Command, asker: Asker) -> Command:
-        """To a request that is about accounts."""
+        """The answer to a request that is about accounts."""
         return await self._guard.answer(request, asker)
 
     def _bring(self) -> None:
-        """What is other than the reactor has it."""
+        """Brings the reactor every account that differs from what it has."""
         accounts, core = self._guard.store.accounts, self._core
         fixed = accounts.fixed
         failure = self._bring_white(packed_addresses(fixed.white))
@@ -121,7 +122,7 @@ class Access:
             if self._known.get(name) != known:
                 try:
                     self._put(*known)
-                except Exception as error:  # whatever it is: not with the rights of before
+                except Exception as error:  # any error: the user must not keep its old rights
                     core.remove_user(name.encode())
                     del present[name]
                     failure = error
@@ -132,10 +133,10 @@ class Access:
             self.on_gone(gone)
         self._enabled = enabled
         if failure is not None:
-            raise failure  # and all is tried again: AccountStore
+            raise failure  # the AccountStore tries everything again
 
     def _bring_white(self, white: bytes) -> Exception | None:
-        """Why it could not be: nobody's address is on it then."""
+        """Returns why the white list could not be brought; the reactor's list is empty then."""
         if white == self._white:
             return None
         try:

@@ -1,11 +1,11 @@
 """Async logger: log lines of a thread that must not wait for a log.
 
     async_log.say(log.warning, "the reactor goes on: ..")   returns at once
-    async_log.wait(5.0)                                     true: all of it is said
+    async_log.wait(5.0)                                     true: all lines are written
 
-A line goes to a file (rmqLogFile) and takes its handler's lock first: on a disk that does not
-answer both last as long as that. One thread says them, one after the other; it is a daemon, so that
-nobody waits for it at an end.
+A log line takes its handler's lock and goes to a file (rmqLogFile): while a disk does not answer,
+both block. So a thread of this logger writes the lines, one after the other; it is a daemon, so
+that the end of the process does not wait for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AsyncLogger:
         return said.wait(timeout_s)
 
     def stop(self) -> None:
-        """Its thread ends when all is said."""
+        """Lets the thread end when all lines are written."""
         if self._thread is not None:
             self._calls.put(None)
             self._thread = None

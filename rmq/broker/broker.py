@@ -5,10 +5,10 @@
     await broker.start()      tables to the reactor, requests served, registered
     await broker.stop()       unregistered, tables and offsets on disk; then core.stop()
 
-It owns the tables (topics, groups, offsets, producers, consumers, locks), the tasks that run by the
-clock, and the way from core.poll() to the handlers of requests/. What the Contexts of the handlers
-name is put together here alone. Requests that arrive before start() wait in the core and are served
-then.
+It owns the tables (topics, groups, offsets, producers, consumers, locks), the tasks that run at
+intervals, and the way from core.poll() to the handlers of requests/. Only here is everything that
+the Contexts of the handlers name put together. Requests that arrive before start() wait in the core
+and are served after it.
 
     every 1 s     disk usage                         every 10 s   silent clients, expired locks,
     every 5 s     consumer offsets to their file                  samples of counters, failed saves
@@ -117,7 +117,7 @@ class Broker:
     """Everything but the hot path. Owned by the control thread's loop."""
 
     def __init__(self, settings: Settings, core: Core, guard: Guard | None = None) -> None:
-        """guard: open; None where accounts are not in use."""
+        """guard: must be open; None where accounts are not in use."""
         self.settings = settings
         self.core = core
         self.reactor_watch = ReactorWatch(core.reactor_turn, settings.rmqStuckReactorSeconds)
@@ -187,18 +187,18 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """What clients connect to, and what stands in message ids."""
+        """The address that clients connect to, and that message ids contain."""
         return self._addresses()[0]
 
     def join(self, siblings: Siblings) -> None:
-        """Takes the other shards of this machine, which get all changes; before start()."""
+        """Takes the other shards of this machine, which are told of all changes; before start()."""
         self.siblings = self.topics.siblings = self.groups.siblings = siblings
         self.consumers.on_members = siblings.members_changed
 
     # ---- start and stop
 
     async def start(self) -> None:
-        """An error leaves nothing of it that looks at the core."""
+        """After an error nothing here uses the core any more."""
         self.reactor_watch.start()
         try:
             await self._start()
@@ -218,7 +218,7 @@ class Broker:
         self.offsets.load()
         pop_recovery.recover(self)
         if self.offsets.mark is None or self.offsets.mark > self.core.log_range()[1]:
-            await self.offsets.save()  # from its mark on
+            await self.offsets.save()  # the file has no mark, or one beyond the log's end
         self.pop_orders.load()
         self.delays.load()
         self.transactions.load()
@@ -260,7 +260,7 @@ class Broker:
         try:
             await self._stop()
         finally:
-            self.reactor_watch.stop()  # last: what is above waits for the reactor
+            self.reactor_watch.stop()  # last, because the steps before it wait for the reactor
 
     async def _stop(self) -> None:
         for task in self._tasks:
@@ -279,8 +279,8 @@ class Broker:
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         self.creations.stop()
         for name, save in (
-            # First, as with it the reactor ends all that moves offsets: no commit is answered, and
-            # no pop, that the files of the others would not have.
+            # First, because it stops in the reactor everything that moves offsets: so no commit and
+            # no pop is answered that would be missing in the files written after it.
             ("delay offsets", self.delays.stop),
             ("consumer offsets", self.offsets.save_whole),
             ("pops in order", self.pop_orders.stop),
@@ -313,7 +313,7 @@ class Broker:
             )  # fmt: skip
 
     def settings_changed(self, changes: Iterable[str]) -> None:
-        """Run-time settings were changed: passes them to the parts that keep copies."""
+        """Passes changed run-time settings to the parts that keep copies of them."""
         keys = set(changes)
         self.settings_version.advance()
         for key in sorted(keys & CORE_OPTIONS.keys()):
@@ -339,12 +339,13 @@ class Broker:
         self.replication.exchange.wake()
 
     def _mappings_changed(self, topics: Iterable[str]) -> None:
-        """Name servers take the mappings with the whole table, and only of a new version."""
+        """Gives the table of topics a new version: name servers take mappings only with the whole
+        table, and the table only if its version is new."""
         self.topics.registered.version.advance()
         self._topics_changed(())
 
     def _role_changed(self, epoch: int) -> None:
-        """The controller made this broker master or slave."""
+        """Called when the controller has made this broker master or slave."""
         self.settings_version.advance()
         self.topics.registered.version.state_version = epoch
         self.registration.role_changed()
@@ -363,11 +364,11 @@ class Broker:
     def _addresses(self) -> tuple[str, str]:
         """(address for clients, address for slaves)."""
         settings, port = self.settings, self.core.port
-        # RocketMQ's name servers want one of every broker.
+        # Where there is none: RocketMQ's name servers expect one from every broker.
         none = f"{settings.brokerIP2 or settings.brokerIP1}:{settings.haListenPort or port + 1}"
         return f"{settings.brokerIP1}:{port}", self.replication.ha_address or none
 
-    # ---- by the clock
+    # ---- at intervals
 
     def _offsets_interval(self) -> float:
         return float(self.settings.flushConsumerOffsetInterval) / 1000
@@ -378,7 +379,7 @@ class Broker:
     async def _repeat(
         self, name: str, interval: Callable[[], float], work: Callable[[], Awaitable[Any]]
     ) -> None:
-        """Runs `work` again and again; one that fails is logged and tried again next time."""
+        """Runs `work` at intervals; a failure is logged, and the next run tries again."""
         while True:
             await asyncio.sleep(interval())
             try:
@@ -400,13 +401,13 @@ class Broker:
         self.queue_mappings.retry()
 
     def watch_topic(self, topic: str) -> None:
-        """From now on this topic's counters are sampled too."""
+        """Samples this topic's counters, too, from now on."""
         if topic not in self._watched and len(self._watched) < TOPICS_MAX:
             self._watched.add(topic)
             self.take_sample()
 
     def watch_group(self, topic: str, group: str) -> None:
-        """From the next sample on what the group consumes of the topic is counted too."""
+        """Counts what the group consumes of the topic, too, from the next sample on."""
         if len(self._watched_groups) < TOPICS_MAX:
             self._watched_groups.add((topic, group))
 

@@ -1,12 +1,14 @@
-"""Certificates: what the reactor shows clients that speak TLS, and replicas each other.
+"""Certificates: those that the reactor shows to TLS clients, and replicas to each other.
 
-    certificates = Certificates(settings, core)         of a core made with server_context(settings)
-    await certificates.run()                            files are read anew when they change
-    certificates.share_tickets(secret)                  sessions go on at every shard that has it
+    certificates = Certificates(settings, core)         the core is made with server_context()
+    await certificates.run()                            reads files anew when they change
+    certificates.share_tickets(secret)                  a session can be resumed at every shard that
+                                                        has this secret
 
-A session's ticket is made by keys that follow from the secret, the certificate and whom the server
-believes. So it goes on at another shard, and nowhere once one of the files is another one: a client
-whose authority is no longer trusted is not let in by what was proved before.
+Tickets are made with keys that are derived from the secret, the certificate and the authorities
+that the server trusts. So a session can be resumed at another shard, but nowhere once one of the
+files has changed: a client whose authority is no longer trusted cannot come back with an old
+session.
 """
 
 from __future__ import annotations
@@ -34,12 +36,13 @@ class Certificates:
         self._watch = CertificateWatch(TlsFiles.of(settings), self._renew)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         await self._watch.run()
 
     def share_tickets(self, secret: bytes) -> None:
-        """From the next look on; sessions of the secret before begin anew. Where no other one
-        comes, as there is no supervisor, it is given up in a day at most."""
+        """Uses the secret from the next look at the files on; sessions under the secret before it
+        are not resumed. When no other secret follows, because there is no supervisor, this one is
+        given up after 2 * TICKETS_S."""
         self._secret = secret
         self._secret_until = clock.monotonic() + 2 * TICKETS_S
         self._watch.look_anew()
@@ -47,8 +50,8 @@ class Certificates:
     def _renew(self, files: TlsFiles) -> None:
         if clock.monotonic() >= self._secret_until:
             self._secret = b""
-        # Read before the context reads the same files: what changes between is seen by the next
-        # look, and until then tickets are those of the files before.
+        # The keys are made before the context reads the same files: a change in between is seen by
+        # the next look, and until then tickets belong to the files as they were before.
         keys = ticket_keys(self._secret, files) if self._secret else b""
         context = context_of(files)
         if keys:
@@ -57,7 +60,7 @@ class Certificates:
 
 
 def ticket_keys(secret: bytes, files: TlsFiles) -> bytes:
-    """ConfigError: a file cannot be read."""
+    """The keys of tickets under this secret and these files. ConfigError: a file cannot be read."""
     bound = hashlib.sha256(files.asks.encode())
     try:
         for path in (files.certificate, files.trusted):
@@ -68,25 +71,27 @@ def ticket_keys(secret: bytes, files: TlsFiles) -> bytes:
 
 
 def context_of(files: TlsFiles) -> TlsContext:
-    """ConfigError, which names the file, for what cannot be used."""
+    """The context made of these files. ConfigError, which names the file, if one is unusable."""
     return TlsContext(
         files.certificate, files.key, files.password or None, files.trusted or None, files.asks
     )
 
 
 def server_context(settings: Settings) -> tuple[TlsContext, bool] | None:
-    """For the core; with whether plain clients are served, too. None: no TLS."""
+    """(the context for the core, whether plain clients are served, too); None: no TLS."""
     files = TlsFiles.of(settings)
     return (context_of(files), files.is_permissive) if files is not None else None
 
 
 def replica_context(settings: Settings) -> TlsContext:
-    """What slaves are shown at the HA port, as the files are now. ConfigError: there is none."""
+    """The context for slaves at the HA port, from the files as they are now. ConfigError: there is
+    no certificate."""
     return context_of(TlsFiles.needed(settings, f"rmqReplicaTls={settings.rmqReplicaTls}"))
 
 
 def master_context(settings: Settings) -> TlsClientContext:
-    """What is shown the master, and whether its certificate is looked at."""
+    """The context for the connection to the master: the certificate to show, and whether the
+    master's is checked."""
     said = client_tls(settings)
     return TlsClientContext(
         said.ca_file, said.verify, said.cert_file, said.key_file, said.key_password

@@ -1,8 +1,8 @@
-"""Core options: from the settings to the compiled half of a shard.
+"""Core options: translates the settings into the options of the compiled half of a shard.
 
-`make_core(settings)` translates RocketMQ's keys into the plain numbers that ShardCore takes.
-Buffers are sums whose terms name their users (see `_buffers`); all are address space until
-they are used.
+`make_core(settings)` turns RocketMQ's keys into the plain numbers that ShardCore takes. Numbers of
+buffers are sums whose terms name their users (see `_buffers`); buffers take memory only once they
+are used.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ log = logging.getLogger("rmq.broker.core_options")
 RING_MARGIN_BYTES = 64  # what the log keeps free; without it the ring would be twice as large
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
 PULLS_MAX = 65_536  # pulls held or under way, at most
-PULL_SHARE_BYTES = 16_384  # a small machine: one for so many bytes of memory; one takes 3 KiB
+PULL_SHARE_BYTES = 16_384  # on small machines: memory per possible pull; one takes 3 KiB
 REPLY_BYTES = 16_384  # REPLY_BYTES of cext/net/connection.pxd
 DISK_READERS = 2
 MIB = 1 << 20
-# Bytes received of large requests that are not complete, over all clients: the limit's own limits.
-# Half of the lower one is enough for the largest frame and another one that begins.
+# (lowest, highest) limit for the bytes of large incomplete requests, summed over all clients. Half
+# of the lowest is enough for the largest frame and another one that begins.
 HALF_FRAME_BYTES = (40 * MIB, 512 * MIB)
 LARGE_BYTES_MAX = 256 * MIB
 
 
 def make_core(settings: Settings, node: int = -1) -> ShardCore:
-    """A core that is not open yet, its memory from this NUMA node if there is one (-1: from
-    wherever). ConfigError when a setting cannot be used."""
+    """A core that is not open yet; its memory comes from this NUMA node (-1: from any).
+    ConfigError when a setting cannot be used."""
     options = core_options(settings) | {"node": node}
     if options["pool_bytes"]:
         log.warning(
@@ -63,7 +63,7 @@ def make_core(settings: Settings, node: int = -1) -> ShardCore:
 
 
 def _clients(settings: Settings) -> dict[str, Any]:
-    """Who they are, and how they connect."""
+    """Options about clients: TLS, balancers, who they are and how they connect."""
     balancers = Balancers.of(settings)
     return {
         "authenticates": settings.authenticates,
@@ -93,7 +93,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "ahead_bytes": ahead_bytes(settings),
         "queue_file_entries": settings.mappedFileSizeConsumeQueue // QUEUE_ENTRY_BYTES,
         "ring_bytes": settings.rmqRingBytes,
-        # Half of the ring stays appendable while pulls look at the other half.
+        # So that half of the ring stays appendable while pulls look at the other half.
         "record_max_bytes": settings.rmqRingBytes // 2 - RING_MARGIN_BYTES,
         "pool_bytes": pool_bytes(settings),
         "pool_fail_fast": settings.fastFailIfNoBufferInStorePool,
@@ -177,22 +177,24 @@ def _pop_options(settings: Settings) -> dict[str, Any]:
 
 
 def roll_ms(settings: Settings) -> int:
-    """How long a timed message waits in one log file: RocketMQ's timerRollWindowSlot, and no
-    longer than two thirds of the time that log files are kept."""
+    """How long a timed message waits in one log file: as RocketMQ's timerRollWindowSlot says, but
+    no longer than two thirds of the time that log files are kept."""
     kept_ms = settings.fileReservedTime * 3_600_000 * 2 // 3
     window_ms = settings.timerRollWindowSlot * settings.timerPrecisionMs
     return int(max(60_000, min(window_ms, kept_ms)))
 
 
 def ahead_bytes(settings: Settings) -> int:
-    """Zeros written ahead of the log at once; 0 where no send waits for a sync, or all is warm."""
+    """How many zero bytes are written ahead of the log at once; 0 where no send waits for a sync,
+    or warmMapedFileEnable has written whole files already."""
     wanted: int = settings.rmqSyncAheadBytes
     syncs = settings.flushDiskType == "SYNC_FLUSH" and not settings.warmMapedFileEnable
     return wanted if syncs else 0
 
 
 def pool_bytes(settings: Settings) -> int:
-    """Size of the store pool, 0 without one; ConfigError when this machine has no room for it.
+    """Size of the store pool, 0 if there is none; ConfigError when it is too large for this
+    machine.
 
     transientStorePoolSize log files as RocketMQ takes them, rounded down to a power of two because
     it is a ring, and never less than rmqRingBytes. Example: 5 files of 1 GiB make 4 GiB.
@@ -212,7 +214,7 @@ def pool_bytes(settings: Settings) -> int:
 
 
 def _why_no_pool(settings: Settings) -> str:
-    """Empty: it may have one."""
+    """Why this broker may not have a store pool; empty: it may."""
     if settings.flushDiskType == "SYNC_FLUSH":
         return "with SYNC_FLUSH"
     if is_controlled(settings) or is_slave(settings):
@@ -233,14 +235,15 @@ def _buffers(settings: Settings) -> dict[str, int]:
         "handshakes_per_address": of_address.handshakes,
         "handshake_rate_per_address": of_address.rate,
         # A reply buffer (16 KiB) per connection with output, and 16 for each pull reply (256 KiB)
-        # that a slow client makes us keep; an eighth of a small memory.
+        # that must be kept for a slow client; on small machines an eighth of the memory.
         "reply_buffers": min(
             settings.rmqReplyBuffers + min(connections, 4096),
             max(settings.rmqReplyBuffers, memory // 8 // REPLY_BYTES),
         ),
-        # 16 MiB each, touched as far as used: large requests, batch replies, reads from disk.
+        # 16 MiB each, of which only used pages take memory: large requests, batch replies, reads
+        # from disk.
         "jumbo_buffers": 128,
-        # Records beyond that, which only a store of another broker has: from the system.
+        # Memory for larger records, which only the store of another broker can have.
         "large_bytes": min(LARGE_BYTES_MAX, memory // 8),
         **_half_frames(settings),
         "pulls_max": min(PULLS_MAX, max(1024, memory // PULL_SHARE_BYTES)),
@@ -250,9 +253,10 @@ def _buffers(settings: Settings) -> dict[str, int]:
 
 
 def _half_frames(settings: Settings) -> dict[str, int]:
-    """What large requests on their way may hold: a quarter of the memory, an address three quarters
-    of that. All that one host sends may come from one address: with 1 GiB 20 clients of it send 8
-    MB each at once, and none is refused."""
+    """How much memory incomplete large requests may hold: a quarter of all memory, and those of one
+    address three quarters of that. An address gets that much because all clients of a host may
+    share it: with 1 GiB, 20 clients of one address can send 8 MB each at once, and none is
+    refused."""
     low, high = HALF_FRAME_BYTES
     total: int = settings.rmqHalfFrameBytes or min(max(memory_bytes() // 4, low), high)
     of_address: int = settings.rmqHalfFrameBytesPerAddress or max(total // 4 * 3, low // 2)

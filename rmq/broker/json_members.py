@@ -1,6 +1,7 @@
-"""JSON members: reading typed members of a JSON object that a client or a file brings.
+"""JSON members: reads typed members of a JSON object that comes from a client or a file.
 
-All raise ProtocolError naming the member that is missing, of another type or outside its limits.
+All functions raise ProtocolError, which names the member, when it is missing, of another type or
+outside its limits.
 """
 
 from typing import Any

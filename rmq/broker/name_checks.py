@@ -1,6 +1,6 @@
-"""Name checks: what is no legal name of a topic or group is refused.
+"""Name checks: refuses illegal names of topics and groups.
 
-Nothing from the wire is used as a name before it went through here. The rules are those of
+No text from the wire is used as a name before it was checked here. The rules are those of
 rmq/names.py.
 
 Example: check_topic("a/b") raises Refusal 29.

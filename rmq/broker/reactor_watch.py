@@ -1,34 +1,37 @@
-"""Reactor watch: says when the reactor has stopped taking turns, and ends what it holds up.
+"""Reactor watch: notices when the reactor takes no turns any more, and ends a stuck process.
 
     watch = ReactorWatch(core.reactor_turn, limit_s=20)
-    watch.end = ..              called with the reason once it is stuck; else that is only said
-    watch.start()               a thread of its own, until stop()
+    watch.end = ..              called with the reason once the reactor is stuck; else it is logged
+    watch.start()               starts a thread, which runs until stop()
 
-The reactor takes a turn every half second even when nothing happens. Once in POLL_S the thread
-reads how many it has taken, without its help. That no turn was taken
+The reactor takes a turn at least every half second, even when nothing happens. Every POLL_S the
+watch's thread reads how many turns were taken, without the reactor's help. When none was taken
 
-    for SLOW_S      is logged, with the step that it is in and what the kernel says of its thread
-    for limit_s     (rmqStuckReactorSeconds; 0: nobody looks) is taken for stuck: heartbeats to the
-                    controller end, so another replica is elected, and the process is ended for a
-                    new start
+    for SLOW_S      a warning is logged, with the reactor's step and the kernel's state of its
+                    thread
+    for limit_s     (rmqStuckReactorSeconds; 0: no watch) the reactor is taken for stuck: heartbeats
+                    to the controller end, so that another replica is elected, and the process is
+                    ended so that a new one starts
 
-A reactor that waits for a disk is left alone, however long: no signal ends such a call, a new
-process would wait for the same disk, and it goes on by itself when the disk does. So it is stuck
-only when it was not seen to wait for one for limit_s. Its heartbeats end nevertheless.
+A reactor that waits for a disk is left alone, however long it waits: no signal ends such a call, a
+new process would wait for the same disk, and the reactor goes on by itself when the disk does. So
+it counts as stuck only when it was not seen waiting for a disk for limit_s. Its heartbeats end
+nevertheless.
 
-It is a thread because the event loop waits for the reactor in every call of the core: it stands
-still as well, within seconds, and heartbeats, leases and the beats to a supervisor with it. What is
-counted are looks, not time: a process that is stopped (SIGSTOP), or starved by others, looks less,
-and is not taken for stuck when it goes on. Nor does a look count at which the reactor alone is held
-by a debugger, or could run and was given no time of a processor. The thread waits for no disk:
-others say what it has to say (async_logger.py).
+The watch has a thread because the event loop waits for the reactor in every call of the core: when
+the reactor hangs, the loop hangs within seconds, too, and with it heartbeats, leases and the beats
+to a supervisor. The watch counts looks, not time: a process that is stopped (SIGSTOP), or starved
+by others, looks less often, and is not taken for stuck when it goes on. Nor does a look count at
+which only the reactor is held by a debugger, or could run but got no processor time. The watch's
+thread never waits for a disk: another thread writes its log lines (async_logger.py).
 
-While a log is opened anew there is no reactor, and nothing stands. The thread that opens it is
-watched in the same way meanwhile, with its steps for turns, and ended by nobody here
+While a log is opened anew there is no reactor, and this watch does not count. The thread that opens
+the log is watched in the same way, its steps counting as turns, but it is never ended from here
 (rmq/broker/status/store_reopening.py).
 
-Example: step `write` sleeps in a lock that nobody gives back. After 5 s a warning, after 20 s
-"stuck" and the end; the supervisor or systemd starts it again, and the log is recovered.
+Example: step `write` sleeps in a lock that nobody gives back. After 5 s there is a warning, after
+20 s the line "stuck" and the end of the process; the supervisor or systemd starts it again, and the
+log is recovered.
 """
 
 from __future__ import annotations
@@ -49,7 +52,8 @@ log = logging.getLogger("rmq.broker.reactor_watch")
 
 
 class Words(NamedTuple):
-    """What is said of what is watched. `stands`: {seconds}, {step} and {thread} are put in."""
+    """Texts of log lines about the thread that is watched. {seconds}, {step} and {thread} are
+    filled in in `stands`."""
 
     stands: str
     goes_on: str
@@ -66,7 +70,7 @@ def own_reactor() -> Thread | None:
 
 
 class ReactorWatch:
-    """look() is its thread's; what it found, anybody may read."""
+    """look() runs in the watch's own thread; any thread may read what it found."""
 
     def __init__(
         self,
@@ -75,17 +79,17 @@ class ReactorWatch:
         thread: Callable[[], Thread | None] = own_reactor,
         words: Words = REACTOR_WORDS,
     ) -> None:
-        """turn: how many were taken, and in which step it is; limit_s: 0 for no watch."""
+        """turn: returns how many turns were taken, and the present step; limit_s: 0: no watch."""
         self.end: Callable[[str], None] = self._only_say
-        self.standing_s = 0  # it has taken no turn for so long
+        self.standing_s = 0  # for how long no turn was taken
         self.async_log = AsyncLogger()
         self._turn = turn
         self._words = words
         self._limit_s = limit_s
         self._state = thread
         self._turns = -1
-        self._seen: Thread | None = None  # at the look before, since it stands
-        self._off_disk_s = 0  # of standing_s, since it was last seen to wait for a disk
+        self._seen: Thread | None = None  # the thread at the look before, while it takes no turns
+        self._off_disk_s = 0  # the part of standing_s since it was last seen waiting for a disk
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -95,12 +99,12 @@ class ReactorWatch:
 
     @property
     def is_out(self) -> bool:
-        """It serves nobody, whatever it waits for: another replica is to lead."""
+        """The reactor serves nobody, whatever it waits for: another replica should lead."""
         return 0 < self._limit_s <= self.standing_s
 
     @property
     def is_stuck(self) -> bool:
-        """And waits for no disk: a new process may do better."""
+        """The reactor hangs and does not wait for a disk: a new process may do better."""
         return 0 < self._limit_s <= self._off_disk_s
 
     def start(self) -> None:
@@ -109,7 +113,7 @@ class ReactorWatch:
             self._thread.start()
 
     def stop(self) -> None:
-        """From here on it does not look."""
+        """Ends the watch's thread."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
@@ -123,7 +127,7 @@ class ReactorWatch:
             self.look()
 
     def look(self) -> None:
-        """Once in POLL_S."""
+        """One look, every POLL_S."""
         turns, step = self._turn()
         if turns != self._turns:
             self._goes_on()
@@ -138,7 +142,7 @@ class ReactorWatch:
         starves = thread.state == RUNS and before is not None and not thread.has_run_since(before)
         if not (starves or thread.is_held_back):
             self._count(step, thread)
-        if self.is_stuck and self._turn()[0] == turns:  # still
+        if self.is_stuck and self._turn()[0] == turns:  # no turn was taken during this look
             self.end(f"stuck: {self._said(step, thread)}")
 
     def _count(self, step: bytes, thread: Thread) -> None:
@@ -163,6 +167,6 @@ class ReactorWatch:
         return self._words.stands.format(seconds=self.standing_s, step=step.decode(), thread=thread)
 
     def _only_say(self, why: str) -> None:
-        """Who serves in a process of its own has it ended (rmq/node/served_broker.py)."""
+        """The default of `end`; a serving process sets one that ends it (served_broker.py)."""
         if self._off_disk_s == self._limit_s:  # once
             self.async_log.say(log.critical, "%s", why)

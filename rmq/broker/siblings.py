@@ -1,17 +1,17 @@
-"""Siblings: the other shards of this machine, as the broker sees them. Here there are none.
+"""Siblings: the other shards of this machine, as the broker sees them. This class has none.
 
-Several shards are one broker to their users: what one makes by itself (topics, groups) must be
-there on all, run-time settings are those of all, and who asks one for a group's members must hear
-of those on the others. What a request asks for concerns the shard that it is sent to, as with
-RocketMQ's brokers. The tables and handlers call what stands here; a shard among several puts in a
-class that speaks to the others (shards/bus_siblings.py), a broker alone keeps this one and pays
-nothing.
+Several shards are one broker to their users: topics and groups that one shard makes by itself must
+exist on all, run-time settings are the same on all, and a client that asks one shard for a group's
+members must hear of those at the others. What a request asks for concerns only the shard that it is
+sent to, as with RocketMQ's brokers. Tables and handlers call the methods below. A shard among
+several uses a subclass that talks to the others (shards/bus_siblings.py); a broker alone uses this
+class, which does nothing.
 
     table.put("t")                stamp = siblings.stamp(): (1763726400000, 1), or None when alone
                                   siblings.changed(TOPIC, "t"): sent at the end of this loop turn
     await file                    ..
-    await siblings.shared()       the prompt ones have it, the name servers know it; a slow or dead
-                                  one is not waited for
+    await siblings.shared()       prompt shards have it, the name servers know it; a slow or dead
+                                  shard is not waited for
 """
 
 from typing import Protocol
@@ -19,20 +19,20 @@ from typing import Protocol
 from rmq.format.remoting import Command
 
 TOPIC, GROUP = "topic", "group"
-ROUTE_WAIT_S = 0.5  # for name servers, so that the next question for a route is answered right
-Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
-# Stamps of what was deleted are kept so long: a shard that was away for longer may bring it back.
+ROUTE_WAIT_S = 0.5  # for name servers, so that they know the route when they are asked next
+Stamp = tuple[int, int]  # (clock in ms that grows with each change, shard): the larger one wins
+# How long stamps of deleted items are kept: a shard that was away longer may bring an item back.
 TOMBSTONE_MS = 30 * 86_400_000
 
 
 class NameServers(Protocol):
-    """The registration, as far as siblings wait for it."""
+    """The part of the registration that siblings wait for."""
 
     async def settled(self, timeout_s: float) -> None: ...
 
 
 class Siblings:
-    """A broker alone."""
+    """The siblings of a broker that is alone: none."""
 
     index = 0  # of this shard
 
@@ -40,41 +40,44 @@ class Siblings:
         self._registration = registration  # None: no name server hears of this broker
 
     async def start(self) -> None:
-        """Tables are loaded, clients do not know this broker yet. RmqError: it may not serve."""
+        """Called when the tables are loaded and clients do not know this broker yet. RmqError: the
+        broker may not serve."""
 
     async def reopening(self) -> None:
-        """This broker ends in a moment, and another one takes its place in this process, when its
-        log is cut or begins elsewhere; before stop()."""
+        """Called before stop() when another Broker will replace this one in the same process,
+        because the log is cut or begins elsewhere."""
 
     async def stop(self) -> None: ...
 
     def stamp(self) -> Stamp | None:
-        """The version of a change made here and now; None: versions are not kept."""
+        """The version of a change made now at this shard; None: versions are not kept."""
         return None
 
     def changed(self, kind: str, name: str) -> None:
-        """This shard has made the item by itself, or deleted it on request; it has a new stamp."""
+        """Called when this shard has made the item by itself, or deleted it on request; the item
+        has a new stamp."""
 
     async def shared(self) -> None:
-        """Waits, shortly, until the others and the name servers have what changed here so far."""
+        """Waits, for a short time, until the others and the name servers have what changed here."""
         if self._registration is not None:
             await self._registration.settled(ROUTE_WAIT_S)
 
     def settings_changed(self, changes: dict[str, str]) -> None:
-        """Run-time settings were changed by a client of ours."""
+        """Called when a client of this shard has changed run-time settings."""
 
     def members_changed(self, group: str) -> None:
-        """A consumer of the group has come or gone here."""
+        """Called when a consumer of the group has come to or gone from this shard."""
 
     def role_changed(self) -> None:
-        """This broker is master or slave from now on: the tables are its own, or its master's."""
+        """Called when this broker has become master or slave: from now on its tables are its own,
+        or its master's."""
 
     def client_ids(self, group: str) -> list[str]:
         """Consumers of the group that are connected to other shards."""
         return []
 
     async def ask(self, command: Command, client: str = "") -> list[Command]:
-        """What the other shards answer to this request of a client, each for itself; of a reply to
-        be pushed (324, 325) up to the one that has pushed it. client: its address, where they tell
-        of it."""
+        """The answers of the other shards to this request of a client. For a reply to be pushed
+        (324, 325) only the answers up to the one that has pushed it. client: the client's address,
+        if the other shards must report it."""
         return []
