@@ -1,10 +1,10 @@
 """Broker to client: requests from the broker to its clients, matched with their replies.
 
-    one_way()   40 notify consumer ids changed, 220 reset offset: sent, nothing awaited
+    one_way()   40 notify consumer ids changed, 220 reset offset: sent, no reply is awaited
     call()      307 running info, 309 consume directly, 221 consumer status: awaited with a timeout
 
-Our own opaque counter numbers the calls; a reply is matched by connection and opaque together, so
-no client can answer for another. A connection that closes fails its calls at once.
+A counter of this module gives calls their opaque; a reply is matched by connection and opaque
+together, so no client can answer for another. When a connection closes, its calls fail at once.
 
 Example: call(connection, Command(code=307, ..), 10.0) returns the client's reply, or raises
 CallTimeout after 10 s, or ClientGone.
@@ -20,8 +20,8 @@ from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.errors import RmqError
 from rmq.format.remoting import Command, encode
 
-CALLS_MAX = 4096  # waiting at once, all connections
-OPAQUE_MASK = 0x3FFFFFFF  # the bit above is the reactor's (cext/flow/request_reply/reply_table.pxd)
+CALLS_MAX = 4096  # waiting at once, over all connections
+OPAQUE_MASK = 0x3FFFFFFF  # the reactor uses the bit above (cext/flow/request_reply/reply_table.pxd)
 
 
 class CallTimeout(RmqError):
@@ -65,7 +65,7 @@ class BrokerToClient:
             self._waiting.pop(key, None)
 
     def answered(self, connection: Connection, reply: Command) -> bool:
-        """A response frame of a client; False when nobody waits for it (any more)."""
+        """Passes a client's response to the waiting call; False when no call waits (any more)."""
         future = self._waiting.get((connection.number, reply.opaque))
         if future is None or future.done():
             return False

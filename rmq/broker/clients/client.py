@@ -1,6 +1,7 @@
 """Client: a producer or consumer on one connection, as of its last heartbeat.
 
-Example: of a Java client 10.0.0.9@123#456 the language is JAVA, and seen_ms when it beat last.
+Example: for a Java client 10.0.0.9@123#456 language is JAVA, and seen_ms is the time of its last
+heartbeat.
 """
 
 import msgspec
@@ -16,7 +17,7 @@ class Client(msgspec.Struct):
     language: str
     version: int
     seen_ms: int
-    user: str = ""  # whose heartbeat it was; empty: nobody was asked
+    user: str = ""  # who signed the heartbeat; empty: no signature was required
 
     def members(self) -> dict[str, object]:
         """A Connection object of codes 203 and 204."""

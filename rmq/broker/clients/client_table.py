@@ -1,7 +1,8 @@
-"""Client table: what the tables of producers and consumers have in common: groups of clients, which
-come by heartbeats and go by silence, with their connection, or with their user.
+"""Client table: what the tables of producers and consumers have in common: groups of clients.
+Clients join by heartbeats, and leave when they are silent, their connection closes, or their user
+is deleted or disabled.
 
-Example: expire(120_000) takes off who has not beaten for two minutes, and says who that was.
+Example: expire(120_000) removes the clients without a heartbeat for two minutes, and returns them.
 """
 
 from abc import ABC, abstractmethod
@@ -23,19 +24,19 @@ class ClientTable(ABC):
 
     @abstractmethod
     def _all(self) -> list[tuple[str, Client]]:
-        """Each client of each group, beside the group's name."""
+        """All clients, each with the name of its group."""
 
     def connection_closed(self, connection: Connection) -> None:
         for group in tuple(self._groups_of.get(connection.number, ())):
             self.unregister(group, connection)
 
     def expire(self, silent_ms: int) -> list[Client]:
-        """Takes off the clients that were silent for longer; returns them."""
+        """Removes the clients that were silent for longer; returns them."""
         limit = now_ms() - silent_ms
         return self._take_off(lambda client: client.seen_ms < limit)
 
     def users_gone(self, users: set[str]) -> list[Client]:
-        """Takes off the clients whose heartbeats were theirs; returns them."""
+        """Removes the clients whose heartbeats these users signed; returns them."""
         return self._take_off(lambda client: client.user in users)
 
     def _take_off(self, is_meant: Callable[[Client], bool]) -> list[Client]:

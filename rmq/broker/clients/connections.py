@@ -1,8 +1,8 @@
-"""Connections: the clients', as the reactor reports them: number -> address and what is known.
+"""Connections: those of clients, as the reactor reports them: number -> address and what is known.
 
-The reactor opens and closes them; here is only the list. A connection number is never used twice.
-Example: (OPENED, 17, "10.0.0.9:50312") adds 17; the first request on it adds language and version;
-(CLOSED, 17, b"") takes it off, and producers, consumers and waiting calls forget it too.
+The reactor opens and closes connections; this is only the list. A connection number is never used
+twice. Example: (OPENED, 17, "10.0.0.9:50312") adds 17; each request sets its language and version;
+(CLOSED, 17, b"") removes it, and producers, consumers and waiting calls forget it too.
 """
 
 import msgspec
@@ -13,7 +13,7 @@ class Connection(msgspec.Struct, eq=False):
 
     number: int
     address: str  # "ip:port" of the peer
-    proved: str = ""  # whom its certificate names
+    proved: str = ""  # the name in the client's certificate
     language: str = "OTHER"  # of the last request
     version: int = 0  # of the last request; position in RocketMQ's list of versions
     closed: bool = False
@@ -29,7 +29,8 @@ class Connections:
         return len(self._by_number)
 
     def opened(self, number: int, said: str) -> Connection:
-        """said: its address, and behind a line end whom its certificate names."""
+        """Adds a connection. said: its address and, after a line end, the name in the client's
+        certificate."""
         address, _, proved = said.partition("\n")
         connection = Connection(number, address, proved)
         self._by_number[number] = connection

@@ -1,16 +1,16 @@
-"""Consumers: those connected, group -> connections, subscriptions and how it consumes.
+"""Consumers: the connected ones: group -> connections, subscriptions and how the group consumes.
 
-    heartbeat   -> register(): membership, subscriptions (also pushed to the reactor)
-    unregister, connection closed, 120 s of silence -> the member goes
+    heartbeat   -> register(): membership, subscriptions (also given to the reactor)
+    unregister, connection closed, 120 s of silence -> the member is removed
     every change of members or topics -> code 40 to all members, one round per group and loop turn
 
-A topic missing from the newest full set of subscriptions is dropped; a subscription is replaced
-when its version is greater. The last heartbeat decides type, model and where to start. When the
-last member goes, the group is forgotten (offsets stay).
+A topic that is missing in the newest full set of subscriptions is dropped; a subscription is
+replaced by one with a greater version. The last heartbeat decides type, model and where to start.
+When the last member goes, the group is forgotten (its offsets stay).
 
-What the reactor gets is what it may serve by itself: subscriptions by tags or SQL92 that the group
-may read. Wrong and forbidden ones stay here, so such pulls come to control and are answered with
-the reason.
+The reactor gets the subscriptions that it may serve by itself: those by tags or SQL92 that the
+group may read. Wrong and forbidden subscriptions are kept here only, so pulls for them come to
+control and are answered with the reason.
 
 Example: two heartbeats of "g" from connections 1 and 2 give clients("g") two entries and send
 NOTIFY_CONSUMER_IDS_CHANGED to both.
@@ -32,7 +32,7 @@ from rmq.broker.core_seam import GroupCalls
 log = logging.getLogger("rmq.broker.consumers")
 quiet = RateLimitedLog(log)
 
-# In the order of RocketMQ's enums: some clients say the place instead of the name.
+# In the order of RocketMQ's enums: some clients send the position instead of the name.
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 START_POINTS = (
     "CONSUME_FROM_LAST_OFFSET",
@@ -116,8 +116,8 @@ class ConsumerTable(ClientTable):
         how: tuple[str, str, str],
         subscriptions: Iterable[Subscription] | None,
     ) -> None:
-        """A heartbeat of a consumer. `how`: consume type, message model, where to start.
-        No subscriptions (None): those of the last full heartbeat stay."""
+        """Takes a consumer's heartbeat. `how`: consume type, message model, where to start.
+        subscriptions None: those of the last full heartbeat stay."""
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = ConsumerGroup(name)
@@ -147,7 +147,7 @@ class ConsumerTable(ClientTable):
         return [(name, each) for name, of in self._groups.items() for each in of.clients.values()]
 
     def push_again(self, name: str, anew: bool = False) -> None:
-        """Gives the reactor the group's subscriptions again; anew: and takes away all others."""
+        """Gives the reactor the group's subscriptions again; anew: and removes all others."""
         group = self._groups.get(name)
         if group is not None:
             self._push(group, anew)
@@ -193,7 +193,7 @@ class ConsumerTable(ClientTable):
         return changed or bool(dropped), added or bool(dropped)
 
     def _push(self, group: ConsumerGroup, anew: bool = False) -> None:
-        """Gives the reactor the group's whole set; anew: all others of the group are taken away."""
+        """Gives the reactor the group's whole set; anew: and removes all others of the group."""
         name = group.name.encode()
         if anew:
             self._core.remove_subscriptions(name)
@@ -228,7 +228,7 @@ class ConsumerTable(ClientTable):
         log.info("group %s has no consumer left", group.name)
 
     def _notify_soon(self, group: ConsumerGroup) -> None:
-        """Code 40 to all members at the end of this loop turn: one round for many changes."""
+        """Sends code 40 to all members at the end of this loop turn: one round for many changes."""
         if group.broadcasting or not self._wants_notice(group.name):
             return
         if not self._to_notify:

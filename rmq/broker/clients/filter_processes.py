@@ -1,17 +1,17 @@
 """Filter processes: the broker owner's message filters, one process each, and their pulls.
 
     reactor: records that passed the SQL92 part -> pull() -> question to the filter's process
-    its answer -> the reply to the client: what is wanted, and where to go on
+    its answer -> the reply to the client: the wanted records, and the next offset
 
 The loop never waits for a filter: questions and answers are frames on a socket pair. When a filter
-cannot answer (it died, it hangs, too much waits) the pull is refused; the client asks again from
-the same offset, so nothing is skipped. A process has two questions at most, the next one beside the
-one it works on; the others wait here, for rmqMessageFilterTimeoutMillis, so that nothing is judged
-that was refused meanwhile. It hangs when it has a question and has answered none for as long: one
-that works is slow, and is not killed. A process that ended or hung is started anew, at once and
-then with growing pauses up to 5 s. Until it has imported its function, for START_S at most, it is
-asked nothing. A message whose function raises is given to the consumer: filters may let too much
-through, never too little.
+cannot answer (it died, it hangs, too many questions wait) the pull is refused; the client asks
+again from the same offset, so nothing is skipped. A process has at most two questions, the one it
+works on and the next one. The others wait here, for at most rmqMessageFilterTimeoutMillis, so that
+the process does not work on questions that were refused meanwhile. A process hangs when it has a
+question and has given no answer for that time; one that answers slowly is not killed. A process
+that ended or hung is started anew, first at once and then with growing pauses up to 5 s. It is
+asked nothing until it has imported its function, which may take START_S. A message for which the
+function raises is given to the consumer: filters may let too much through, never too little.
 
 Example: of 32 records the function wants 3: the reply holds these 3 and nextBeginOffset + 32.
 """
@@ -47,20 +47,20 @@ from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 log = logging.getLogger("rmq.broker.filter_processes")
 quiet = RateLimitedLog(log)
 
-QUESTIONS_MAX = 256  # of one filter; beyond it clients are refused and try again
-IN_PROCESS_MAX = 2  # of these, with its process
+QUESTIONS_MAX = 256  # per filter; further pulls are refused, and clients try again
+IN_PROCESS_MAX = 2  # of these questions, how many its process has
 PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 START_S = 120.0  # to import a function: it may load a model
-HEALTHY_S = 10.0  # a process that lived so long is started again at once
+HEALTHY_S = 10.0  # a process that lived this long is started again at once
 _PULL = struct.Struct("=iiiiqqqqqq")
 
 
 class FilterDownError(RmqError):
-    """The filter gives no answer now."""
+    """The filter cannot answer now."""
 
 
 class _Asked(msgspec.Struct, eq=False):
-    """A question, until its process has it."""
+    """A question that waits until the process can take it."""
 
     records: bytes
     answer: asyncio.Future[Answer]
@@ -68,14 +68,14 @@ class _Asked(msgspec.Struct, eq=False):
 
 
 class _Process(msgspec.Struct, eq=False):
-    """A running filter: its socket, the questions it has and those that wait for it."""
+    """A running filter: its socket, the questions that it has and those that wait here."""
 
     handle: asyncio.subprocess.Process
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     line: deque[_Asked]
     waiting: dict[int, asyncio.Future[Answer]] = {}
-    silent: asyncio.TimerHandle | None = None  # kills it; while it has a question
+    silent: asyncio.TimerHandle | None = None  # kills the process; set while it has a question
 
 
 class FunctionFilter:
@@ -114,13 +114,13 @@ class FunctionFilter:
         return FilterDownError(f"message filter {self.name!r} has more to do than it can")
 
     def _refuse(self, process: _Process, asked: _Asked) -> None:
-        """Its turn has not come in time."""
+        """Refuses a question whose turn has not come in time."""
         process.line.remove(asked)
         if not asked.answer.done():
             asked.answer.set_exception(self._overloaded())
 
     def _send(self, process: _Process) -> None:
-        """The next questions, as many as the process may have."""
+        """Sends the next questions, as many as the process may have."""
         while process.line and len(process.waiting) < IN_PROCESS_MAX:
             asked = process.line.popleft()
             if asked.late is not None:
@@ -133,7 +133,7 @@ class FunctionFilter:
             process.writer.write(FRAME_LENGTH.pack(len(frame)) + frame)
 
     def _watch(self, process: _Process) -> None:
-        """From now on it has so long for its next answer."""
+        """Starts the time within which the process must give its next answer."""
         if process.silent is not None:
             process.silent.cancel()
             process.silent = None
@@ -149,7 +149,7 @@ class FunctionFilter:
             kill(process)
 
     def _fail(self, process: _Process, why: str) -> None:
-        """Whoever waits for it hears that."""
+        """Fails all questions of the process, with the reason."""
         for answer in [*process.waiting.values(), *(asked.answer for asked in process.line)]:
             if not answer.done():
                 answer.set_exception(FilterDownError(f"message filter {self.name!r} {why}"))
@@ -161,7 +161,7 @@ class FunctionFilter:
             kill(process)
 
     async def run(self) -> None:
-        """Keeps a process running until cancelled."""
+        """Keeps the filter's process running until it is cancelled."""
         failures = 0
         loop = asyncio.get_running_loop()
         while True:
@@ -239,7 +239,7 @@ def kill(process: _Process) -> None:
 
 
 class FilterProcesses:
-    """All filters of this broker, by name and by the number the reactor knows them by."""
+    """All filters of this broker, by name and by the number that the reactor uses."""
 
     def __init__(self, settings: Settings, core: ConnectionCalls) -> None:
         self._core = core
@@ -254,7 +254,7 @@ class FilterProcesses:
         self._tasks = BackgroundTasks()
 
     def number(self, name: str) -> int:
-        """0 for the empty name; ValueError names those that exist."""
+        """The filter's number, 0 for the empty name; ValueError names the filters that exist."""
         if not name:
             return 0
         if name not in self._numbers:
@@ -273,7 +273,7 @@ class FilterProcesses:
         await self._tasks.stop()
 
     def pull(self, connection: int, payload: bytes) -> None:
-        """A pull from the reactor whose records a filter has to judge."""
+        """Takes a pull from the reactor whose records a filter must judge."""
         head = _PULL.unpack_from(payload)
         opaque, kind, number, queue_id, following, least, most, delta, is_static, length = head
         at = _PULL.size + length
@@ -315,7 +315,8 @@ class FilterProcesses:
 
 
 def wanted(records: bytes, verdicts: bytes) -> bytes:
-    """The records that pass, or whose function raised; ProtocolError unless each has a verdict."""
+    """The records that pass or for which the function raised; ProtocolError unless each record has
+    a verdict."""
     found, at = [], 0
     for verdict in verdicts:
         size = int.from_bytes(records[at : at + 4], "big")

@@ -1,11 +1,11 @@
-"""Producers: those connected, group -> connections, and client id -> connection.
+"""Producers: the connected ones: group -> connections, and client id -> connection.
 
-A producer is here from its first heartbeat (34) until it unregisters (35), its connection closes,
+A producer is listed from its first heartbeat (34) until it unregisters (35), its connection closes,
 or it has been silent for channelExpiredTimeout (120 s). Replies of request-reply and transaction
-checks find their producer here. The reactor, which sends both, gets every change of the connection
-that a client id has, and some connections of each group.
+checks find their producer by these tables. The reactor, which sends both, is told of every change
+of a client id's connection, and gets some connections of each group.
 
-Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17: Client(..)}}.
+Example: a Java producer "p" of client "10.0.0.9@123#456" gives the table {"p": {17: Client(..)}}.
 """
 
 import logging
@@ -19,10 +19,10 @@ from rmq.broker.clients.connections import Connection
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.producers"))
 
-IDS_MAX = 64  # client ids of one connection; a limit of ours
-GROUPS_MAX = 4096  # of one connection; ours
+IDS_MAX = 64  # client ids of one connection; RocketMQ has no such limit
+GROUPS_MAX = 4096  # of one connection; RocketMQ has no such limit
 
-CHECK_TARGETS_MAX = 64  # connections of a group that may be asked about its transactions; ours
+CHECK_TARGETS_MAX = 64  # connections of a group that may be asked about its transactions
 
 PutClient = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
 # (group, connection -> its user): ShardCore.put_producers
@@ -39,7 +39,7 @@ class ProducerTable(ClientTable):
         # group -> the connections that the reactor has, each with its user
         self._published: dict[str, dict[int, str]] = {}
         self._groups: dict[str, dict[int, Client]] = {}
-        # group -> user -> connections, those that come first
+        # group -> user -> connections, in the order in which they came
         self._of_user: dict[str, dict[str, dict[int, None]]] = {}
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
         self._by_id: dict[str, dict[int, Client]] = {}  # client id -> connection -> client
@@ -67,8 +67,8 @@ class ProducerTable(ClientTable):
         return before is None
 
     def _add_id(self, client: Client) -> None:
-        """Its newest connection has the replies to the client id; one of another user than those
-        that are there has not: anybody may name any id."""
+        """Lets the client's newest connection have the replies to its client id. A connection of
+        another user than the present ones does not get them, because anybody may name any id."""
         number, client_id = client.connection.number, client.client_id
         known = self._by_id.setdefault(client_id, {})
         for each, other in known.items():
@@ -145,8 +145,8 @@ class ProducerTable(ClientTable):
             self._published.pop(group, None)
 
     def _targets(self, group: str) -> dict[int, str]:
-        """Of each user the first, then of each the second: anybody may say that he is of a group,
-        and must not keep those out who are."""
+        """The connections to ask: first one of each user, then a second of each, and so on. Anybody
+        may claim to be of a group, and must not keep out its true members."""
         of_user = self._of_user.get(group, {})
         turns = zip_longest(*(zip(own, repeat(user)) for user, own in of_user.items()))
         found = (each for turn in turns for each in turn if each is not None and each[0] > 0)

@@ -1,12 +1,12 @@
-"""Subscription: of one topic by one group, as heartbeats and pulls state it.
+"""Subscription: one group's subscription of one topic, as heartbeats and pulls state it.
 
     {"topic":"t","subString":"a || b","tagsSet":["a","b"],"codeSet":[97,98],
      "subVersion":1763726400000,"expressionType":"TAG","classFilterMode":false}
 
 The reactor filters by tag codes: Java's String.hashCode of each tag. They are computed here from
-the text, never believed from the wire. "*" and the empty text mean every message, and nothing else
-does: tags lose what Java's trim() takes, and " * " is the tag "*". cext/wire/subscription is the
-same for what pulls bring.
+the text; those on the wire are ignored. Only "*" and the empty text mean every message: tags are
+trimmed as by Java's trim(), so " * " is the tag "*". cext/wire/subscription does the same for the
+subscriptions in pulls.
 
 Example: tag_codes("a || b") == [97, 98]; tag_codes("*") is None; tag_codes("||") raises ValueError;
 tag_codes(" || ") == [], which no message passes.
@@ -22,8 +22,8 @@ from rmq.format.message import java_hash
 
 TAG = "TAG"
 EVERYTHING = ("", "*")
-BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # as trim() sees them; strip() knows others, too
-TAGS_MAX = 1024  # of one subscription; ours, the reactor keeps them in fixed space
+BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # those of trim(); strip() would remove others too
+TAGS_MAX = 1024  # of one subscription, because the reactor keeps them in fixed space
 
 
 class Subscription(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class Subscription(msgspec.Struct, frozen=True):
         return self.kind == TAG
 
     def codes(self) -> list[int] | None:
-        """What the reactor filters by; None = everything."""
+        """The tag codes by which the reactor filters; None: every message."""
         return tag_codes(self.expression)
 
     def members(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Subscription(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "Subscription":
-        """From a SubscriptionData object; ProtocolError when a member is of another type."""
+        """Made from a SubscriptionData object; ProtocolError when a member has a wrong type."""
         return cls(
             topic=text_member(members, "topic"),
             expression=text_member(members, "subString", "*"),
@@ -69,14 +69,15 @@ class Subscription(msgspec.Struct, frozen=True):
 
 
 def tags_of(expression: str) -> list[str]:
-    """The tags of "a || b"; none when everything is meant."""
+    """The tags of "a || b"; none when the expression means every message."""
     if expression in EVERYTHING:
         return []
     return [tag for part in expression.split("||") if (tag := part.strip(BLANKS))]
 
 
 def tag_codes(expression: str) -> list[int] | None:
-    """The tags' codes, each once; None = everything; ValueError for nothing but separators."""
+    """The tags' codes, each once; None: every message; ValueError when there are only
+    separators."""
     if expression in EVERYTHING:
         return None
     if not any(expression.split("||")):

@@ -1,13 +1,13 @@
-"""Message filters: from the words of a subscription to what the reactor filters by, or the refusal.
+"""Message filters: makes the reactor's filter from the words of a subscription, or refuses them.
 
     TAG       codes of tags, subscription.py
     SQL92     a program (rmq/filters), and the number of the owner's function if it names one
-    others    refused; so are class filters, by which consumers of old uploaded Java code
+    others    refused; so are class filters, with which old consumers uploaded Java code
 
-SQL92 is on here unless enablePropertyFilter=false is given. Codes of refusals, RocketMQ's:
+SQL92 is on unless enablePropertyFilter=false is given. The codes of refusals are RocketMQ's:
 
     23   the expression of a pull or of a check (46) is wrong: position and reason
-    27   that of the registered subscription is
+    27   the expression of the registered subscription is wrong
     1    enablePropertyFilter=false
 
 Example: "a LIKE 'x'" in a pull is refused with 23 and "character 3: RocketMQ has no LIKE; ..".
@@ -30,14 +30,14 @@ NO_CLASS_FILTERS = (
 
 
 class FilterContext(Protocol):
-    """What filters are checked against."""
+    """What is used here of the broker."""
 
     functions: FilterProcesses
     settings: Settings
 
 
 def compiled(context: FilterContext, kind: str, expression: str) -> tuple[bytes, int]:
-    """Program and function number; ValueError says what is wrong."""
+    """(program, function number); ValueError says what is wrong."""
     if kind != SQL92:
         raise ValueError(f"filters of type {kind[:50]!r} are not known, only TAG and SQL92")
     expression.encode()  # half of a surrogate pair is no text: ValueError
@@ -51,7 +51,7 @@ def check(
     expression: str,
     code: ResponseCode = ResponseCode.SUBSCRIPTION_PARSE_FAILED,
 ) -> tuple[bytes, int]:
-    """As compiled(), for an answer to a client: Refusal."""
+    """Like compiled(), but raises a Refusal, for the answer to a client."""
     try:
         found = compiled(context, kind, expression)
     except ValueError as error:
@@ -70,7 +70,7 @@ def refuse_class_filter() -> Refusal:
 
 
 def fault(context: FilterContext, subscription: Subscription) -> str | None:
-    """Why the subscription's pulls will be refused, for the log; None: they will not."""
+    """Why the subscription's pulls will be refused, for the log; None: they will be served."""
     if subscription.class_filter:
         return NO_CLASS_FILTERS
     try:

@@ -1,25 +1,27 @@
-"""Dispatcher: from the core's reports to handlers and back: poll, decode, look up, answer.
+"""Dispatcher: takes the core's reports to handlers and their answers back to the core.
 
     core.control_fd readable -> core.poll() -> OPENED   note the connection
                                                EVENT    log
                                                REFUSED  audit
                                                REQUEST  wait for the connection's turn: fair_queue
-                                               CLOSED   the same, as the last of it
-    turn -> REQUEST  response flag: match a call of ours, else: may it be asked? handler by code
-            CLOSED   everyone forgets the connection
+                                               CLOSED   the same, behind its requests
+    turn -> REQUEST  a response: matched with a call of the broker
+                     a request: checked for permission, then the handler of its code
+            CLOSED   every table forgets the connection
 
-After POLL_S the loop is given back, whatever waits still: what goes by the clock, such as the beats
-that show the supervisor that this shard lives, is late by no more than that and one handler.
+After POLL_S the loop gets control back, even if requests still wait: so tasks that run at
+intervals, such as the beats that show the supervisor that this shard lives, are late by at most
+POLL_S and the time of one handler.
 
-The reactor reads no more of a client whose send is here
-(cext/flow/send/pending_topic_sends.pxd), so each is reported as done, whatever came of it.
+The reactor stops reading from a client whose send is here
+(cext/flow/send/pending_topic_sends.pxd), so each send is reported as done, whatever its result.
 
-A binary header has 16 bits for the code (docs/protocol.md): those above are put back here, once, so
-that all behind it, the reactor included, judges and serves one and the same code.
+A binary header has only 16 bits for the code (docs/protocol.md). The bits above are restored here,
+once, so that everything after this point, the reactor included, judges and serves the same code.
 
-A handler's Refusal is answered with its code, a ProtocolError (missing or malformed field) with 1
-and its text, anything else with 1, the exception's description and one log line with the place. A
-one-way request gets no reply, whatever happens. Unknown codes get 3.
+A handler's Refusal is answered with the refusal's code; a ProtocolError (missing or malformed
+field) with code 1 and its text; any other exception with code 1, a description and one log line
+that names the place. A one-way request gets no reply, whatever happens. Unknown codes get 3.
 
 Example: request 999 is answered with code 3 and " request type 999 not supported".
 """
@@ -57,7 +59,7 @@ quiet = RateLimitedLog(log)
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 POLL_S = 0.010
-WAITING_MAX = 8192  # requests whose handlers wait for something; more are answered "busy"
+WAITING_MAX = 8192  # requests whose handlers wait; further ones are answered "busy"
 
 
 class DispatchContext(Protocol):
@@ -95,7 +97,8 @@ class Dispatcher(Generic[C]):
         self._slow = context.slow_requests
 
     def poll(self) -> None:
-        """Takes the core's reports and serves requests for POLL_S; the rest follows on the loop."""
+        """Takes the core's reports and serves requests for POLL_S; the loop calls it again for the
+        rest."""
         began = clock.monotonic()
         queue = self._queue
         if not queue.is_full or not queue.any_open:
@@ -149,8 +152,8 @@ class Dispatcher(Generic[C]):
                 quiet.warning(f"core {text}", "core: %s", text)
 
     async def for_sibling(self, frame: bytes, client: str) -> Command:
-        """Answers a request (frame without its length bytes) that another shard passes on; client:
-        the address of who asks there, if any."""
+        """Answers a request (a frame without its length bytes) that another shard passes on.
+        client: the address of the client at that shard, if there is one."""
         command = decode(frame, REQUEST_HEADER_BYTES_MAX)
         request = Request(Connection(-1, client or "0.0.0.0:0"), command)
         handler = self._handlers.get(command.code)
@@ -164,8 +167,8 @@ class Dispatcher(Generic[C]):
         return reply if reply is not None else command.reply(ResponseCode.SYSTEM_ERROR)
 
     async def drain(self, timeout_s: float) -> None:
-        """Waits for handlers under way; those that take longer are cancelled, and what has not
-        begun is left."""
+        """Waits for handlers under way and cancels those that take longer; requests that were not
+        begun are left."""
         self._stopped = True
         if self._waiting:
             _, late = await asyncio.wait(set(self._waiting), timeout=timeout_s)
@@ -227,7 +230,7 @@ class Dispatcher(Generic[C]):
             task = asyncio.get_running_loop().create_task(self._finish(request, result))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
-            if command.code not in SENDS:  # they are held back by the reactor, and keep their order
+            if command.code not in SENDS:  # the reactor holds sends back and keeps their order
                 self._queue.waits(request.connection, 1)
                 task.add_done_callback(partial(self._finished, request.connection))
 
@@ -280,7 +283,7 @@ class Dispatcher(Generic[C]):
 
 
 def _expects_answer(frame: bytes) -> bool:
-    """Whether there would be an answer to a frame (without its length bytes)."""
+    """Whether a frame (without its length bytes) would be answered."""
     try:
         command = decode(frame, REQUEST_HEADER_BYTES_MAX)
     except ProtocolError:

@@ -1,28 +1,28 @@
-"""Fair queue: the connections' requests in turn, so that nobody waits for another's many.
+"""Fair queue: serves connections in turn, so that a client with many requests delays no other.
 
-    queue.add(connection, kind, payload)      behind what waits of this connection
-    queue.take()                              the next of the next connection in turn, with when it
-                                              came, or None
-    queue.answered(connection, bytes)         so much more is on its way to the client
+    queue.add(connection, kind, payload)      queues a request behind others of its connection
+    queue.take()                              the next request of the connection whose turn it is,
+                                              with the time at which it came, or None
+    queue.answered(connection, bytes)         notes that so many bytes were sent to the client
 
-Connections take turns, one request each. A connection is left out of it
+Connections take turns, one request each. A connection is passed over
 
-- while answers of more than ANSWERS_MAX bytes have not left for it: it does not read them, and is
-  not read (core.hold()). The reactor is asked to report when they have (core.report_drained()), and
-  drained() goes on;
-- while so many of its requests are under way that wait for something (WAITING_MAX).
+- while more than ANSWERS_MAX bytes of answers to it have not left: the client does not read them,
+  so its socket is not read either (core.hold()). The reactor is asked to report when they have left
+  (core.report_drained()); then drained() lets the connection go on;
+- while WAITING_MAX of its requests are under way, their handlers waiting for something.
 
-One of which HELD_AT requests wait is not read any more (core.hold()) until they have been served.
-So what waits here is a few hundred requests of a connection at most; where WAITING_ALL_MAX of them
-or WAITING_BYTES_MAX wait in all, the connection with the most of those that do not read their
-answers is closed.
+When HELD_AT requests of a connection wait here, its socket is not read any more (core.hold()) until
+they have been served. So at most a few hundred requests of a connection wait here. When
+WAITING_ALL_MAX requests, or WAITING_BYTES_MAX of them, wait over all connections, then of the
+connections that do not read their answers the one with the most waiting is closed.
 
-A connection that is gone reads nothing more: its requests that expect an answer are dropped, the
-one-way ones are served, and gone(connection) is what comes last of it.
+A connection that is gone cannot read answers: its requests that expect an answer are dropped, its
+one-way requests are served, and after them CLOSED is the last that take() returns for it.
 
-Example: 60 clients ask for a large table a thousand times each and read nothing, another one sends
-a heartbeat: it is served after at most 60 of the others' requests, and theirs stop when each has
-been given 256 KiB.
+Example: 60 clients ask for a large table a thousand times each and read nothing, and another client
+sends a heartbeat. The heartbeat is served after at most 60 of the other requests, and those stop
+when each client has been given 256 KiB.
 """
 
 import logging
@@ -45,7 +45,7 @@ Item = tuple[int, bytes, float]  # kind, payload, when it came
 
 
 class ConnectionQueue:
-    """The requests of one connection that wait."""
+    """The waiting requests of one connection."""
 
     __slots__ = (
         "answer_bytes", "connection", "drains", "gone", "held", "in_turn", "items", "waiting",
@@ -54,9 +54,9 @@ class ConnectionQueue:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.items: deque[Item] = deque()
-        self.answer_bytes = 0  # given to the reactor since the client had read all
-        self.drains = False  # the reactor reports when they have left
-        self.held = False  # the reactor does not read the client
+        self.answer_bytes = 0  # given to the reactor since the client had read everything
+        self.drains = False  # the reactor will report when they have left
+        self.held = False  # the reactor does not read the client's socket
         self.in_turn = False
         self.waiting = 0  # its requests under way
         self.gone = False  # closed: the answers of its requests under way no longer count
@@ -79,7 +79,7 @@ class FairQueue:
         self._waiting_bytes = 0
 
     def __len__(self) -> int:
-        """Requests that wait here."""
+        """How many requests wait here."""
         return self._waiting_count
 
     @property
@@ -98,7 +98,8 @@ class FairQueue:
         self._join(line)
 
     def gone(self, connection: Connection) -> None:
-        """Requests that expect an answer are dropped; CLOSED comes after the rest."""
+        """Drops the connection's requests that expect an answer, and puts CLOSED behind the
+        others."""
         line = self._line(connection)
         kept = [
             item for item in line.items if item[0] == REQUEST and not self._expects_answer(item[1])
@@ -115,7 +116,7 @@ class FairQueue:
         self._join(line)
 
     def take(self) -> tuple[Connection, int, bytes, float] | None:
-        """The next request; None when there is none, or all of them have to wait."""
+        """The next request; None when there is none, or all connections are passed over."""
         while self._turn:
             line = self._turn.popleft()
             line.in_turn = False
@@ -132,7 +133,7 @@ class FairQueue:
     def answered(self, connection: Connection, size: int) -> None:
         line = self._lines.get(connection.number)
         if line is None or line.gone:
-            return  # no request of it waits here: the reactor's limit of unread answers holds
+            return  # none of its requests wait; the reactor itself limits unread answers
         line.answer_bytes += size
         if line.answer_bytes > ANSWERS_MAX and not line.drains:
             self._hold(line)
@@ -140,7 +141,7 @@ class FairQueue:
             self._core.report_drained(connection.number)
 
     def drained(self, connection: Connection) -> None:
-        """All that was sent to it has left."""
+        """Lets the connection go on: everything that was sent to it has left."""
         line = self._lines.get(connection.number)
         if line is not None and line.drains:
             line.drains = False
@@ -149,7 +150,7 @@ class FairQueue:
             self._rest(line)
 
     def waits(self, connection: Connection, change: int) -> None:
-        """One request more (1) or less (-1) of the connection is under way."""
+        """Notes that one more (1) or one less (-1) of the connection's requests is under way."""
         if connection.closed or connection.number < 0:
             return
         line = self._line(connection)
@@ -160,8 +161,8 @@ class FairQueue:
         self._rest(line)
 
     def close_greediest(self) -> int | None:
-        """Of the connections that do not read their answers the one of which most waits: its
-        number, for the caller to close. None when all that waits can be served."""
+        """The number of the connection, among those that do not read their answers, of which most
+        waits; the caller closes it. None when all waiting requests can be served."""
         deaf = [line for line in self._lines.values() if line.drains and line.items]
         if not deaf:
             return None
@@ -197,7 +198,7 @@ class FairQueue:
             self._core.hold(line.connection.number)
 
     def _rest(self, line: ConnectionQueue) -> None:
-        """A line of which nothing waits is read again and forgotten."""
+        """Forgets a line that has nothing waiting; its socket is read again."""
         if line.items or line.drains or line.waiting:
             return
         if line.held:

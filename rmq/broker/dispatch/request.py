@@ -3,12 +3,12 @@
     def handler(context, request) -> Reply | Awaitable[Reply]
 
 The context is what the handlers of one area use of the broker: each area states it as a Protocol,
-and Broker has it all.
+and Broker fulfils all of them.
 
-A Reply is the Command to send, or None when nothing is to be said (the frame went back to the hot
-path, or was answered already). A handler that must wait returns an awaitable; what it did before
-returning is done in the order of arrival. To refuse, a handler raises Refusal; a field that is
-missing or malformed raises ProtocolError by itself and is answered with code 1 and its text.
+A Reply is the Command to send, or None when no answer must be sent (the frame went back to the hot
+path, or was answered already). A handler that must wait returns an awaitable; what it does before
+it returns happens in the order of arrival. To refuse, a handler raises Refusal. Reading a missing
+or malformed field raises ProtocolError, which is answered with code 1 and its text.
 
 Example: raise Refusal(ResponseCode.TOPIC_NOT_EXIST, "topic[t] does not exist")
 """
@@ -34,12 +34,12 @@ class Request(msgspec.Struct):
 
     connection: Connection
     command: Command
-    user: User | None = None  # who has signed it, where that is asked
-    account: str = ""  # his, also one of ACL 1.0 that its address alone lets in
+    user: User | None = None  # who has signed it, where signatures are required
+    account: str = ""  # the user's name; also one of ACL 1.0 that is let in by address alone
     began: float = msgspec.field(default_factory=clock.monotonic)
-    arrived: float = msgspec.field(default_factory=clock.monotonic)  # it has waited for its turn
+    arrived: float = msgspec.field(default_factory=clock.monotonic)  # when it began to wait
     parted: float = 0.0  # when its handler began to wait for something; 0: it has not waited
-    held_s: float = 0.0  # it asks to be held so long while there is nothing to tell
+    held_s: float = 0.0  # how long it asks to be held while there is nothing to tell
 
     @property
     def asker(self) -> Asker:
@@ -47,14 +47,14 @@ class Request(msgspec.Struct):
 
     @property
     def frame(self) -> bytes:
-        """For core.resubmit: without the length bytes, and written anew from what was read here,
-        so that the hot path, which reads a header once more, finds the same asker and the same
-        fields that were judged, however the client wrote them."""
+        """The frame for core.resubmit(), without the length bytes. It is encoded anew from what was
+        decoded here, so that the hot path, which decodes the header again, finds the same asker and
+        the same fields that were judged, however the client wrote them."""
         return encode(self.command)[4:]
 
     @property
     def of_sibling(self) -> bool:
-        """Another shard of this machine asks: it is answered for this shard alone."""
+        """Whether another shard of this machine asks: then the answer is for this shard alone."""
         return self.connection.number < 0
 
     def json_body(self) -> dict[Any, Any]:

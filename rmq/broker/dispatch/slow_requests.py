@@ -1,21 +1,22 @@
-"""Slow requests: what took longer than rmqSlowRequestMs is logged, with where its time went.
+"""Slow requests: logs requests that took longer than rmqSlowRequestMs, with where the time went.
 
-    slow.answered(request)       control is done with it, answered or not
-    slow.look(core)              once in a while: what the reactor answered meanwhile
+    slow.answered(request)       control is done with the request, whether it was answered or not
+    slow.look(core)              called at intervals: looks at what the reactor answered meanwhile
 
     slow: request 17 (UPDATE_AND_CREATE_TOPIC) from 10.0.0.1:4711 took 1203 ms: 900 until its turn,
     3 at work, 300 waiting for others: Create Topic:orders
 
-A request of control has waited for its turn since the loop took it from the core: others were
-before it, the event loop stood, or its client did not read earlier answers. At work: the handler
-had the loop for itself, and everybody waited. Waiting for others: for a thread, a disk, another
-server or a client. At most one line for each code in ten seconds, with how many more; codes that
-nobody knows are one. What asks to be held while there is nothing to tell (Request.held_s) is not
-slow for that.
+The times of a request of control are: until its turn, from when the loop took it from the core, as
+other requests were before it, the event loop stood still, or its client did not read earlier
+answers; at work, while the handler had the loop for itself and everything else waited; waiting for
+others: for a thread, a disk, another server or a client. There is at most one line per code in ten
+seconds, which says how many more there were; all unknown codes count as one. A request that asks to
+be held while there is nothing to tell (Request.held_s) does not count as slow because it was held.
 
-The reactor keeps no request for this, only the counts of rpc_times (RPC_STEPS_MS): how many answers
-of a kind took longer than the setting, or than the next bound above it where it is none. Beyond the
-last bound nothing is known. Beside it stands how long the log took in that time.
+The reactor does not note single requests, only the counts of rpc_times (RPC_STEPS_MS): how many
+answers of a kind took longer than the setting, or than the next bound above it if the setting is
+not a bound. Times beyond the last bound cannot be told apart. The line also says how long the log
+took in the same period.
 
     slow: 12 answers to request 310 (SEND_MESSAGE_V2) took more than 1000 ms, within 10 s: SUCCESS;
     the log meanwhile: 99 % were written within 2 ms, synced within 1480 ms
@@ -38,7 +39,7 @@ from rmq.observe.sample import RPC_STEPS_MS
 
 log = logging.getLogger("rmq.broker.slow_requests")
 
-Answers = dict[tuple[int, int], list[int]]  # by request and response code, between the bounds
+Answers = dict[tuple[int, int], list[int]]  # (request code, response code) -> counts by bounds
 _RESPONSES = {code.value: code.name for code in ResponseCode}
 
 
@@ -48,7 +49,7 @@ class SlowRequests:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._quiet = RateLimitedLog(log)
-        # As they were at the last look; None: there was none while this was on.
+        # The counts at the last look; None: there was no look while the setting was on.
         self._answers: Answers | None = {} if settings.rmqSlowRequestMs else None
         self._latencies: dict[str, list[int]] = {}
         self._looked_at = clock.monotonic()
@@ -60,7 +61,7 @@ class SlowRequests:
             return
         code = request.command.code
         key = str(code) if code in REQUEST_CODES else "unknown"
-        if self._quiet.holds_back(key):  # before it is looked at what it is about
+        if self._quiet.holds_back(key):  # before the cost of finding its topics and groups
             return
         worked = request.parted or now
         turn_ms, work_ms, wait_ms = (
@@ -82,7 +83,7 @@ class SlowRequests:
         )  # fmt: skip
 
     def _about(self, request: Request) -> str:
-        """Its topics and groups."""
+        """The request's topics and groups, for the log line."""
         try:
             needs = wanted(request.command, self._settings.brokerClusterName)
         except ProtocolError:
@@ -97,7 +98,7 @@ class SlowRequests:
         answers: Answers = {
             (code, response): counts
             for (code, response, held), (counts, _) in core.rpc_times().items()
-            if not held  # these have waited for a message
+            if not held  # held requests have waited for a message
         }
         latencies = {name: counts for name, (counts, _) in core.latencies().items()}
         now = clock.monotonic()
@@ -126,7 +127,7 @@ class SlowRequests:
             )  # fmt: skip
 
     def _log_times(self, latencies: dict[str, list[int]]) -> str:
-        """Between the looks."""
+        """How long the log took between two looks, for the log line."""
         found = []
         for name, text in (("append", "written"), ("flush", "synced")):
             counts = latencies.get(name, [])

@@ -1,11 +1,13 @@
-"""Topic creations: topics that are made as they are needed: for sends, which wait, and the core.
+"""Topic creations: makes topics when they are needed, for sends, which wait, and for the core.
 
-    await creations.wait(request, TopicConfig("t"))     "t" is made, then the frame goes back
-    creations.want("t", 4)                              the core asks until "t" is there
+    await creations.wait(request, TopicConfig("t"))     makes "t", then resubmits the send's frame
+    creations.want("t", 4)                              makes "t", for which the core asks until it
+                                                        exists
 
-Many sends to a new topic wait for one creation; when it fails, each is refused with its error, and
-they go back in their order. The core wants a topic that its messages go to and that is not there:
-that of delayed and timed ones was deleted, the retry topic of popped ones is new.
+Many sends to a new topic wait for one creation. Afterwards they go back to the core in their order;
+if the creation fails, each is refused with its error. The core asks for a topic that its messages
+go to and that does not exist: the topic of delayed or timed messages was deleted, or the retry
+topic of popped messages is new.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ log = logging.getLogger("rmq.broker.topic_creations")
 class _Waiting(msgspec.Struct, frozen=True):
     request: Request
     done: asyncio.Future[Reply]
-    rest: tuple[TopicConfig, ...]  # to be created afterwards
+    rest: tuple[TopicConfig, ...]  # topics to be created after this one
 
 
 class TopicCreations:
@@ -42,13 +44,14 @@ class TopicCreations:
         self._wanted: dict[str, asyncio.Task[None]] = {}  # by the core
 
     def is_made(self, topic: str) -> bool:
-        """Whether topics.json has it, too. Not so after a failed write, which is tried again."""
+        """Whether the topic exists, also in topics.json; false after a failed write, which is
+        tried again."""
         topics = self._topics
         return topic in topics and topic not in self._waiting and topics.is_registered(topic)
 
     def wait(self, request: Request, config: TopicConfig, *rest: TopicConfig) -> Awaitable[Reply]:
-        """Queues the send behind the creation of its topic, which starts when it is the first; and
-        then behind that of the others."""
+        """Lets the send wait for the creation of its topic, which the first such send starts, and
+        then for the creation of the topics in `rest`."""
         done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._queue(config, _Waiting(request, done, rest))
         return done
@@ -85,8 +88,8 @@ class TopicCreations:
     # ---- what the core wants
 
     def want(self, topic: str, queues: int) -> None:
-        """Makes it with so many queues, unless it is being made for the core; whether it is there
-        then the core sees by itself."""
+        """Makes the topic with so many queues, unless it is being made for the core already. The
+        core is not told: it asks again until the topic exists."""
         if topic in self._wanted:
             return
         if names.topic_fault(topic) or not 0 < queues <= TOPIC_QUEUES_MAX:
@@ -103,6 +106,6 @@ class TopicCreations:
             log.error("topic %s, which messages wait for, cannot be made: %r", topic, error)
 
     def stop(self) -> None:
-        """Nothing more is made for the core."""
+        """Stops making topics for the core."""
         for task in self._wanted.values():
             task.cancel()

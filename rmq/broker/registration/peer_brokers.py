@@ -1,13 +1,13 @@
-"""Peer brokers: requests of this broker to the others that have a part of a static topic.
+"""Peer brokers: requests of this broker to other brokers that have a part of a static topic.
 
     peers.call("broker-b", "t", Command(code=31, ..))  ->  the reply of broker-b's master
 
-Where a broker is stands in the topic's route; what a name server has said is believed for 5 s, and
-asked for anew after a call that failed. Each call has a connection for itself, which is kept for
-the next; more than LINKS_MAX calls to a broker wait for one another.
+The address of a broker comes from the topic's route. An address is used for 5 s, and looked up anew
+after a call that failed. Each call has a connection for itself, which is kept for the next call; at
+most LINKS_MAX calls to a broker run at the same time, further ones wait.
 
-What is asked this way is old and comes in batches: messages from before a mapping moved, the ends
-and commits of the queues they are in. Nothing that is sent waits for another broker.
+These requests are for old messages, and come in batches: messages from before a mapping moved, and
+the ends and commits of the queues they are in. No send waits for another broker.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from rmq.serving.remoting_client import CallError, RemotingClient
 log = logging.getLogger("rmq.broker.peer_brokers")
 
 KEPT_S = 5.0
-LINKS_MAX = 8  # at a time to one broker
+LINKS_MAX = 8  # calls at a time to one broker
 PEERS_MAX = 1024
 
 
@@ -99,7 +99,8 @@ class PeerBrokers:
 
 
 def read_address(broker: str, route: dict[Any, Any]) -> str:
-    """Of the broker's master, or of its replica with the smallest id; ProtocolError without."""
+    """The address of the broker's master, or of its replica with the smallest id; ProtocolError if
+    the route has neither."""
     rows = route.get("brokerDatas")
     for row in rows if isinstance(rows, list) else ():
         if not isinstance(row, dict) or row.get("brokerName") != broker:

@@ -1,33 +1,36 @@
 """Registration: keeps this broker and its topics known at all its name servers.
 
-    at start            everything, at once
+    at start            the whole table, at once
     a topic changes     the changed topics, once for all that changed while the last request ran
-    one is deleted      everything, likewise
-    every 30 s          everything (registerNameServerPeriod, 10-60 s): the sign of life; after a
-                        start first 1 s, 2 s, 4 s .. apart: who had this name before may unregister
-                        late (RocketMQ 4 does so long after its port is closed: rmq takeover)
-    connection lost     everything, as soon as the name server answers again (1 s, 2 s, .. 30 s)
+    one is deleted      the whole table, likewise
+    every 30 s          the whole table (registerNameServerPeriod, 10-60 s), as the sign of life.
+                        After a start first at intervals of 1 s, 2 s, 4 s ..: an earlier broker of
+                        this name may unregister late (RocketMQ 4 does so long after its port is
+                        closed: rmq takeover)
+    connection lost     the whole table, once the name server answers again (1 s, 2 s, .. 30 s)
     namesrvAddr changes links are opened and closed accordingly
     stop                unregister
 
-Each name server has a task of its own, so a slow or dead one delays no other, and one connection on
-which nothing is sent before the last request is answered: changes reach it in order.
+Each name server has a task of its own, so a slow or dead one delays no other. It has one
+connection, on which a request is sent only after the last one is answered, so changes reach it in
+order.
 
-Everything is request 103: version and table of one moment (tables/registered_topics.py), never a
-part of the table, since a name server with deleteTopicWithBrokerRegistration takes what is missing
-for deleted. Changed topics are requests 217, each a row of a route without a version; a name server
-that does not know 217 (before 5.0) gets everything, and so does one that has not got everything
-over this connection, and all from a slave or when enableSingleTopicRegister is off. Where 217 was
-enough, everything comes with the same version as before: so the name server leaves alone what an
-operator has changed there (wipeWritePerm). To a name server 217 is no sign of life, and it forgets
-who gave none for 120 s: 103 comes every 30 s however often topics change.
+The whole table is request 103, with version and table of one moment (tables/registered_topics.py).
+It is never a part of the table, because a name server with deleteTopicWithBrokerRegistration takes
+missing topics for deleted. Changed topics are requests 217, each a row of a route without a
+version. The whole table is sent instead of 217 to a name server that does not know 217 (before
+5.0), to one that did not get the whole table over this connection yet, and always by a slave or
+when enableSingleTopicRegister is off. After requests 217 the table is sent under the same version
+as before, so that the name server leaves alone what an operator has changed there (wipeWritePerm).
+For a name server 217 is no sign of life, and it forgets brokers that gave none for 120 s; so 103 is
+sent every 30 s, however often topics change.
 
-settled() waits until the name servers have every change; one that is down is not waited for, nor
-is one that was too slow, until it has caught up.
+settled() waits until the name servers have every change. It does not wait for a name server that is
+down, nor for one that was too slow, until that has caught up.
 
 Topics carry their permission masked with brokerPermission; registration_body.py has the form of
-request 103. A table that no name server would take (a frame of more than 16 MiB) is not sent: the
-log says so. The reply may hold a table of ordered topics.
+request 103. A table that no name server would take (a frame of more than 16 MiB) is not sent, and
+that is logged. The reply may hold a table of ordered topics.
 """
 
 import asyncio
@@ -58,9 +61,9 @@ RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
 FIRST_PERIOD_S = 1.0
 FIRST_ATTEMPT_S = 0.3
-LATE_S = 0.5  # a name server that has not answered by then is not waited for any more
+LATE_S = 0.5  # a name server that has not answered within this time is not waited for any more
 SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table,
-SINGLES_SHARE = 32  # unless the table has so many times as many
+SINGLES_SHARE = 32  # unless the table has this many times as many topics
 HEADER_BYTES = 16 << 10  # room for the header of request 103, and for its signature
 
 
@@ -75,19 +78,19 @@ class Registration:
         address: Callable[[], tuple[str, str]],
         has_role: Callable[[], bool] = lambda: True,
     ) -> None:
-        """has_role: until then no name server hears of this broker."""
+        """has_role: while it returns false, no name server is told of this broker."""
         self._settings = settings
         self._topics = topics
         self._mappings = mappings
         self._addresses = address  # (broker address, HA address), known once the core listens
         self._has_role = has_role
         self._members: dict[str, _Member] = {}
-        self.changes = 0  # so far
-        self._waiting: dict[asyncio.Future[None], int] = {}  # for which change; in this order
+        self.changes = 0  # number of changes so far
+        self._waiting: dict[asyncio.Future[None], int] = {}  # -> awaited change; in this order
 
     async def start(self) -> None:
-        """Registers everywhere; waits a moment for the first attempts, so that a client that
-        learns of this broker now finds it, but not for a name server that does not answer."""
+        """Registers at all name servers. Waits a moment for the first attempts, so that a client
+        that looks for this broker now finds it, but not for a name server that does not answer."""
         self.addresses_changed()
         attempts = [member.attempted.wait() for member in self._members.values()]
         with contextlib.suppress(asyncio.TimeoutError):
@@ -107,18 +110,19 @@ class Registration:
             wanted.append(part.strip())
         for address in [each for each in self._members if each not in wanted]:
             self._members.pop(address).stop()
-        self.progressed()  # who is left out is not waited for either
+        self.progressed()  # nobody waits for removed name servers any more
         for address in wanted:
             if address not in self._members:
                 self._members[address] = _Member(address, self)
 
     def role_changed(self) -> None:
-        """This broker is another one of its name now, or is one at all."""
+        """Called when this broker has become another replica of its name, or has got its first
+        role."""
         self.addresses_changed()
         self.changed(())
 
     def changed(self, topics: Iterable[str]) -> None:
-        """These topics are to be sent at once; none named: some were deleted, or all changed."""
+        """Sends these topics at once; none given: some were deleted, or all have changed."""
         self.changes += 1
         names = set(topics)
         for member in self._members.values():
@@ -150,7 +154,7 @@ class Registration:
         await asyncio.gather(*(member.unregister() for member in members))
 
     def wanted(self) -> int:
-        """How many name servers are to know this broker."""
+        """How many name servers should know this broker."""
         return len(self._members)
 
     def registered(self) -> list[str]:
@@ -160,7 +164,7 @@ class Registration:
     # ---- used by the members
 
     def progressed(self) -> None:
-        """A name server has been told, or could not be."""
+        """Called when a name server was told, or could not be reached."""
         for reached, goal in self._waiting.items():
             if self._behind(goal):
                 break  # and all later changes too
@@ -185,7 +189,7 @@ class Registration:
         }
 
     def register_command(self, version: Mapping[str, int]) -> Command:
-        """Request 103: the whole table as it is now. CallError: it fits into no frame."""
+        """Request 103: the whole table as it is now. CallError: it does not fit into a frame."""
         settings = self._settings
         body, compressed = self._body(version).encoded(settings.compressedRegister)
         if len(body) > FRAME_BYTES_MAX - HEADER_BYTES:
@@ -205,11 +209,11 @@ class Registration:
         return Command(code=RequestCode.REGISTER_BROKER, fields=fields, body=body)
 
     def single_commands(self, topics: Iterable[str]) -> Iterator[Command]:
-        """Request 217 for each of these topics as it is when its turn comes."""
+        """Request 217 for each of these topics, as the topic is when its turn comes."""
         for name in topics:
             topic = self._topics.registered.get(name)
             if topic is None:
-                continue  # deleted meanwhile, which the whole table will show
+                continue  # it was deleted meanwhile, and the whole table will follow
             topic = self._masked(topic)
             row = {
                 "brokerName": self._settings.brokerName,
@@ -226,8 +230,9 @@ class Registration:
             )
 
     def alone(self, topics: set[str]) -> bool:
-        """Whether these topics are few enough to be sent one by one. Not those of a slave: 217 does
-        not say whose they are, and a name server would put them in the place of the master's."""
+        """Whether these topics are few enough to be sent one by one. A slave's topics are never
+        sent so: 217 does not say which replica sends it, and a name server would replace the
+        master's topics."""
         if self._topics.is_copy:
             return False
         if not self._mappings.all().keys().isdisjoint(topics):
@@ -236,7 +241,7 @@ class Registration:
         return self._settings.enableSingleTopicRegister and 0 < len(topics) <= limit
 
     def version(self) -> dict[str, int]:
-        """Of the table as it is now."""
+        """The version of the table as it is now."""
         return self._topics.registered.version.members()
 
     def _body(self, version: Mapping[str, int]) -> RegistrationBody:
@@ -255,7 +260,8 @@ class Registration:
         return topic.masked(permission)
 
     def take_reply(self, reply: Command) -> None:
-        """The body may be {"table":{topic:"broker-a:4"}}: topics the name server calls ordered."""
+        """Takes the topics that the name server calls ordered from the body of its reply, which may
+        be {"table":{topic:"broker-a:4"}}."""
         if not reply.body:
             return
         try:
@@ -279,11 +285,11 @@ class _Member:
         self._sent = -1  # the last change that the name server has
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
-        self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
-        self._told_s = 0.0  # when that was, by the loop's clock
+        self._version: Mapping[str, int] = {}  # of the last whole table that was sent
+        self._told_s = 0.0  # when that table was sent, by the loop's clock
         self._period_s = FIRST_PERIOD_S / 2  # doubled with each table
         self.late = False  # it did not answer within LATE_S
-        self._singles = True  # it takes topics one by one, as far as we know
+        self._singles = True  # it knows request 217, as far as known
         self._failing = False
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -295,7 +301,7 @@ class _Member:
         self._wake.set()
 
     def is_behind(self, goal: int) -> bool:
-        """Whether it is worth waiting until the name server has that change."""
+        """Whether the name server lacks this change and is worth waiting for."""
         return self._sent < goal and not self._failing and not self.late
 
     def stop(self) -> None:
@@ -329,7 +335,7 @@ class _Member:
                 pause = min(pause * 2, RETRY_LAST_S)
 
     async def _send_changes(self) -> bool:
-        """Registers what is new, or everything; False when it did not work."""
+        """Registers the changes, or the whole table; False when it did not work."""
         owner, news, everything = self._owner, self._news, self._all or not self.complete
         goal, self._news, self._all = owner.changes, set(), False
         try:
@@ -351,7 +357,8 @@ class _Member:
         return True
 
     async def _register(self, version: Mapping[str, int]) -> None:
-        """Everything; under a version that it has the name server adds only what it misses."""
+        """Sends the whole table; under a version that it has already, the name server adds only the
+        topics that it lacks."""
         owner = self._owner
         reply = await self._call(owner.register_command(version))
         if reply.code != ResponseCode.SUCCESS:
@@ -367,7 +374,7 @@ class _Member:
         """Registers these topics one by one; False when the name server knows no such request."""
         for command in self._owner.single_commands(sorted(topics)):
             if asyncio.get_running_loop().time() >= self._due_s:
-                await self._register(self._version)  # there may be thousands of them
+                await self._register(self._version)  # thousands of topics may take longer
             reply = await self._call(command)
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 log.info("name server %s takes no single topics", self._link.address)
@@ -385,8 +392,8 @@ class _Member:
         return self._told_s + min(self._period_s, self._owner.period_s)
 
     async def _sleep(self) -> None:
-        """Until there is news, the period since the last table is over, or the name server closes
-        the connection."""
+        """Sleeps until there is a change, the period since the last table is over, or the name
+        server closes the connection."""
         timer = asyncio.get_running_loop().call_at(self._due_s, self._wake.set)
         try:
             await self._wake.wait()

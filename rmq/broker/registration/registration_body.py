@@ -4,7 +4,7 @@
 
 JSON is {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
 "topicConfigTable":{..},"topicQueueMappingInfoMap":{..}}}. The compressed form, which the header
-tells, is a zlib stream of
+announces, is a zlib stream of
 
     i32 length + data version as JSON
     i32 number of topics, each i32 length + "name read write perm filterType"
@@ -13,12 +13,12 @@ tells, is a zlib stream of
 
 It is far smaller, and is sent when compressedRegister is on or the JSON is larger than
 JSON_BYTES_MAX: a name server closes the connection at a frame of more than 16 MiB, and a broker
-that it cannot hear of is in no route. topicSysFlag and order have no place in it, as in RocketMQ,
-and JSON, which has them, is sent as long as it fits.
+that cannot register is in no route. As in RocketMQ, the compressed form has no place for
+topicSysFlag and order; JSON has them, so it is sent as long as it fits.
 
-Brokers of 5.x write a topic's attributes as a sixth part, always. No name server looks at them, and
-those of 4.x take five parts: one topic of six and they take nothing of the whole table. So there
-are none here.
+Brokers of 5.x always write a topic's attributes as a sixth part of its line. No name server looks
+at them, and those of 4.x expect five parts: because of one topic with six they would refuse the
+whole table. So attributes are left out here.
 """
 
 import zlib
@@ -30,12 +30,12 @@ from rmq.broker.tables.queue_mapping import QueueMapping
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.limits import FRAME_BYTES_MAX, REQUEST_HEADER_BYTES_MAX
 
-JSON_BYTES_MAX = FRAME_BYTES_MAX - REQUEST_HEADER_BYTES_MAX  # beside the largest header
+JSON_BYTES_MAX = FRAME_BYTES_MAX - REQUEST_HEADER_BYTES_MAX  # leaves room for the largest header
 LEVEL = 1  # of zlib: names repeat, and the loop waits for it
 
 
 class RegistrationBody(msgspec.Struct, frozen=True):
-    """Everything of one moment."""
+    """The whole table and its versions, as of one moment."""
 
     version: Mapping[str, int]
     mapping_version: Mapping[str, int]
@@ -43,7 +43,7 @@ class RegistrationBody(msgspec.Struct, frozen=True):
     mappings: Mapping[str, QueueMapping]  # of those that are static
 
     def encoded(self, compressed: bool) -> tuple[bytes, bool]:
-        """The body, and whether it is the compressed form: when asked for, or too large else."""
+        """(body, whether it is compressed): compressed when asked for, or if JSON is too large."""
         if not compressed:
             body = self.json()
             if len(body) <= JSON_BYTES_MAX:

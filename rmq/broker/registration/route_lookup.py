@@ -1,10 +1,10 @@
-"""Route lookup: a topic's route, asked of one name server after the other.
+"""Route lookup: asks one name server after the other for a topic's route.
 
     found = await first_route(settings.namesrvAddr, "t", read, failed)
 
-`read` makes of a route what is looked for, and raises ProtocolError when that is not in it. The
-first server whose route has it ends the search; of the others `failed` hears why not. None: no
-server has it.
+`read` takes what is wanted from a route, and raises ProtocolError when the route does not have it.
+The search ends with the first server whose route has it; for each server before that, `failed` is
+called with the reason. None: no server has it.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,8 @@ async def first_route(
     read: Callable[[dict[Any, Any]], T],
     failed: Callable[[str, RmqError], None],
 ) -> T | None:
-    """servers: as namesrvAddr has them. failed(server, error): RemoteError is its own refusal."""
+    """servers: in the form of namesrvAddr. failed(server, error): a RemoteError is the server's
+    own refusal."""
     for address in servers.split(";"):
         if not address.strip():
             continue

@@ -1,8 +1,8 @@
 """Routes: a topic's queues on all brokers, as the name servers have them, for assignments (400).
 
-Consumers ask one broker for their share of the whole cluster's queues, so that broker has to know
-the others'. An answer is kept for 5 s; who asks meanwhile shares it. While no name server answers,
-or none knows the topic, this broker's own queues are all that is known (None).
+Consumers ask one broker for their share of the whole cluster's queues, so that broker must know the
+others' queues. A route is kept for 5 s, for all who ask meanwhile. While no name server answers, or
+none knows the topic, the result is None, and the broker uses its own queues.
 
 Example: topic t with 2 queues on broker-a and 1 on broker-b: [a 0, a 1, b 0].
 """
@@ -26,7 +26,7 @@ log = logging.getLogger("rmq.broker.routes")
 quiet = RateLimitedLog(log)
 
 KEPT_S = 5.0
-TOPICS_MAX = 10_000  # kept at a time
+TOPICS_MAX = 10_000  # whose routes are kept at a time
 
 
 class Routes:
@@ -49,7 +49,7 @@ class Routes:
 
     async def _ask(self, topic: str) -> list[MessageQueue] | None:
         def failed(server: str, error: RmqError) -> None:
-            if not isinstance(error, RemoteError):  # else it does not know the topic
+            if not isinstance(error, RemoteError):  # a RemoteError: it does not know the topic
                 quiet.warning("route", "route of %s: %s", topic, error)
 
         read = functools.partial(read_queues, topic)
@@ -57,8 +57,8 @@ class Routes:
 
 
 def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
-    """The queues of a route's queueDatas; of a static topic its logical ones, as clients name them.
-    ProtocolError when they are none."""
+    """The queues of a route's queueDatas; for a static topic its logical queues, as clients name
+    them. ProtocolError when the route has none."""
     mappings = route.get("topicQueueMappingByBroker")
     if mappings:
         return _logic_queues(topic, mappings)

@@ -1,4 +1,4 @@
-"""Damage report: what recovery found damaged, as lines of the log with file and offset."""
+"""Damage report: what recovery found damaged, as log lines with file and offset."""
 
 import logging
 from typing import Any

@@ -1,10 +1,10 @@
-"""Durability: what control stores in the log is as safe as any answer of 0 says it is.
+"""Durability: waits until what control stored in the log is as safe as an answer of 0 promises.
 
-The reactor does this for its own answers (cext/flow/append/promise.pxd, acknowledgement.pxd);
+The reactor does the same for its own answers (cext/flow/append/promise.pxd, acknowledgement.pxd);
 docs/promises.md has a row for each request code. core.append() returns when the record is written,
-which is what ASYNC_FLUSH without slaves promises. With SYNC_FLUSH the sync has to pass it, which
-the flusher has begun by then; where slaves are waited for they must have it; and a master whose
-controller may have elected another one meanwhile promises nothing.
+which is all that ASYNC_FLUSH without slaves promises. With SYNC_FLUSH the record must be synced,
+which the flusher has begun already. Where answers wait for slaves, these must have the record. A
+master may promise nothing when its controller may have elected another one meanwhile.
 
 Example: 323 stores a half message anew. It is answered 0 when it is on the disk and the slave has
 it, 10 (FLUSH_DISK_TIMEOUT) after syncFlushTimeout, 11 (SLAVE_NOT_AVAILABLE) when the lease ended.
@@ -48,8 +48,8 @@ class Context(Protocol):
 
 
 async def durable(context: Context) -> tuple[ResponseCode, str | None]:
-    """(SUCCESS, None) when all that was appended before the call is safe; else the code and the
-    remark that say what it is not."""
+    """(SUCCESS, None) when everything that was appended before the call is safe; else the response
+    code and the remark that say what is missing."""
     may_promise = context.replication.may_promise()
     end, _, _ = context.core.log_copies()
     began = clock.monotonic()
@@ -62,7 +62,7 @@ async def durable(context: Context) -> tuple[ResponseCode, str | None]:
 
 
 def _look(context: Context, end: int, waited_ms: float) -> ResponseCode | None:
-    """None: it waits still."""
+    """The response code, or None while it must still wait."""
     settings, core = context.settings, context.core
     _, copied, too_few = core.log_copies()
     if copied < end and too_few:

@@ -1,10 +1,10 @@
-"""Key index: queries are put to its thread and answered on the control thread's loop.
+"""Key index: passes queries to the indexer's thread and answers them on the control thread's loop.
 
     records, last_ms, last_offset = await broker.index_queries.find(topic, key, ANY_KEY, 32, 0, now)
 
-The indexer's thread finds the records, reads and checks them; no other thread takes part, so that
-an answer waits for two wake-ups and not for six. At most QUERIES_MAX questions are with it; further
-ones wait their turn here.
+The indexer's thread finds the records, reads and checks them. No other thread takes part, so that
+an answer waits for two wake-ups of threads and not for six. The thread has at most QUERIES_MAX
+queries; further ones wait here for their turn.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ import itertools
 from rmq.broker.core_seam import IndexCalls
 from rmq.errors import StoreError
 
-QUERIES_MAX = 60  # the thread takes 64
-BODY_BYTES_MAX = 16_000_000  # of an answer; a frame has 16 MiB
+QUERIES_MAX = 60  # the thread takes up to 64
+BODY_BYTES_MAX = 16_000_000  # of an answer; a frame may have 16 MiB
 
 Found = tuple[list[bytes], int, int]
 
@@ -35,7 +35,7 @@ class IndexQueries:
             asyncio.get_running_loop().add_reader(self._fd, self._answers)
 
     def stop(self) -> None:
-        """Queries that still wait are cancelled."""
+        """Cancels queries that still wait."""
         if self._fd >= 0:
             asyncio.get_running_loop().remove_reader(self._fd)
         for future in self._waiting.values():
@@ -44,8 +44,8 @@ class IndexQueries:
     async def find(
         self, topic: bytes, key: bytes, kind: int, count: int, begin_ms: int, end_ms: int
     ) -> Found | None:
-        """Records, newest first, as many as one answer holds; store time and log offset of the
-        newest message indexed. None: there is no index. StoreError when it cannot be read."""
+        """(records, newest first, as many as one answer holds; store time and log offset of the
+        newest message indexed). None: there is no index. StoreError when it cannot be read."""
         if self._core.index_fd < 0:
             return None
         async with self._room:

@@ -1,4 +1,4 @@
-"""Memory report: how a shard's memory was placed at its start, as lines of the log."""
+"""Memory report: how a shard's memory was placed at its start, as log lines."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ log = logging.getLogger("rmq.broker.memory_report")
 
 
 def log_memory(counters: Mapping[str, int]) -> None:
-    """From ShardCore.stats(). Memory that is not locked, or not local, costs speed and no more."""
+    """Logs it from ShardCore.stats(). Memory that is not locked, or not local, only costs speed."""
     if counters.get("memory_node_error"):
         log.warning(
             "buffers come from any NUMA node, not from the shard's own: %s",

@@ -3,11 +3,11 @@
 An entry is 20 bytes: physical offset i64, record bytes i32, tags code i64, big endian. The core
 holds the entries that are in no file yet (queue_snapshot); all before them are in
     <store>/consumequeue/<topic>/<queue id>/<20 digits: byte offset of the file's first entry>
-where entry n stands at byte 20 * n of the row of files. What is absent, torn or deleted reads as
-None, never as a guess; who must not take a disk in trouble for that asks with `or_fail`.
+where entry n is at byte 20 * n of the sequence of files. An entry that is absent, torn or deleted
+reads as None and is never guessed. With `or_fail`, trouble with the disk raises an error instead.
 
-Searches by time read the records' store timestamps: they do not decrease along a queue, so a binary
-search needs at most log2(entries) records.
+Searches by time read the records' store timestamps. These do not decrease along a queue, so a
+binary search needs at most log2(entries) records.
 
 Example: with store times 10, 20, 20, 30 at offsets 0-3, search(20) is 1 and search(20, upper=True)
 is 2; search(31) is 4, search(5) is 0.
@@ -26,7 +26,7 @@ from rmq.errors import StoreError
 from rmq.format.store_files import QUEUE_ENTRY, QUEUE_ENTRY_BYTES
 from rmq.format.time_search import search_offset
 
-QUEUE_DIGITS_MAX = 5  # of a queue id; TOPIC_QUEUES_MAX has no more
+QUEUE_DIGITS_MAX = 5  # of a queue id, as many as TOPIC_QUEUES_MAX has
 _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
 _I64 = struct.Struct(">q")
@@ -69,7 +69,8 @@ class QueueReader:
         return self._core.queue_range(topic.encode(), queue_id) or (0, 0)
 
     def ranges(self, topic: str, count: int) -> list[tuple[int, int]]:
-        """range() of the queues 0 to count - 1, by few calls of the reactor, not one a queue."""
+        """range() of the queues 0 to count - 1, with few calls of the reactor, not one per
+        queue."""
         return self._core.queue_ranges(topic.encode(), count)
 
     def count(self, topic: str) -> int:
@@ -94,7 +95,7 @@ class QueueReader:
         self, view: QueueView, offset: int, count: int, or_fail: bool = False
     ) -> list[Entry]:
         """Up to `count` entries from `offset`; fewer at the end, before a gap, or where the disk
-        does not give them: with `or_fail` that is a StoreError."""
+        cannot be read (with `or_fail` the latter is a StoreError)."""
         if offset < view.min_offset:
             return []
         count = max(0, min(count, view.max_offset - offset))
@@ -121,8 +122,8 @@ class QueueReader:
         return self.store_time(view, offset) if view is not None else -1
 
     def search(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
-        """The first offset stored at or after time_ms (the next offset when there is none), or,
-        `upper`, the last one stored at or before it (the first offset when there is none)."""
+        """The first offset stored at or after time_ms (the next offset when there is none); with
+        `upper` the last one stored at or before it (the first offset when there is none)."""
         view = self.view(topic, queue_id)
         if view is None:
             return 0
@@ -163,7 +164,7 @@ def record_store_time(record: bytes) -> int:
 
 
 def _parse(data: bytes) -> list[Entry]:
-    """Entries up to the first that was never written."""
+    """The entries before the first one that was never written."""
     found = []
     for at in range(0, len(data) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES):
         offset, size, tags_code = QUEUE_ENTRY.unpack_from(data, at)
