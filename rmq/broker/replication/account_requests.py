@@ -1,12 +1,13 @@
-"""Account requests: what a slave says for its master's accounts, which hold passwords.
+"""Account requests: how a slave asks for its master's accounts, which hold passwords.
 
     new_account_request()         as slave: "accounts of the master 1795799944608 9f.."
     requests.refusal(text, "10.0.0.7:4711", replicas)  as master: why it is refused, or nothing
 
-A signature covers the values of a request's fields, and nothing of what is asked by them: whoever
-has listened could send what a Super user has signed for something else. So a value is asked for
-that no other request has, that is of now, and that came only once; from this machine, or one of
-rmqReplicaAddresses. The slave says it by TLS, or on this machine.
+A signature covers the values of a request's fields, but not what is asked with them: somebody who
+listened could send values that a Super user has signed for another request. So this request must
+carry a value that no other kind of request has, that is recent, and that was not used before; and
+it must come from this machine or from rmqReplicaAddresses. The slave sends it only by TLS, or to a
+master on its own machine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rmq.broker.replication.ha_port import not_a_replica
 
 PURPOSE = "accounts of the master"
 NONCE_BYTES = 16
-AGE_S = 300.0  # of what is asked, by both machines' clocks
+AGE_S = 300.0  # by how much the request's time may differ from the clock here
 REQUESTS_MAX = 10_000  # in twice that time
 
 
@@ -30,10 +31,11 @@ class AccountRequests:
     """Owned by the control thread."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, float] = {}  # -> when it may be forgotten, in the order of that
+        self._seen: dict[str, float] = {}  # request -> when it may be forgotten; ordered by that
 
     def refusal(self, text: str, peer: str, replicas: str) -> str:
-        """replicas: rmqReplicaAddresses. Who asked is a Super user already."""
+        """Why the request is refused; empty: it is not. replicas: rmqReplicaAddresses. That the
+        asker is a Super user was checked before."""
         if why := not_a_replica(peer, replicas):
             return why
         purpose, _, rest = text.rpartition(" ")[0].rpartition(" ")

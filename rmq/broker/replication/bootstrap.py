@@ -1,8 +1,8 @@
 """Bootstrap: before a slave's store is opened: whose slave it is, and where its log begins.
 
-An empty log has to begin where the master's does, whose oldest files may be gone: its first file
-gets that name. So a slave without a log waits here for its master; one with a log opens it and
-serves what it has, whether the master is there or not.
+An empty log must begin where the master's does, whose oldest files may be gone: its first file is
+named accordingly. So a slave without a log waits here for its master; a slave with a log opens it
+and serves what it has, whether the master is there or not.
 
 Example: the master keeps its log from 3221225472 on (files of 1 GiB); the slave's first file is
 commitlog/00000000003221225472, all zeros, and the stream begins there.
@@ -29,11 +29,12 @@ from rmq.errors import ConfigError, RmqError
 log = logging.getLogger("rmq.broker.bootstrap")
 
 RETRY_S = 1.0
-NOBODY = 0  # the id of a broker that has none yet
+NOBODY = 0  # stands for the id of a broker that has none yet
 
 
 async def bootstrap(settings: Settings) -> None:
-    """Returns when the store may be opened. ConfigError: the master that was found is not ours."""
+    """Returns when the store may be opened. ConfigError: the master that was found is not the one
+    of this slave."""
     if has_segments(settings.commit_log_directory):
         return
     search = MasterSearch(settings)
@@ -41,11 +42,12 @@ async def bootstrap(settings: Settings) -> None:
 
 
 async def bootstrap_controlled(settings: Settings) -> None:
-    """The same where the controller knows whose slave it is. The log of the first one, which joins
-    nobody, begins at 0. So does that of a member whose store is gone: while nobody is master it is
-    to be there, or the others may wait for it (rmq/controller/decisions.py); it begins anew where
-    the one that is elected has its log begin (ControlledReplication). ConfigError,
-    StoreCorruptError: its id is another broker's, or it or the epoch file cannot be read."""
+    """The same where the controller knows whose slave this is. The log of the first replica, which
+    joins nobody, begins at 0. So does the log of a member of the sync state set whose store is
+    gone, while nobody is master: the member must be present, or the others may wait for it
+    (rmq/controller/decisions.py). Its log begins anew where the log of the elected master begins
+    (ControlledReplication). ConfigError, StoreCorruptError: the id is another broker's, or the id
+    or the epoch file cannot be read."""
     if has_segments(settings.commit_log_directory):
         return
     note_lost_log(settings)
@@ -63,8 +65,9 @@ async def bootstrap_controlled(settings: Settings) -> None:
 
 
 def note_lost_log(settings: Settings) -> None:
-    """A log without files that had epochs: somebody has taken it away, its checkpoint perhaps, too.
-    Elected by its epochs it would lead with nothing."""
+    """Notes a lost end if the log has no files but had epochs: somebody has removed it, perhaps
+    with its checkpoint. If it were elected because of its epochs, it would lead with an empty
+    log."""
     if EpochFile(epoch_path(settings)).read().entries:
         LostEnd(lost_end_path(settings)).note(
             f"{settings.commit_log_directory} has no log, and epochs of one are known"
@@ -81,7 +84,7 @@ async def controlled_start(settings: Settings, link: ControllerLink, broker_id: 
     if info.master_id is None:
         members = info.sync_state.members
         if members and broker_id not in members:
-            # One of them is to be master, and its log may begin anywhere.
+            # One of the members must become master, and its log may begin anywhere.
             raise ControllerError(
                 None,
                 f"no broker of brokerName={settings.brokerName} is master now, and "
@@ -95,7 +98,7 @@ async def controlled_start(settings: Settings, link: ControllerLink, broker_id: 
 
 
 def own_id(settings: Settings) -> int | None:
-    """None: it has none yet."""
+    """The id of this broker; None: it has none yet."""
     cluster, name = settings.brokerClusterName, settings.brokerName
     return IdentityFiles(identity_path(settings), cluster, name).broker_id()
 

@@ -1,12 +1,13 @@
 """Controlled replication: this broker's part when a controller says who is master.
 
-    lead      the log begins a new epoch; the core takes sends, for as long as the lease runs, and
-              answers them when all that are in sync have them; slaves are let in
-    follow    the core takes none; the log comes from the master, after what it lacks was cut here
-    neither   nobody is master, or nobody has said who: what is confirmed can be read
+    lead      the log begins a new epoch; the core takes sends while the lease runs, and answers
+              them when all replicas in sync have them; slaves may connect
+    follow    the core takes no sends; the log comes from the master, after what the master lacks
+              was cut here
+    neither   nobody is master, or it is not known who: messages that are confirmed can be read
 
-What is to be done, and when, comes from controlled_role.py and role_changes.py; here is how. As at
-RocketMQ's brokers the settings brokerRole and brokerId show what this broker is just now.
+controlled_role.py and role_changes.py decide what must be done and when; this module does it. As
+with RocketMQ's brokers, the settings brokerRole and brokerId show the present role of this broker.
 
 Example: broker-a has id 2. lead(5, {2}): epochFileCheckpoint gets 5-4096, the role is SYNC_MASTER
 with id 0 at the name servers, and sends are refused until 1 or 3 is in sync as well.
@@ -49,9 +50,9 @@ log = logging.getLogger("rmq.broker.controlled_replication")
 
 NO_LEASE = 2**63 - 1
 POLL_S = 0.005  # while the core gets ready for its role
-READY_S = 5.0  # by then it is, or something is wrong with it
+READY_S = 5.0  # a core that is not ready after this time has something wrong with it
 SENDS_WAIT_S = 1.0  # for a new master's lease and slaves; shorter than clients' time-outs
-TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets", "orders")  # the next one is to have
+TABLES_OF_A_MASTER = ("topics", "groups", "modes", "offsets", "orders")  # the next one needs them
 OTHER_MASTER = b"another broker is master now; send to the master of this name"
 
 
@@ -72,7 +73,7 @@ class ControlledReplication(Replication):
         self._epochs = LogEpochs(EpochFile(epoch_path(settings)), core)
         addresses = ControllerAddresses(settings.controllerAddr)
         cluster, name = settings.brokerClusterName, settings.brokerName
-        # For who is in sync: no lease waits for an answer of it.
+        # A second link, for changes of the sync state set: no lease waits for their answers.
         self._watch_link = ControllerLink(addresses, cluster, name)
         self._role = ControlledRole(
             ControllerLink(addresses, cluster, name),
@@ -85,20 +86,20 @@ class ControlledReplication(Replication):
         self._lost_end = LostEnd(lost_end_path(settings))
         self._topics = context.topics
         self._delays = context.delays
-        self._watch: SyncWatch | None = None  # of a master
+        self._watch: SyncWatch | None = None  # only while this broker is master
         self._learners: set[int] = set()
-        self._polling: set[int] = set()  # slaves of RocketMQ's, which poll for the tables
+        self._polling: set[int] = set()  # slaves that are RocketMQ's and poll for the tables
         self._copies = Copies(self.exchange, self._polling)
-        self._epoch = 0  # that of the role
-        self._lease_end_ms = 0  # monotonic; NO_LEASE: it needs none
+        self._epoch = 0  # of the present role
+        self._lease_end_ms = 0  # monotonic; NO_LEASE: no lease is needed
         self._has_role = False
         self._has_followed = False
-        self._is_ending = False  # another broker is about to take this one's place
+        self._is_ending = False  # another Broker is about to replace this one in the process
         self._master_address = ""
-        # Begins a truncation that ends this broker.
+        # Begins a truncation, which ends this Broker.
         self.truncate: Callable[[int], None] = _cannot_truncate
         self._search.address = lambda: self._master_address
-        self._stream.tail = str  # epochs say more, and what the master lacks is cut
+        self._stream.tail = str  # no checksum: epochs say more, and what the master lacks is cut
         self._port.handshake = self._handshake_as_master
         self.waiting_sends.changed = self._apply
 
@@ -128,7 +129,7 @@ class ControlledReplication(Replication):
         self._watch_link.close()
 
     def role_notified(self, info: ReplicaInfo) -> None:
-        """A notice of the controller (1008)."""
+        """Takes a notice of the controller (1008)."""
         self._role.notified(info)
 
     @property
@@ -144,7 +145,7 @@ class ControlledReplication(Replication):
         return lambda: self._may_answer(watch)
 
     async def unable(self) -> ResponseCode | None:
-        if self.waiting_sends.is_on:  # as they do, for a new master's slaves
+        if self.waiting_sends.is_on:  # wait, as sends do, for the slaves of a new master
             await self.waiting_sends.add(lambda: None)
         return None if self._may_answer(self._watch) else ResponseCode.SLAVE_NOT_AVAILABLE
 
@@ -158,7 +159,7 @@ class ControlledReplication(Replication):
 
         others = watch.others - self._polling
 
-        def needed() -> AbstractSet[int]:  # who is gone meanwhile is not waited for
+        def needed() -> AbstractSet[int]:  # read anew, so that slaves that go are not waited for
             return others & watch.others if self._watch is watch else frozenset()
 
         timeout_s = self._settings.slaveTimeout / 1000
@@ -168,7 +169,8 @@ class ControlledReplication(Replication):
         return None if is_settled else ResponseCode.FLUSH_SLAVE_TIMEOUT
 
     def settings_changed(self) -> None:
-        """How many have to be in sync, or to acknowledge, may be others."""
+        """Applies settings anew: how many must be in sync, or must acknowledge, may have
+        changed."""
         self._apply()
         self._look_at_sends()
 
@@ -221,13 +223,13 @@ class ControlledReplication(Replication):
         self._refuse_while_ending()
         broker_id, core = self._role.broker_id, self._core
         assert broker_id is not None and self._role.changes is not None
-        self._set_lease(0)  # nothing is taken before all is set
-        # What is appended is of the epoch before, written or not: this one may have led it.
+        self._set_lease(0)  # no sends are taken before everything is set
+        # All that is appended, written or not, is of the epoch before: this broker may have led it.
         start = core.log_copies()[0]
         await self._epochs.begin(epoch, (core.log_range()[0], start))
-        self._lost_end.forget()  # who has more is not there, or was left out on purpose
+        self._lost_end.forget()  # replicas that have more are away, or were left out on purpose
         if self._has_followed:
-            core.restart_timers(0)  # they go on where the master was
+            core.restart_timers(0)  # timed messages go on where the last master was
             self._has_followed = False
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._watch_link,
@@ -240,12 +242,12 @@ class ControlledReplication(Replication):
         if not await self._ready(core.promote):
             raise StoreError("this broker does not lead yet: its queues lack a part of its log")
         await self._delays.bound()
-        # Before slaves of this one copy its table; then pops of these topics count, too.
+        # This comes before slaves copy the table of topics; pops of these topics then count, too.
         if await self._topics.make_for_queues():
             move_offsets = self.take_pops_over()
         move_offsets()
         self._offsets.copied = None
-        watch.apply()  # what consumers see is set at a leader alone
+        watch.apply()  # once more, as only a core that leads can be told what consumers see
         self.exchange.begin()
         self._watch = watch
         self._tasks = [asyncio.get_running_loop().create_task(watch.run())]
@@ -277,14 +279,14 @@ class ControlledReplication(Replication):
         if self._watch is not None:
             self._watch.take(sync_state)
             self._look_at_sends()
-            self.exchange.wake()  # changes of tables may have been waiting for one who is gone
+            self.exchange.wake()  # changes of tables may have waited for a slave that is gone
 
     async def lease(self, until_ms: int) -> None:
         self._set_lease(until_ms)
         self._look_at_sends()
 
     def _look_at_sends(self) -> None:
-        """They wait until a new master can promise what they ask for."""
+        """Lets waiting sends go on when this new master can promise what they ask for."""
         if self._may_answer(self._watch):
             self.waiting_sends.end()
 
@@ -293,8 +295,8 @@ class ControlledReplication(Replication):
         self._core.set_lease(until_ms)
 
     def _may_answer(self, watch: SyncWatch | None) -> bool:
-        """As the master that this is the watch of: nobody else can be one, and enough are in
-        sync."""
+        """Whether the master of this watch may answer: it still leads, nobody else can be master,
+        and enough replicas are in sync."""
         if watch is None or watch is not self._watch or watch.is_short:
             return False
         return clock.monotonic() * 1000 < self._lease_end_ms
@@ -309,7 +311,7 @@ class ControlledReplication(Replication):
         self._show("SLAVE", self._role.broker_id or 0, epoch, "")
 
     def _show(self, role: str, broker_id: int, epoch: int, master_address: str) -> None:
-        """To clients, name servers and operators."""
+        """Shows the role to clients, name servers and operators."""
         self._settings.set("brokerRole", role)
         self._settings.set("brokerId", str(broker_id))
         self._epoch, self._master_address = epoch, master_address
@@ -317,12 +319,12 @@ class ControlledReplication(Replication):
         self.role_changed(epoch)
 
     async def _step_down(self) -> None:
-        """A slave, which has answered all that it will answer."""
+        """Makes the core a slave, after it has answered every request that it will answer."""
         await self._end_watch()
-        await self._leave()  # or the log would go on growing by what its last master sends
+        await self._leave()  # else the log would keep growing by what its last master sends
         core = self._core
         if not await self._ready(core.demote, lambda: core.refuse_answers(OTHER_MASTER)):
-            self._set_lease(0)  # a core that could not write is a leader still
+            self._set_lease(0)  # a core that cannot write does not step down: it must be fenced
             raise StoreError("this broker cannot step down: its disk does not take what is to be "
                              "written before. It takes no sends; make room on the disk, or restart "
                              "it")  # fmt: skip
@@ -332,7 +334,7 @@ class ControlledReplication(Replication):
     async def _ready(
         self, ask: Callable[[], bool], meanwhile: Callable[[], None] = lambda: None
     ) -> bool:
-        """Asks the core until it says yes; False: it has not in time."""
+        """Asks the core until it says yes; False: it did not within READY_S."""
         until = clock.monotonic() + READY_S
         while not ask():
             meanwhile()
@@ -345,11 +347,11 @@ class ControlledReplication(Replication):
         if self._watch is not None:
             await self._end_tasks()
             self._watch = None
-            self.exchange.wake()  # what waits for slaves is told that this is no master
+            self.exchange.wake()  # so that requests that wait for slaves see: this is no master
         self.waiting_sends.end()
 
     async def _leave(self) -> None:
-        """The stream of the log, and the copies of tables."""
+        """Ends the stream of the log and the copying of tables."""
         if self._watch is None:
             await self._end_tasks()
 
@@ -373,7 +375,7 @@ class ControlledReplication(Replication):
     # ---- handshakes
 
     async def _handshake_as_master(self, sock: HASocket) -> int:
-        """As master; the broker id of who is there."""
+        """The handshake as master; returns the broker id of the slave."""
         if self._watch is None:
             raise RmqError("this broker is no master")
         handshake = await handshake_as_master(sock, self._core.log_range()[1], self._epochs.value)
@@ -386,7 +388,7 @@ class ControlledReplication(Replication):
         return handshake.broker_id
 
     async def _handshake_as_slave(self, sock: HASocket, master: Master) -> None:
-        """As slave; returns when the log goes on where this one ends."""
+        """The handshake as slave; returns when the master's log can go on where this one ends."""
         settings, broker_id = self._settings, self._role.broker_id
         assert broker_id is not None
         theirs = await handshake_as_slave(sock, broker_id, settings.asyncLearner,
@@ -397,10 +399,10 @@ class ControlledReplication(Replication):
             )
         replica_state = self._replica_state()
         start, end = replica_state.log_start, replica_state.max_offset
-        if replica_state.has_lost:  # the epoch file does not say it when it has learned
+        if replica_state.has_lost:  # the epoch file no longer shows it after it has learned epochs
             self._lost_end.note(f"the log of this broker ends at {end} and once had more")
         elif (replica_state.is_empty or start == end > 0) and theirs.log_end > end:
-            # A member whose store was wiped is one still when its first bytes are there.
+            # A replica whose store was wiped stays in the sync state set when its first bytes come.
             why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
             self._lost_end.note(why, logging.INFO)
         if start == end and start != master.log_start:
@@ -416,7 +418,7 @@ class ControlledReplication(Replication):
         self._role.beat()
 
     def _refuse_to_follow(self, end: int, master_end: int, master: str) -> NoReturn:
-        """Nothing says what the two logs have in common."""
+        """Raises the reason: nothing says what the two logs have in common."""
         if self._epochs.value.within(end).entries:
             raise StoreError(
                 f"nothing says that the log of this broker, which ends at {end}, has anything in "
@@ -429,7 +431,7 @@ class ControlledReplication(Replication):
         )
 
     async def _truncate(self, point: int, end: int, master: str) -> None:
-        """Another broker takes this one's place; does not return."""
+        """Cuts the log; another Broker then replaces this one, so this does not return."""
         try:
             self._core.check_truncation(point)
         except StoreError as error:
@@ -441,32 +443,33 @@ class ControlledReplication(Replication):
             self._core.check_truncation(point)
         log.warning("the log is cut at %d, it ends at %d: what is above, the master %s has not",
                     point, end, master)  # fmt: skip
-        # The epochs are trimmed when it is done (rmq/node/truncation.py). If they were before, a
-        # crash would leave bytes of an epoch that its file does not know.
+        # The epochs are trimmed after the truncation (rmq/node/truncation.py). If they were trimmed
+        # before, a crash could leave bytes of an epoch that the file does not know.
         self.truncate(point)
         await self._end()
 
     async def _forget_log(self, start: int) -> None:
         why = f"the log of this broker is empty, its master's begins at {start}"
         self._lost_end.note(why, logging.INFO)
-        await self._epochs.forget()  # or those below the new start would be taken for its own
+        await self._epochs.forget()  # else epochs below the new start would count for this log
 
     async def _end(self) -> None:
         self._is_ending = True
         await super()._end()
 
     def _refuse_while_ending(self) -> None:
-        """Where the log ends is settled: it takes no byte from anybody."""
+        """StoreError while this Broker is ending: the end of its log is settled, so it must take no
+        more bytes."""
         if self._is_ending:
             raise StoreError("the log is about to be cut, or to begin elsewhere: this broker has "
                              "its role when that is done")  # fmt: skip
 
 
 class Copies:
-    """What slaves have of the tables that the next master is to have (sync_watch.TableCopies)."""
+    """What slaves have of the tables that the next master needs (sync_watch.TableCopies)."""
 
     def __init__(self, exchange: Exchange, polling: AbstractSet[int]) -> None:
-        """polling: RocketMQ's slaves, which do not say what they have."""
+        """polling: ids of RocketMQ's slaves, which do not say what they have."""
         self._exchange, self._polling = exchange, polling
 
     def counts(self) -> Mapping[str, int]:

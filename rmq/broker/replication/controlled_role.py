@@ -1,24 +1,24 @@
-"""Controlled role: how a broker becomes master or slave, and stays it, by what the controller says.
+"""Controlled role: how a broker becomes and stays master or slave, as the controller decides.
 
-    an id (1012, 1013) -> registered (1003) -> heartbeats (904) -> a master, if none lives (1002)
-    then each second: who is master, and the lease if it is this one (1004)
+    get an id (1012, 1013) -> register (1003) -> heartbeats (904) -> elect a master, if none lives
+    (1002); then each second ask who is master, and for a lease if this broker is (1004)
 
-RocketMQ's ReplicasManager, with its codes. At its controller, which grants no leases, it asks each
-5 seconds. A notice (1008) has it ask at once: it is a hint, as anybody may send one. What is to be
-done of the answers, role_changes.py does.
+This is RocketMQ's ReplicasManager, with its codes. RocketMQ's controller grants no leases, and is
+asked only every 5 seconds. After a notice (1008) the controller is asked at once: the notice itself
+is only a hint, as anybody may send one. role_changes.py acts on the answers.
 
-A broker that was started again, and finds itself master of an epoch that its file knows, or that
-the controller said before this process had said that it lives, resigns first: after a power cut its
-log may lack what the others have, and of two logs with other records of one epoch nobody could tell
-where they part. So it is elected anew, or another one is.
+A broker that was started again may find itself master of an epoch that its epoch file knows, or
+that the controller named before this process had sent a heartbeat. It resigns first: after a power
+cut its log may lack what the others have, and if two logs have different records of one epoch,
+nothing shows where they part. So it is elected anew, or another replica is.
 
-RocketMQ's controller takes no resignation. There a successor is asked for before the first
-heartbeat, while the controller takes this broker for dead. Nor does it say that it lives where its
-log is empty, or has lost an epoch, and others were in sync with it: one of them has what was
+RocketMQ's controller takes no resignation. There this broker asks for a successor before its first
+heartbeat, while the controller takes it for dead. Nor does it send heartbeats while its log is
+empty, or has lost an epoch, and other replicas were in sync with it: one of these has what was
 acknowledged. (rmq's controller elects no such replica by itself: rmq/controller/decisions.py.)
 
-Example: 1 is killed; 2 is elected, epoch 5. 1 comes back, registers, is told master 2 of epoch 5:
-follow(2, "10.0.0.2:10911", 5).
+Example: 1 is killed; 2 is elected, epoch 5. 1 comes back, registers, and is told master 2 of
+epoch 5: follow(2, "10.0.0.2:10911", 5).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from rmq.codes import ResponseCode
 from rmq.errors import RmqError
 
 POLL_S = 1.0  # between two questions
-POLL_WITHOUT_LEASES_S = 5.0  # of RocketMQ's brokers
+POLL_WITHOUT_LEASES_S = 5.0  # as RocketMQ's brokers do
 POLLS_PER_LEASE = 3
 ANNOUNCE_S = 1.0
-LOST_END_WAIT_S = 120.0  # for one that has what this log has lost; an empty log waits without end
+LOST_END_WAIT_S = 120.0  # for a replica that has the lost end; an empty log waits without end
 RESIGN_S = 3.0
-ID_ATTEMPTS = 8  # each lost to another replica that wanted the same id
+ID_ATTEMPTS = 8  # each fails when another replica gets the same id first
 
 log = logging.getLogger("rmq.broker.controlled_role")
 
@@ -64,10 +64,10 @@ class ControlledRole:
         replica_state: Callable[[], ReplicaState],
         actions: RoleActions,
     ) -> None:
-        """`replica_state`: the same that the heartbeats tell."""
+        """`replica_state`: the same function that the heartbeats use."""
         self.link = link
         self.broker_id: int | None = None
-        self.changes: RoleChanges | None = None  # there once the id is
+        self.changes: RoleChanges | None = None  # made once the id is known
         self.problem = ""  # why the controller cannot be asked; empty while it can
         self._heartbeats = heartbeats
         self._identity = identity
@@ -77,33 +77,33 @@ class ControlledRole:
         self.refusal = ""  # why the controller made nobody master; empty: there is one
         self._is_registered = False
         self._has_resigned = False
-        self._retires = False  # it is to; then it has
+        self._retires = False  # the log failed, and this replica is retiring or retired
         self._is_retired = False
-        self._looks_since = 0.0  # clock.monotonic(): for a successor; 0: not yet
-        self._old_epoch = NO_EPOCH  # of which an earlier process of this broker was master
+        self._looks_since = 0.0  # clock.monotonic(): since when it looks for a successor; 0: not
+        self._old_epoch = NO_EPOCH  # an earlier process of this broker was master of this epoch
         self._poll_s = POLL_S
-        self._grants_leases = True  # the controller, until it was asked for one
+        self._grants_leases = True  # the controller is taken to do so until it was asked for one
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def known(self) -> ReplicaInfo | None:
-        """Who is master; None until the controller said it."""
+        """Who is master; None until the controller has said it."""
         return self.changes.known if self.changes is not None else None
 
     @property
     def obstacle(self) -> str:
-        """Why it is not what it is to be; empty: it is, or nothing is wrong yet."""
+        """Why this broker does not have its role yet; empty: it has, or nothing is wrong."""
         return self.changes.problem if self.changes is not None else ""
 
     def start(self) -> None:
-        """ConfigError, StoreCorruptError: this store is not this broker's."""
+        """Starts asking. ConfigError, StoreCorruptError: the store is not this broker's."""
         self.broker_id = self._identity.broker_id()
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """As master it acknowledges nothing any more, and resigns: another one need not wait for
-        the end of its lease."""
+        """Stops. A master acknowledges nothing any more and resigns, so that the election of the
+        next one need not wait for the end of the lease."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -113,14 +113,14 @@ class ControlledRole:
 
     async def _end(self) -> None:
         resigns = self.changes is not None and await self.changes.stop()
-        await self._heartbeats.stop()  # the next one would have it live
+        await self._heartbeats.stop()  # another heartbeat would say that this broker lives
         if resigns and self.broker_id is not None and self.known is not None:
             with contextlib.suppress(ControllerError, asyncio.TimeoutError):
                 work = self.link.resign(self.broker_id, self.known.master_epoch)
                 await within(work, RESIGN_S)
 
     async def _retire(self) -> None:
-        """Its log takes nothing any more: another one is to be master."""
+        """Retires: the log of this broker takes nothing any more, so another must be master."""
         if not self._retires:
             self._retires = True
             log.error("a write or sync of the log failed: this replica leads and follows no more; "
@@ -131,9 +131,10 @@ class ControlledRole:
         self.problem = "its log takes nothing any more: restart it when its disk is sound"
 
     async def _stand_back_if_stuck(self) -> None:
-        """Its reactor serves nobody: it says no more that it lives, and asks for no lease. It does
-        not resign, as it cannot say that it acknowledges nothing: the lease that it has goes on.
-        Should the reactor go on, it registers as one that was away. ControllerError: it is."""
+        """If the reactor is stuck, stops heartbeats and asks for no lease. The broker does not
+        resign, because it cannot promise that it acknowledges nothing: its present lease goes on.
+        If the reactor recovers, the broker registers again. ControllerError: the reactor is
+        stuck."""
         if not (standing_s := self._replica_state().standing_s):
             return
         await self._heartbeats.stop()
@@ -142,16 +143,16 @@ class ControlledRole:
         raise ControllerError(None, f"{what}: another replica is to be master")
 
     def notified(self, info: ReplicaInfo) -> None:
-        """A notice said so (1008): it is asked for."""
+        """Asks the controller at once if a notice (1008) tells of a newer epoch."""
         if self.known is None or info.master_epoch > self.known.master_epoch:
             self._soon.set()
 
     def beat(self) -> None:
-        """Its log has a new epoch: the controllers hear of it now."""
+        """Tells the controllers now that the log has a new epoch."""
         self._heartbeats.beat()
 
     def altered(self, info: ReplicaInfo) -> None:
-        """What a change of the sync state set was answered (1001)."""
+        """Takes the answer to a change of the sync state set (1001)."""
         if self.changes is not None:
             self.changes.learn(info)
 
@@ -177,7 +178,7 @@ class ControlledRole:
                 self._say(str(error))
             except (RmqError, OSError) as error:
                 self._say(str(error))
-            except Exception as error:  # whatever it is, the controller decides on
+            except Exception as error:  # after any error the controller must be asked again
                 self._say(repr(error))
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._soon.wait(), min(pause_s, self._poll_s))
@@ -203,7 +204,7 @@ class ControlledRole:
         return info
 
     async def _get_id(self) -> int:
-        """Its id, kept in the file from now on."""
+        """Gets an id for this broker, which its file keeps from now on."""
         for _ in range(ID_ATTEMPTS):
             application = self._identity.application()
             if application is None:
@@ -213,7 +214,7 @@ class ControlledRole:
             except ControllerError as error:
                 if error.code != ResponseCode.CONTROLLER_BROKER_ID_INVALID:
                     raise
-                self._identity.drop_application()  # another one was faster
+                self._identity.drop_application()  # another replica was faster
                 continue
             self._identity.keep(application.broker_id)
             self.broker_id = application.broker_id
@@ -240,8 +241,8 @@ class ControlledRole:
         self._is_registered = True
 
     async def _look_back(self, info: ReplicaInfo, broker_id: int) -> None:
-        """What is said of an earlier process of this broker, before this one says that it lives.
-        ControllerError: it is not to say so yet."""
+        """Looks at what the controller knows of an earlier process of this broker, before this one
+        sends heartbeats. ControllerError: it must not send any yet."""
         if info.master_id == broker_id:
             self._old_epoch = info.master_epoch
         if self._grants_leases:
@@ -254,7 +255,7 @@ class ControlledRole:
             return
         replica_state, now = self._replica_state(), clock.monotonic()
         self._looks_since = self._looks_since or now
-        # After a power cut all may have lost the end of theirs; never a whole log.
+        # After a power cut all replicas may have lost the ends of their logs, but no whole log.
         if replica_state.has_bytes and now - self._looks_since > LOST_END_WAIT_S:
             replica_state = msgspec.structs.replace(replica_state, has_lost_end=False)
         if lacks := replica_state.lacks:
@@ -272,7 +273,7 @@ class ControlledRole:
             )
 
     async def _apply_again(self, broker_id: int) -> None:
-        """The controller does not know this replica, which has an id: it was cleaned."""
+        """Applies again for the id that this replica has and the controller has forgotten."""
         try:
             await self.link.apply_id(broker_id, f"{self._address};{now_ms()}")
         except ControllerError as error:
@@ -286,7 +287,7 @@ class ControlledRole:
             ) from None
 
     async def _elect(self, broker_id: int) -> ReplicaInfo:
-        """Who is master after that; nobody, where nobody can be."""
+        """Asks for an election. Returns who is master after it, or nobody, if nobody can be."""
         try:
             return await self.link.elect(broker_id)
         except ControllerError as error:
@@ -300,12 +301,13 @@ class ControlledRole:
     # ---- what it was told
 
     async def _take(self, info: ReplicaInfo, broker_id: int, asked_epoch: int) -> None:
-        """`asked_epoch`: of the lease that was asked for with it; 0 for none."""
+        """Takes what the controller said. `asked_epoch`: the epoch for which a lease was asked in
+        the same question; 0 for none."""
         assert self.changes is not None
         if info.master_id == broker_id and info.master_epoch != asked_epoch:
             if self._is_old(info) and not self._has_resigned:
                 info = await self._resign(info, broker_id)
-            if info.master_id == broker_id:  # master from now on: with a lease
+            if info.master_id == broker_id:  # it is master from now on and asks for a lease
                 info = await self._ask(broker_id, info.master_epoch)
         if not self.changes.learn(info):
             assert self.known is not None
@@ -320,15 +322,16 @@ class ControlledRole:
         self._poll_s = self._period_s(info)
 
     def _is_old(self, info: ReplicaInfo) -> bool:
-        """A mastership of an earlier process of this broker."""
+        """Whether this is a mastership of an earlier process of this broker."""
         is_led = self.known is not None and self.known.master_epoch >= info.master_epoch
         return not is_led and info.master_epoch <= max(
             self._replica_state().newest_epoch, self._old_epoch
         )
 
     async def _resign(self, info: ReplicaInfo, broker_id: int) -> ReplicaInfo:
-        """Who is master then. RocketMQ's controller does not take it: then it stays this one.
-        ControllerError: one that grants leases has not taken it, and is to be asked again."""
+        """Resigns; returns who is master after that. RocketMQ's controller takes no resignation, so
+        there it is still this broker. ControllerError: a controller that grants leases has not
+        taken it, and must be asked again."""
         log.info("this broker was master of epoch %d before it was started again: it resigns, and "
                  "is elected anew, or another one is", info.master_epoch)  # fmt: skip
         after = await self.link.resign(broker_id, info.master_epoch)
@@ -350,7 +353,7 @@ class ControlledRole:
         return POLL_WITHOUT_LEASES_S if is_settled else POLL_S
 
     def _say(self, text: str) -> None:
-        """The same only once."""
+        """Logs a problem, but not the same one twice in a row."""
         if text != self.problem:
             self.problem = text
             log.warning("%s; it is tried again and again", text)

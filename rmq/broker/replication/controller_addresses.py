@@ -1,11 +1,11 @@
 """Controller addresses: where the controllers are, from controllerAddr.
 
-    10.0.0.1:9878;10.0.0.2:9878           as they stand
-    controllers.example:9878              a name: all the addresses that it has, looked up again
-                                          each LOOKUP_S; while that fails, those it had
+    10.0.0.1:9878;10.0.0.2:9878           addresses are used as they are
+    controllers.example:9878              a name: all its addresses, looked up again every LOOKUP_S;
+                                          while that fails, the addresses found before
 
-and the one that leads, as the others call it, if controllerAddr leaves it out: without heartbeats
-it would take this replica for dead.
+The address of the controller that leads, as the other controllers give it, is added if
+controllerAddr leaves it out: without heartbeats it would take this replica for dead.
 
 Example: ControllerAddresses("controllers:9878") -> ["10.0.0.1:9878", "10.0.0.2:9878"]
 """
@@ -23,7 +23,7 @@ from rmq.errors import ConfigError
 from rmq.serving.remoting_client import CallError, parse_address
 
 LOOKUP_S = 10.0
-LOOKUP_AGAIN_S = 1.0  # after one that failed
+LOOKUP_AGAIN_S = 1.0  # after a lookup that failed
 LOOKUP_TIMEOUT_S = 3.0
 ADDRESSES_MAX = 64
 
@@ -34,7 +34,7 @@ class ControllerAddresses:
     """Owned by one event loop."""
 
     def __init__(self, text: str) -> None:
-        """ConfigError: no address in it, or what is none."""
+        """ConfigError: the text has no address, or something that is none."""
         self._given = [each.strip() for each in text.split(";") if each.strip()]
         if not 0 < len(self._given) <= ADDRESSES_MAX:
             raise ConfigError(
@@ -45,12 +45,13 @@ class ControllerAddresses:
         except CallError as error:
             raise ConfigError(f"controllerAddr={text[:200]}: {error}") from None
         self._leader: list[tuple[str, int]] = []
-        self._found: dict[str, list[str]] = {}  # of names: what they had at the last look
+        self._found: dict[str, list[str]] = {}  # name -> addresses at the last lookup
         self._looked_s = -LOOKUP_S
         self._said = ""
 
     async def all(self) -> list[str]:
-        """Each once, in the order of controllerAddr. Empty while no name can be looked up."""
+        """All addresses, each once, in the order of controllerAddr. Empty while no name can be
+        looked up."""
         parts = self._parts + self._leader
         names = {host for host, _ in parts if is_name(host)}
         interval_s = LOOKUP_AGAIN_S if self._said else LOOKUP_S
@@ -65,7 +66,8 @@ class ControllerAddresses:
         return list(dict.fromkeys(found))[:ADDRESSES_MAX]
 
     def leads(self, address: str) -> None:
-        """It does, as controllers say; CallError for what is no address."""
+        """Takes the address of the controller that leads, as controllers say; CallError if it is no
+        address."""
         self._leader = [parse_address(address)]
         if self._leader[0][0] not in self._found:
             self._looked_s = -LOOKUP_S
@@ -79,7 +81,7 @@ class ControllerAddresses:
         self._said = text
 
     async def _addresses(self, host: str) -> str:
-        """Looks the name up; why it could not, or an empty text."""
+        """Looks the name up; returns why that failed, or an empty text."""
         loop = asyncio.get_running_loop()
         try:
             found = await within(

@@ -1,12 +1,13 @@
-"""Controller heartbeats: each controller hears each second that this replica lives.
+"""Controller heartbeats: tell every controller each second that this replica lives.
 
-With the end of its log, and more (904, one-way); to all, so that the next one that leads knows it
-as well; each on a connection of its own which stays open: when it closes, the controller takes this
-replica for dead. A controller that does not answer, or does not read, delays no other.
+A heartbeat (904, one-way) also tells the end of this log, and more. All controllers get heartbeats,
+so that the next one that leads knows the same. Each controller has a connection of its own, which
+stays open: when it closes, the controller takes this replica for dead. A controller that does not
+answer, or does not read, delays no other.
 
     beats = ControllerHeartbeats(addresses, settings, replica_state)
     beats.start(broker_id=2)
-    await beats.announce(1.0)       all that are there have heard of us now
+    await beats.announce(1.0)       all controllers that can be reached have got a heartbeat
 
 Example: brokerHeartbeatInterval=1000, controllerHeartBeatTimeoutMills=10000: a replica that sends
 nothing for ten seconds is dead.
@@ -44,17 +45,17 @@ log = logging.getLogger("rmq.broker.controller_heartbeats")
 
 
 class ReplicaState(msgspec.Struct, frozen=True):
-    """How far this replica is. `epoch`: the last one of its log, -1 for none."""
+    """How far this replica's log is. `epoch`: the last epoch in it, -1 for none."""
 
     epoch: int
     max_offset: int  # the end of its log
-    confirm_offset: int  # what all that are in sync have
+    confirm_offset: int  # up to where all replicas in sync have the log
     is_covered: bool  # as master: each acknowledgement needs the whole sync state set
-    newest_epoch: int = NO_EPOCH  # that its epoch file had, in the log or not
-    has_lost_end: bool = False  # by what lost_end.py knows
+    newest_epoch: int = NO_EPOCH  # the newest in its epoch file, whether in the log or not
+    has_lost_end: bool = False  # as lost_end.py knows
     log_start: int = 0  # where its first file begins
     is_poisoned: bool = False  # a write or sync failed: it takes nothing until it is opened again
-    standing_s: int = 0  # its reactor is stuck, and has taken no turn for so long; 0: it is not
+    standing_s: int = 0  # for how long its stuck reactor has taken no turn; 0: it is not stuck
 
     @property
     def has_bytes(self) -> bool:
@@ -67,12 +68,12 @@ class ReplicaState(msgspec.Struct, frozen=True):
 
     @property
     def has_lost(self) -> bool:
-        """What was at the end of its log, whole epochs of it or less."""
+        """Whether it has lost the end of its log, be it whole epochs or less."""
         return self.newest_epoch > self.epoch or self.has_lost_end
 
     @property
     def lacks(self) -> str:
-        """What says that it may not have what it acknowledged, in words; empty: nothing does."""
+        """In words, why it may lack messages that it acknowledged; empty: nothing says so."""
         if self.newest_epoch > self.epoch:
             return f"has lost epoch {self.newest_epoch} in a power cut"
         if self.has_lost_end:
@@ -120,8 +121,8 @@ class ControllerHeartbeats:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def announce(self, timeout_s: float) -> bool:
-        """A heartbeat now, to all; returns when each has answered it or cannot be reached, or the
-        time is over. Whether any answered."""
+        """Sends a heartbeat to all controllers now; returns when each has answered it or cannot be
+        reached, or the time is over. Returns whether any has answered."""
         await self._refresh()
         answers = [sender.heard() for sender, _ in self._senders.values()]
         if answers:
@@ -129,7 +130,7 @@ class ControllerHeartbeats:
         return any(each.done() and not each.cancelled() and each.result() for each in answers)
 
     def beat(self) -> None:
-        """One more now: something has changed that an election goes by."""
+        """Sends one more heartbeat now, because something that elections depend on has changed."""
         for sender, _ in self._senders.values():
             sender.beat()
 
@@ -141,7 +142,7 @@ class ControllerHeartbeats:
     async def _refresh(self) -> None:
         found = await self._addresses.all()
         if self._refreshing is None:
-            return  # stopped meanwhile
+            return  # it was stopped meanwhile
         for address in found:
             if address not in self._senders:
                 sender = _HeartbeatSender(address, self._interval_s, self._beat)
@@ -154,7 +155,7 @@ class ControllerHeartbeats:
         fields = {
             **self._fields,
             "epoch": now.epoch,
-            "maxOffset": 0 if now.is_empty else now.max_offset,  # RocketMQ's word for empty
+            "maxOffset": 0 if now.is_empty else now.max_offset,  # RocketMQ sends 0 for empty
             "confirmOffset": now.confirm_offset,
             "rmqCovered": now.is_covered,
             "rmqLost": now.has_lost or None,
@@ -177,37 +178,38 @@ class _HeartbeatSender:
         self._beat = beat
         self._wake = asyncio.Event()
         self._opaques = itertools.count(1)
-        self._waiting: list[asyncio.Future[bool]] = []  # for the next one
-        self._sent: list[asyncio.Future[bool]] = []  # for the answer
-        self._asked = 0  # the opaque of a heartbeat that is to be answered
+        self._waiting: list[asyncio.Future[bool]] = []  # wait for the next heartbeat
+        self._sent: list[asyncio.Future[bool]] = []  # wait for its answer
+        self._asked = 0  # the opaque of a heartbeat that asks for an answer
         self._said = ""
 
     def beat(self) -> None:
         self._wake.set()
 
     def heard(self) -> asyncio.Future[bool]:
-        """Done when a heartbeat from now was answered: True; or cannot be sent: False."""
+        """A future that becomes True when a heartbeat sent from now on was answered, False when
+        none can be sent."""
         made: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append(made)
         self._wake.set()
         return made
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         while True:
             began = clock.monotonic()
             try:
                 await self._connected()
             except (OSError, RmqError, asyncio.TimeoutError) as error:
                 self._say(str(error) or "it does not accept a connection in time")
-            except Exception as error:  # whatever it is, this replica goes on saying that it lives
+            except Exception as error:  # after any error heartbeats must go on
                 self._say(repr(error))
             self._settle(False, self._sent + self._waiting)
             if clock.monotonic() - began < self._interval_s:
                 await asyncio.sleep(self._interval_s)
 
     async def _connected(self) -> None:
-        """One connection until it ends, which is an error."""
+        """Runs one connection until it ends; raises why it has ended."""
         host, port = parse_address(self._address)
         connecting = asyncio.get_running_loop().create_connection(
             lambda: _Connection(self._answered, self._wake.set), host, port, ssl=tls()
@@ -249,7 +251,7 @@ class _HeartbeatSender:
         self._sent = [each for each in self._sent if not each.done()]
 
     def _say(self, text: str) -> None:
-        """The same only once."""
+        """Logs a text, but not the same one twice in a row."""
         if text != self._said:
             log.warning(
                 "controller %s does not hear of this replica: %s; it is tried again and again",

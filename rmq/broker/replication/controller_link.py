@@ -1,14 +1,16 @@
-"""Controller link: what a broker asks the controller that leads, and what it is told.
+"""Controller link: a broker's questions to the controller that leads, and the answers.
 
     link = ControllerLink(ControllerAddresses("h1:9878;h2:9878"), "DefaultCluster", "broker-a")
     info = await link.replica_info(2, master_epoch=4, is_covered=True)
     info.master_id, info.sync_state.members, info.lease_until_ms
 
-Any controller says who leads (1005). One that does not lead any more answers so (2007); then, and
-when the connection is lost, the next one is looked for and asked the same again. Not so a change of
-the sync state set whose answer was lost: it may have been made.
+Any controller tells which one leads (1005). A controller that does not lead any more says so
+(2007); then, and when the connection is lost, the link finds the next one and asks it the same.
+Only a change of the sync state set whose answer was lost is not repeated, because it may have been
+made.
 
-A lease counts from before the question was sent: so it never ends later here than there.
+A lease counts from before its question was sent, so it never ends later here than at the
+controller.
 """
 
 from __future__ import annotations
@@ -31,15 +33,16 @@ from rmq.format.remoting import Command, field_texts
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 2.0
-CHANGE_S = 5.0  # of the sync state set: its store is asked twice, and may take 2 s for each
-NOBODY = -1  # brokerId of who asks for an election, and is no candidate
+CHANGE_S = 5.0  # for a change of the sync state set, with two questions to a store of up to 2 s
+NOBODY = -1  # the brokerId when the asker of an election is not a candidate
 ATTEMPTS = 3
 MEMBERS_MAX = 1024
 LEASE_MS_MAX = 86_400_000
 
 
 class ControllerError(RmqError):
-    """The controller said no, with this code; or none that leads can be reached (code None)."""
+    """The controller refused, with this code; or no controller that leads can be reached (code
+    None)."""
 
     def __init__(self, code: int | None, text: str) -> None:
         super().__init__(text)
@@ -52,8 +55,8 @@ class ControllerError(RmqError):
 class ReplicaInfo(msgspec.Struct, frozen=True):
     """Who is master, and who is in sync with it.
 
-    `lease_ms`: for how long from `asked_ms`, monotonic milliseconds, the master that asked may go
-    on; 0: no longer than before; None: this controller grants no leases, or nobody asked."""
+    `lease_ms`: for how long after `asked_ms` (monotonic milliseconds) the master that asked may go
+    on; 0: no longer than before; None: this controller grants no leases, or none was asked for."""
 
     master_id: int | None = None
     master_address: str = ""
@@ -81,7 +84,7 @@ class ControllerLink:
         if leader is not None:
             leader.close()
 
-    # ---- questions. ControllerError for all that fails
+    # ---- questions; any failure is a ControllerError
 
     async def next_id(self) -> int:
         """The id that the next new replica gets."""
@@ -90,20 +93,21 @@ class ControllerLink:
             return int(reply.int_field("nextBrokerId", minimum=FIRST_ID, maximum=ID_MAX))
 
     async def apply_id(self, broker_id: int, check_code: str) -> None:
-        """CONTROLLER_BROKER_ID_INVALID: it is another one's."""
+        """Applies for an id. CONTROLLER_BROKER_ID_INVALID: another replica has it."""
         fields = {**self._names, "appliedBrokerId": broker_id, "registerCheckCode": check_code}
         await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, fields)
 
     async def register(self, broker_id: int, address: str) -> ReplicaInfo:
-        """This replica is at this address. Without a master if none is known to live."""
+        """Registers the address of this replica. The answer has no master if none is known to
+        live."""
         fields = {**self._names, "brokerId": broker_id, "brokerAddress": address}
         reply, asked_ms = await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, fields)
         with _Checked():
             return replica_info(reply, asked_ms)
 
     async def elect(self, broker_id: int) -> ReplicaInfo:
-        """A master is needed; also where the present one stays. CONTROLLER_ELECT_MASTER_FAILED:
-        nobody can be."""
+        """Asks for an election; the present master may stay. CONTROLLER_ELECT_MASTER_FAILED: nobody
+        can be master."""
         fields = {**self._names, "brokerId": broker_id, "designateElect": False}
         stays = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
         reply, asked_ms = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, fields, also=stays)
@@ -111,8 +115,8 @@ class ControllerLink:
             return replica_info(reply, asked_ms)
 
     async def replace(self) -> None:
-        """Who is master does not live: another one is elected, or nobody is master. Where the
-        controller takes it for living, nothing happens."""
+        """Says that the master does not live, so that another is elected or nobody is master. If
+        the controller takes the master for living, nothing happens."""
         fields = {**self._names, "brokerId": NOBODY, "designateElect": False}
         stays = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
         try:
@@ -124,8 +128,8 @@ class ControllerLink:
     async def replica_info(
         self, broker_id: int, master_epoch: int = 0, is_covered: bool = False
     ) -> ReplicaInfo:
-        """With a lease, if the one who asks is the master of that epoch. `is_covered`: each of its
-        acknowledgements needs the whole sync state set."""
+        """Asks who is master; the answer has a lease if the asker is the master of that epoch.
+        `is_covered`: each of its acknowledgements needs the whole sync state set."""
         asker = {"rmqBrokerId": broker_id, "rmqMasterEpoch": master_epoch}
         fields = {**self._names, **asker, "rmqCovered": is_covered}
         reply, asked_ms = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, fields)
@@ -141,10 +145,11 @@ class ControllerLink:
         *,
         is_new_epoch: bool = False,
     ) -> ReplicaInfo:
-        """The set after it. That may take longer than a lease can wait (CHANGE_S): who asks for
-        leases has another link. A ControllerError leaves open whether it was made, but for codes
-        that say that it was not (sync_watch.REFUSALS). `is_new_epoch`: the set may be the present
-        one (SyncChange.is_open)."""
+        """Changes the sync state set; returns the set after that. This may take longer than a lease
+        can wait (CHANGE_S), so leases are asked for on another link. After a ControllerError the
+        change may or may not have been made, except for codes that say that it was not
+        (sync_watch.REFUSALS). `is_new_epoch`: the set may be the same as now
+        (SyncChange.is_open)."""
         fields = {
             **self._names,
             "masterBrokerId": master_id,
@@ -168,8 +173,8 @@ class ControllerLink:
             )
 
     async def resign(self, broker_id: int, master_epoch: int) -> ReplicaInfo:
-        """It is master no more, and acknowledges nothing; what is after that. RocketMQ's controller
-        ignores it."""
+        """Says that this broker is master no more and acknowledges nothing; returns who is master
+        after that. RocketMQ's controller ignores it."""
         asker = {"rmqBrokerId": broker_id, "rmqMasterEpoch": master_epoch, "rmqResign": True}
         reply, asked_ms = await self._ask(
             RequestCode.CONTROLLER_GET_REPLICA_INFO, {**self._names, **asker}
@@ -177,7 +182,7 @@ class ControllerLink:
         with _Checked():
             return replica_info(reply, asked_ms)
 
-    # ---- how they get there
+    # ---- sending the questions
 
     async def _ask(
         self,
@@ -189,7 +194,8 @@ class ControllerLink:
         answer_s: float = ANSWER_S,
         is_repeated: bool = True,
     ) -> tuple[Command, int]:
-        """The reply, and when it was asked for. `also`: a code beside SUCCESS that is an answer."""
+        """(the reply, when the question was sent). `also`: a code that counts as an answer, besides
+        SUCCESS."""
         async with self._one_by_one:
             problem, failed = "", set[str]()
             for _ in range(ATTEMPTS):
@@ -226,8 +232,9 @@ class ControllerLink:
         return self._leader
 
     async def _leading(self, failed: set[str]) -> str:
-        """All are asked at once; the first answer counts that names a leader which has not just
-        failed, if there is one: the others may take some time to notice that it did."""
+        """Asks all controllers at once who leads. The first answer counts that names a leader which
+        has not just failed, if there is such an answer: some controllers may take a while to notice
+        that the leader has failed."""
         addresses = await self._addresses.all()
         if not addresses:
             raise ControllerError(None, "no address of controllerAddr can be looked up")
@@ -252,7 +259,7 @@ class ControllerLink:
 
 
 async def _leader_by(address: str) -> str:
-    """Who leads, as this one says; CallError, ProtocolError."""
+    """Which controller leads, as this one says; CallError, ProtocolError."""
     client = RemotingClient(address)
     try:
         question = Command(code=RequestCode.CONTROLLER_GET_METADATA_INFO)
@@ -262,7 +269,7 @@ async def _leader_by(address: str) -> str:
     if reply.code != ResponseCode.SUCCESS:
         raise CallError(_refusal(client, reply))
     if reply.bool_field("isLeader", False):
-        return address  # the way there is known to be open
+        return address  # this address is known to be reachable
     found = reply.text_field("controllerLeaderAddress")
     if not found:
         raise CallError(f"{address} knows of no leader")
@@ -278,7 +285,7 @@ def _refusal(client: RemotingClient, reply: Command) -> str:
 
 
 class _Checked:
-    """A field that is missing or out of range is the controller's failure, not a caller's."""
+    """Turns errors of missing or wrong fields into a ControllerError: they are not the caller's."""
 
     def __enter__(self) -> None: ...
 
@@ -288,7 +295,7 @@ class _Checked:
 
 
 def replica_info(command: Command, asked_ms: int = 0) -> ReplicaInfo:
-    """Of a reply, or of a notice (NOTIFY_BROKER_ROLE_CHANGED); ProtocolError, CallError."""
+    """Reads a reply, or a notice (NOTIFY_BROKER_ROLE_CHANGED); ProtocolError, CallError."""
     master_id = command.int_field("masterBrokerId", -1, -1, ID_MAX)
     address = command.text_field("masterAddress") or ""
     if master_id >= FIRST_ID:
@@ -309,7 +316,7 @@ class _SetBody(msgspec.Struct):
 
 
 def _sync_state(command: Command, field: str) -> SyncState:
-    """Members from the body; the epoch from there or, where that has none, from the header."""
+    """Reads the members from the body; the epoch from the body too, or else from the header."""
     try:
         content = fastjson.loads_object(command.body) if command.body else {}
         read = msgspec.convert(content, _SetBody, strict=False)

@@ -6,10 +6,11 @@
                                                    2-4096
     .. and .bak beside it: a copy
 
-A write is on the disk when write() returns; a crash leaves the old or the new file, whole. They are
-written one after the other. (RocketMQ's .bak is what was there before. The entry that it lacks
-would make the log's end that of an older epoch, and equal to what it is not.) An empty list is not
-written, as RocketMQ does it: the files are removed.
+A write is on the disk when write() returns; a crash leaves the old or the new file, whole. The two
+files are written one after the other with the same content. (RocketMQ's .bak is the file before the
+last change. Read in place of the file, it would lack an entry, and the log's end would count as of
+an older epoch and as equal to bytes that differ.) For an empty list the files are removed, as
+RocketMQ does it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rmq.errors import StoreCorruptError
 
 FILE_BYTES_MAX = 1 << 20
 LINES_MAX = 20_000
-NOT_CHECKED = 0  # instead of a CRC
+NOT_CHECKED = 0  # stands instead of a CRC
 CRC_MASK = 0x7FFFFFFF
 DIGITS_MAX = 19
 
@@ -41,7 +42,7 @@ class EpochFile:
         self._backup = path.with_name(path.name + ".bak")
 
     def read(self) -> Epochs:
-        """StoreCorruptError when neither file can be read and one is there."""
+        """StoreCorruptError when a file exists but neither can be read."""
         problems: list[str] = []
         for path in (self.path, self._backup):
             try:
@@ -65,7 +66,7 @@ class EpochFile:
         return Epochs()
 
     def write(self, epochs: Epochs) -> None:
-        """OSError when the disk does not take it; then the file holds what it held, or this."""
+        """OSError when the write fails; the file then has its old content or this one."""
         if not epochs.entries:
             for path in (self._backup, self.path):
                 path.unlink(missing_ok=True)

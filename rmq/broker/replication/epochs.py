@@ -1,9 +1,9 @@
 """Epochs: which mastership wrote which part of a log.
 
-Each entry is an epoch, the controller's number of a mastership, and the offset at which it began;
-it ends where the next one begins, the last one at the log's end. An epoch had one master, so what
-two logs hold of it is equal as far as both go. From that a slave finds how much of its log its
-master has as well (consistent_point), and cuts the rest.
+Each entry is an epoch (the controller's number of a mastership) and the offset at which it began.
+An epoch ends where the next one begins, and the last one at the log's end. An epoch had one master,
+so the parts that two logs hold of it are equal as far as both reach. From that a slave finds how
+much of its log its master has as well (consistent_point), and cuts the rest.
 
     own     [(1, 0), (2, 800)]             up to 900
     theirs  [(1, 0), (2, 800), (4, 850)]   up to 2000
@@ -11,12 +11,13 @@ master has as well (consistent_point), and cuts the rest.
     own.truncated(850).taught(theirs, 850) is [(1, 0), (2, 800), (4, 850)]
 
 An epoch in which nothing was written begins where the next one does. Both are kept. (RocketMQ
-refuses the second, and its file then lags behind.) Values are never changed: each operation gives
-a new one.
+refuses the second, so its file lags behind.) Values are never changed: each operation returns a new
+one.
 
-What is below the first entry (written without a controller, or in epochs that are forgotten) is
-the first one's as well, covering(): its master had it when it began, and whoever has the epoch has
-it from there. Without that no slave could have those bytes: nothing would say whose they are.
+The bytes below the first entry (written without a controller, or in epochs that are forgotten)
+count for the first epoch as well, see covering(): its master had them when the epoch began, and
+every replica that has the epoch has them from that master. Without that rule no slave could have
+those bytes, because nothing would say whose they are.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Epochs(msgspec.Struct, frozen=True):
 
     @property
     def last_epoch(self) -> int:
-        """NO_EPOCH when there is none."""
+        """The last epoch; NO_EPOCH when there is none."""
         return self.entries[-1].epoch if self.entries else NO_EPOCH
 
     @property
@@ -70,7 +71,7 @@ class Epochs(msgspec.Struct, frozen=True):
         return self.entries[-1].start if self.entries else 0
 
     def end_of(self, epoch: int, log_end: int) -> int | None:
-        """Where it ends in a log that ends there; None: it is not in it."""
+        """Where the epoch ends in a log that ends at `log_end`; None: the log does not have it."""
         for number, each in enumerate(self.entries):
             if each.epoch == epoch:
                 following = self.entries[number + 1 : number + 2]
@@ -78,19 +79,20 @@ class Epochs(msgspec.Struct, frozen=True):
         return None
 
     def within(self, log_end: int) -> Epochs:
-        """Without what begins beyond the log's end: the end was lost, or never came."""
+        """Without epochs that begin beyond the log's end, which was lost or has not come yet."""
         return Epochs(tuple(each for each in self.entries if each.start <= log_end))
 
     def truncated(self, point: int) -> Epochs:
-        """What is left when the log is cut at `point`, and where nothing needs to be cut as well.
+        """What is left when the log is cut at `point`, also where nothing needs to be cut.
 
-        Entries that begin at the point go, too, even those at 0. Nothing of theirs is in this log;
-        what will be written from there on may be of an older epoch, and would bear their name."""
+        Entries that begin at the point are dropped, too, even those at 0: this log has nothing of
+        them, and what will be written from there on may be of an older epoch, and would count as
+        theirs."""
         return Epochs(tuple(each for each in self.entries if each.start < point))
 
     def taught(self, theirs: Epochs, own_end: int) -> Epochs:
-        """With the master's newer epochs that begin within this log, which was cut to what the
-        master has; so they are true of it."""
+        """With the master's newer epochs that begin within this log. The log was cut to what the
+        master has, so these epochs hold for it, too."""
         newer = (
             each
             for each in theirs.entries
@@ -99,7 +101,8 @@ class Epochs(msgspec.Struct, frozen=True):
         return Epochs((*self.entries, *newer)).bounded()
 
     def begun(self, epoch: int, start: int) -> Epochs:
-        """From `start`, the end of the log, on it is this epoch's. StoreError: it is an old one."""
+        """With this epoch from `start`, the end of the log, on. StoreError: it is not a new
+        epoch."""
         kept = self.within(start)
         if kept.last_epoch == epoch:
             return kept
@@ -113,16 +116,16 @@ class Epochs(msgspec.Struct, frozen=True):
         return Epochs((*kept.entries, Epoch(epoch, start))).bounded()
 
     def covering(self, log_start: int) -> Epochs:
-        """With all that the log has from there on in an epoch. From 0, and not from its start: of
-        two copies of one log the oldest segments go at different times, and the epoch has to begin
-        at the same offset in both."""
+        """With every byte of the log in an epoch: the first epoch begins at 0, not at the log's
+        start. Two copies of one log lose their oldest segments at different times, and an epoch
+        must begin at the same offset in both."""
         if not self.entries or self.entries[0].start <= log_start:
             return self
         first, *others = self.entries
         return Epochs((Epoch(first.epoch, 0), *others))
 
     def bounded(self) -> Epochs:
-        """The newest of them, as many as a core and a handshake have room for."""
+        """The newest epochs, as many as a core and a handshake have room for."""
         many = len(self.entries) > ENTRIES_MAX
         return Epochs(self.entries[-ENTRIES_MAX:]) if many else self
 
@@ -130,10 +133,11 @@ class Epochs(msgspec.Struct, frozen=True):
 def consistent_point(
     own: Epochs, own_range: tuple[int, int], theirs: Epochs, their_end: int
 ) -> int | None:
-    """How far a slave's log is surely equal to its master's; None: nothing says that it is at all.
+    """Up to where a slave's log is surely equal to its master's; None: nothing shows that any of it
+    is.
 
-    The newest epoch of the slave's that the master has from the same offset on, as far as both have
-    it. A log without a byte is equal to any, where it begins. A log without epochs, which was
+    It is the end of the common part of the slave's newest epoch that the master has from the same
+    offset on. An empty log is equal to any log where it begins. A log without epochs, which was
     written without a controller, is equal to none: nobody knows whose it is."""
     own_start, own_end = own_range
     if own_start == own_end:

@@ -1,12 +1,12 @@
-"""HA client: as slave, the connection that the log comes by, made again whenever it ends.
+"""HA client: as slave, the connection by which the log comes; it is made again whenever it ends.
 
-    search the master -> connect to its HA port, by TLS with rmqReplicaTls=enforcing -> the socket
-    is the reactor's (core.follow_master)
-    -> the reactor says that it is closed -> why? -> after RETRY_S, or BLOCKED_RETRY_S, from the
-    beginning
+    search the master -> connect to its HA port, by TLS with rmqReplicaTls=enforcing -> give the
+    socket to the reactor (core.follow_master)
+    -> the reactor says that it is closed -> find out why -> after RETRY_S, or BLOCKED_RETRY_S,
+    begin again
 
-What will not pass by itself (the logs are not the same, bytes that are no record) is said as an
-error, once, with what to do; what passes (the master is not there) as a warning, once.
+Trouble that will not pass by itself (the logs differ, bytes that are no record) is logged once as
+an error, with what to do; trouble that passes (the master is not there) once as a warning.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from rmq.serving.remoting_client import parse_address
 log = logging.getLogger("rmq.broker.ha_client")
 
 RETRY_S = 1.0
-BLOCKED_RETRY_S = 5.0  # where somebody has to do something first
+BLOCKED_RETRY_S = 5.0  # where an operator must do something first
 CONNECT_S = 3.0
 
 WIPE = "stop this broker, remove its store, and start it again: it then copies the whole log"
-# Of a log that was there before there was a controller, and may be the one that has the messages.
+# For a log that is older than the controller, and may be the one that has the messages.
 LEAD_OR_WIPE = (
     "should it have messages that the master lacks, stop all brokers of this brokerName, have the "
     "controller forget it (mqadmin cleanBrokerMetadata), start this one first, and the others with "
     f"empty stores; else {WIPE}"
 )
 BELOW = "the log of this slave ends at {}, and that of its master {} begins at {}; " + WIPE
-# What happened, what to do (empty: it passes). A new epoch is no failure: see _follow().
+# (what happened, what to do; empty: it passes). A new epoch is no failure: see _follow().
 FAILURES = {
     core_seam.HA_CLOSED: ("the master closed the connection", ""),
     core_seam.HA_MALFORMED: ("what the master sends is not its protocol",
@@ -62,7 +62,8 @@ FAILURES = {
 
 
 def check_reach(own_range: tuple[int, int], master: Master) -> None:
-    """StoreError: what a log with bytes lacks next has left its master's."""
+    """StoreError: the master has already deleted the bytes that this log, which is not empty, needs
+    next."""
     start, end = own_range
     if start < end < master.log_start:
         raise StoreError(BELOW.format(end, master.address, master.log_start))
@@ -86,26 +87,26 @@ class HAClient:
         self._connection: Connection | None = None
         self._said = ""
         self.handshake: Callable[[HASocket, Master], Awaitable[None]] | None = None
-        self.tail: Callable[[], str] = str  # of the log here, which the master is to compare
-        self.tries_soon = 0  # so often it is tried again after a moment
+        self.tail: Callable[[], str] = str  # checksum of this log's tail, for the master to compare
+        self.tries_soon = 0  # how often it is tried again after a short pause
         self._is_short = False  # the last connection ended as soon as it was made
-        self.master: Master | None = None  # the last one that was found
+        self.master: Master | None = None  # the last master that was found
         self.problem = ""  # why the log does not come; empty while it does
 
     @property
     def follows(self) -> str:
-        """Where the log comes from now; empty: it does not come."""
+        """The address from which the log comes now; empty: it does not come."""
         if self._connection is None or self.master is None:
             return ""
         return self.master.ha_address
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         try:
             while True:
                 try:
                     pause_s = await self._follow()
-                except Exception as error:  # whatever it is, a slave goes on trying
+                except Exception as error:  # after any error a slave must try again
                     self._say(logging.ERROR, f"the log does not come: {error!r}")
                     pause_s = BLOCKED_RETRY_S
                 await asyncio.sleep(pause_s)
@@ -118,7 +119,7 @@ class HAClient:
             self._closed.set()
 
     async def _follow(self) -> float:
-        """One connection from its beginning to its end; how long to wait after it."""
+        """Runs one connection from its beginning to its end; returns how long to wait after it."""
         try:
             master = await self._search.find(await asyncio.to_thread(self.tail))
             connected = HASocket(await within(connect(master.ha_address), CONNECT_S))
@@ -153,7 +154,7 @@ class HAClient:
         if not self._is_short:
             self._said = ""
         code = self._core.ha_client()[4]
-        if code == core_seam.HA_NEW_EPOCH:  # the next connection tells of it
+        if code == core_seam.HA_NEW_EPOCH:  # the handshake of the next connection tells of it
             return 0.0
         what, remedy = FAILURES.get(code, (f"failure {code}", ""))
         if not remedy:
@@ -163,7 +164,7 @@ class HAClient:
         return BLOCKED_RETRY_S
 
     def _say(self, level: int, text: str) -> None:
-        """The same only once."""
+        """Logs a text, but not the same one twice in a row."""
         self.problem = text
         if text != self._said:
             self._said = text
@@ -180,7 +181,7 @@ def closing_at_failure(sock: HASocket) -> Iterator[None]:
 
 
 async def connect(address: str) -> socket.socket:
-    """A connected, non-blocking socket; OSError, or CallError for what is no address."""
+    """A connected, non-blocking socket; OSError, or CallError if `address` is no address."""
     host, port = parse_address(address)
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)

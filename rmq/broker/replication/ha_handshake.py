@@ -4,14 +4,16 @@
     master  i32 1 · i32 bytes of epochs · i64 end of its log · i32 its epoch
             then for each epoch i32 epoch · i64 where it starts
 
-These are RocketMQ's (AutoSwitchHAClient, AutoSwitchHAConnection). Learner is 0 or 1; a slave of rmq
-that is none says 2, which is no to RocketMQ's masters: so ours know who copies their tables as soon
-as they change (exchange.py), and who polls for them. From both epochs the slave finds
-how much of its log the master has too (epochs.py), cuts the rest, and reports where its log ends.
+The forms are RocketMQ's (AutoSwitchHAClient, AutoSwitchHAConnection). Learner is 0 or 1 there. A
+slave of rmq that is no learner says 2, which RocketMQ's masters take for no; so masters of rmq can
+tell slaves that copy their tables as soon as these change (exchange.py) from slaves that poll for
+them. From the epochs of both sides the slave finds how much of its log the master has too
+(epochs.py), cuts the rest, and reports where its log ends.
 
-Each side reads the other's handshake and not a byte more: the socket is the reactor's then. A slave
-of RocketMQ repeats its handshake every 5 seconds until it is answered, so the reactor of the master
-may find it once more before the first report; its first four bytes, 1, tell it from one, 2.
+Each side reads the other's handshake and not a byte more, because the reactor takes over the socket
+then. A slave of RocketMQ repeats its handshake every 5 seconds until it is answered, so the
+master's reactor may receive it once more before the first report. The first four bytes tell them
+apart: 1 begins a handshake, 2 a report.
 
 Example: handshake_as_slave(sock, broker_id=2) -> MasterHandshake(log_end=4096, last_epoch=3,
 epochs=..)
@@ -32,29 +34,29 @@ from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import FIRST_ID
 from rmq.errors import ProtocolError, UnreachableError
 
-TIMEOUT_S = 10.0  # a RocketMQ master that got the handshake in pieces waits for the next, 5 s later
+TIMEOUT_S = 10.0  # a RocketMQ master that got it in pieces waits for the next, sent 5 s later
 
 T = TypeVar("T")
 
 _HANDSHAKE = 1
-RMQ = 2  # in place of 0 for a slave that is no learner
+RMQ = 2  # sent instead of 0 by a slave of rmq that is no learner
 _SLAVE = struct.Struct(">ihhq")
 _MASTER = struct.Struct(">iiqi")
 _EPOCH = struct.Struct(">iq")
 SLAVE_BYTES = _SLAVE.size
-MASTER_BYTES = _MASTER.size  # and its epochs
+MASTER_BYTES = _MASTER.size  # without its epochs, which follow
 
 
 class SlaveHandshake(msgspec.Struct, frozen=True):
     broker_id: int
     is_learner: bool = False
     from_last_file: bool = False
-    is_rmq: bool = False  # of a learner nothing is known
+    is_rmq: bool = False  # not known of a learner
 
 
 class MasterHandshake(msgspec.Struct, frozen=True):
-    """`last_epoch` may be newer than all in `epochs`: RocketMQ's file lags after an epoch in which
-    nothing was written."""
+    """`last_epoch` may be newer than all of `epochs`: RocketMQ's file lags behind after an epoch in
+    which nothing was written."""
 
     log_end: int
     last_epoch: int
@@ -68,8 +70,8 @@ async def handshake_as_slave(
     from_last_file: bool = False,
     timeout_s: float = TIMEOUT_S,
 ) -> MasterHandshake:
-    """As slave, on a socket that is connected and does not block. ProtocolError: that is no such
-    master; UnreachableError: it hung up, or is silent."""
+    """The slave's side, on a connected, non-blocking socket. ProtocolError: the other side is no
+    such master; UnreachableError: it hung up, or is silent."""
     hello = encode_slave(SlaveHandshake(broker_id, is_learner, from_last_file, is_rmq=True))
     return await _in_time(_handshake_as_slave(sock, hello), "the master", timeout_s)
 
@@ -77,12 +79,12 @@ async def handshake_as_slave(
 async def handshake_as_master(
     sock: HASocket, log_end: int, epochs: Epochs, timeout_s: float = TIMEOUT_S
 ) -> SlaveHandshake:
-    """As master: reads who it is, and answers; errors as of handshake_as_slave."""
+    """The master's side: reads who the slave is, and answers; errors as of handshake_as_slave()."""
     return await _in_time(_handshake_as_master(sock, log_end, epochs), "the slave", timeout_s)
 
 
 async def _handshake_as_slave(sock: HASocket, hello: bytes) -> MasterHandshake:
-    await sock.sendall(hello)  # in one piece: RocketMQ's reads no other
+    await sock.sendall(hello)  # in one piece, because RocketMQ's master reads no other
     head = await _exactly(sock, MASTER_BYTES)
     return decode_master(head, await _exactly(sock, epoch_bytes(head)))
 
@@ -136,14 +138,16 @@ def decode_slave(hello: bytes) -> SlaveHandshake:
 
 
 def encode_master(log_end: int, epochs: Epochs) -> bytes:
-    """With the newest epochs, if there are more than a slave of RocketMQ has room for."""
+    """The master's handshake, with only the newest epochs if there are more than a slave of
+    RocketMQ has room for."""
     entries = epochs.entries[-ENTRIES_MAX:]
     head = _MASTER.pack(_HANDSHAKE, len(entries) * _EPOCH.size, log_end, epochs.last_epoch)
     return head + b"".join(_EPOCH.pack(*each) for each in entries)
 
 
 def epoch_bytes(head: bytes) -> int:
-    """How much follows the beginning of a master's handshake; ProtocolError if it is none."""
+    """How many bytes of epochs follow the head of a master's handshake; ProtocolError if it is
+    none."""
     state, count, _, _ = _MASTER.unpack(head)
     _check_state(state)
     if not 0 <= count <= ENTRIES_MAX * _EPOCH.size or count % _EPOCH.size:

@@ -1,14 +1,14 @@
-"""HA port: as master, who may have the log, by address.
+"""HA port: where a master gives its log to slaves, which are allowed by address.
 
-The stream has no handshake and no password (RocketMQ's protocol): who connects is sent the whole
-log, and what it says counts as an ack. So only addresses of rmqReplicaAddresses are taken, and this
-machine's own; whoever else comes is named in the log.
+The stream has no handshake and no password (RocketMQ's protocol): whoever connects is sent the
+whole log, and what it reports counts as an ack. So only connections from rmqReplicaAddresses and
+from this machine are accepted; a line of the log names any other address that tries.
 
     rmqReplicaAddresses=10.0.0.7;10.0.1.0/24
 
-With rmqReplicaTls=enforcing they speak TLS, as at the port of clients, and show a certificate where
-tls.server.need.client.auth asks for one; permissive: who does not, as a RocketMQ slave, is served
-as well.
+With rmqReplicaTls=enforcing slaves must use TLS, as at the port of clients, and show a certificate
+where tls.server.need.client.auth asks for one. With permissive, slaves without TLS, such as
+RocketMQ's, are served as well.
 
 Accepted sockets go to the reactor (core.adopt_slave).
 """
@@ -35,9 +35,9 @@ log = logging.getLogger("rmq.broker.ha_port")
 quiet = RateLimitedLog(log)
 
 BACKLOG = 16
-HANDSHAKES_MAX = 4  # of one address that have not said yet who they are; of all of them BACKLOG
-TLS_S = 10.0  # for a handshake, or the first byte of who speaks none
-DISABLED, ENFORCING = "disabled", "enforcing"  # of rmqReplicaTls
+HANDSHAKES_MAX = 4  # connections of one address whose handshake is not done; in all: BACKLOG
+TLS_S = 10.0  # for a TLS handshake, or for the first byte of a plain connection
+DISABLED, ENFORCING = "disabled", "enforcing"  # values of rmqReplicaTls
 
 
 class HAPort:
@@ -47,12 +47,13 @@ class HAPort:
         self._settings = settings
         self._core = core
         self._acceptor = Acceptor(self._take, "rmq.broker.ha_port")
-        # Reads who it is before the reactor has the socket; the broker id.
+        # Reads the HA handshake before the reactor gets the socket; returns the broker id.
         self.handshake: Callable[[HASocket], Awaitable[int]] | None = None
-        self._handshakes: dict[asyncio.Task[None], str] = {}  # the address
+        self._handshakes: dict[asyncio.Task[None], str] = {}  # -> the slave's address
 
     async def open(self, port: int) -> int:
-        """The port (0: any free one). ConfigError when it is taken, or an address is none."""
+        """Opens the port (0: any free one) and returns it. ConfigError when it is taken, or when
+        rmqReplicaAddresses has something that is no address."""
         settings = self._settings
         networks(settings.rmqReplicaAddresses)
         if settings.rmqReplicaTls != DISABLED:
@@ -80,7 +81,7 @@ class HAPort:
             accepted.setblocking(False)
             address = accepted.getpeername()[0]
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError:  # it is gone
+        except OSError:  # the other side has gone
             accepted.close()
             return
         if not is_replica(address, self._settings.rmqReplicaAddresses):
@@ -112,7 +113,7 @@ class HAPort:
 
         def ended(task: asyncio.Task[None]) -> None:
             del self._handshakes[task]
-            connected.close()  # it is not here any more where the reactor has it
+            connected.close()  # does nothing if the reactor has taken the socket
 
         task.add_done_callback(ended)
 
@@ -130,7 +131,8 @@ class HAPort:
         self._adopt(connected, address, broker_id)
 
     async def _secure(self, connected: HASocket) -> None:
-        """As master; plain where that is allowed, and is what the slave speaks."""
+        """Begins TLS as master; the connection stays plain if that is allowed and the slave does
+        not begin with TLS."""
         if await connected.says_hello():
             await connected.secure(replica_context(self._settings), serves=True)
         elif self._settings.rmqReplicaTls == ENFORCING:
@@ -146,13 +148,13 @@ class HAPort:
 
 
 def asks_both(settings: Settings) -> bool:
-    """Whether replicas look at each other's certificates."""
+    """Whether replicas check each other's certificates."""
     asks = bool(getattr(settings, "tls.server.need.client.auth") == "require")
     return asks and bool(getattr(settings, "tls.client.authServer") == "true")
 
 
 def networks(text: str) -> list[Network]:
-    """Of "10.0.0.7;10.0.1.0/24"; ConfigError for what is none."""
+    """The networks in a text like "10.0.0.7;10.0.1.0/24"; ConfigError if a part is none."""
     found = []
     for part in text.split(";"):
         if part.strip():
@@ -167,13 +169,14 @@ def networks(text: str) -> list[Network]:
 
 
 def is_replica(address: str, allowed: str) -> bool:
-    """Whether this peer may have the log; from this machine always."""
+    """Whether this peer may have the log; a peer on this machine always may."""
     found = peer(address)
     return found.is_loopback or any(found in each for each in networks(allowed))
 
 
 def not_a_replica(text: str, allowed: str) -> str:
-    """Why "10.0.0.7:4711" is not answered what is for replicas; empty: it may be one."""
+    """Why a peer like "10.0.0.7:4711" gets no answers that are meant for replicas; empty: it may be
+    a replica."""
     source = address_of(text)
     if source is not None and is_replica(str(source), allowed):
         return ""

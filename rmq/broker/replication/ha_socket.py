@@ -1,8 +1,7 @@
-"""HA socket: a connection between replicas for as long as the control thread has it, by TLS or
-plain.
+"""HA socket: a connection between replicas, by TLS or plain, while the control thread has it.
 
     connected = HASocket(socket)
-    await connected.secure(context, serves=False)       from here on by TLS
+    await connected.secure(context, serves=False)       uses TLS from now on
     await connected.sendall(hello); await connected.receive(100)
     core.follow_master(connected.detach(), whole, connected.tls)
 """
@@ -27,7 +26,7 @@ class HASocket:
     """Owned by the control thread; closed by close(), unless detach() has given it away."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """connected: it does not block."""
+        """connected: a non-blocking socket."""
         self._socket = connected
         self.tls: TlsStream | None = None
 
@@ -36,7 +35,7 @@ class HASocket:
         return (await received(self._socket, 1, socket.MSG_PEEK))[0] == HELLO
 
     async def secure(self, context: TlsContext | TlsClientContext, serves: bool) -> None:
-        """OSError: with this other side there is no TLS, and why."""
+        """Does the TLS handshake. OSError, with the reason: it failed."""
         stream = TlsStream(self._socket.fileno(), context, serves)
         await self._done(stream, stream.handshake)
         self.tls = stream
@@ -50,7 +49,7 @@ class HASocket:
             data = data[await self._done(stream, partial(stream.send, data)) :]
 
     async def receive(self, count: int) -> bytes:
-        """So many at most, and not a byte more is read; none at the end."""
+        """At most `count` bytes, and not a byte more is read; empty at the end."""
         stream = self.tls
         if stream is None:
             return await asyncio.get_running_loop().sock_recv(self._socket, count)

@@ -5,7 +5,8 @@
          "transferFromWhere":4900,"transferredByteInSecond":0}],
      "haClientRuntimeInfo":{..}}
 
-The form is RocketMQ's (HARuntimeInfo). A slave is in sync that lacks less than haMaxGapNotInSync.
+The form is RocketMQ's (HARuntimeInfo). A slave counts as in sync here if it lacks less than
+haMaxGapNotInSync.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rmq.observe.sample import Sample, SlaveSample
 
 
 class HALog(HACalls, LogCalls, Protocol):
-    """What is used here of the core of a master that a controller leads."""
+    """What is used here of the core of a master under a controller."""
 
 
 def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str, Any]:
@@ -47,7 +48,8 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
 
 
 def leader_status(members: frozenset[int], settings: Settings, core: HALog) -> dict[str, Any]:
-    """Of a master that a controller leads: those in sync are those that the controller says are."""
+    """The status of a master under a controller, where the controller says which slaves are in
+    sync."""
     found = master_status(settings, core, core)
     slaves = core.ha_connections()
     for row, (*_, behind_ms, broker_id) in zip(found["haConnectionInfo"], slaves, strict=False):
@@ -74,7 +76,7 @@ def slave_status(core: HACalls, master: str) -> dict[str, Any]:
 def observe_members(
     sample: Sample, members: frozenset[int], settings: Settings, core: HALog
 ) -> None:
-    """Into the sample of such a master: who is in sync, and who follows."""
+    """Writes into the sample of such a master which slaves are in sync, and which follow."""
     end, least = core.log_range()[1], in_sync_min(settings)
     sample.role = "master"
     sample.in_sync, sample.in_sync_min = len(members), least
@@ -103,5 +105,5 @@ def client_info(master: str, end: int, read_ms: int, active: bool) -> dict[str, 
 
 
 def address_text(packed: bytes) -> str:
-    """Of an address as records have it: 4 or 16 bytes and an i32 port."""
+    """The text of an address in a record's form: 4 or 16 bytes and an i32 port."""
     return str(decode_host(packed)) if len(packed) in (8, 20) else ""

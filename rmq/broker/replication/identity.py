@@ -1,12 +1,12 @@
-"""Identity: which replica of its brokerName this broker is: a number that the controller gives.
+"""Identity: which replica of its brokerName this broker is: an id that the controller gives.
 
     <storePathRootDir>/brokerIdentity         cluster#name#id
     <storePathRootDir>/brokerIdentity-temp    cluster#name#id#ip:port;milliseconds
 
-The second is there while an id is asked for. The controller keeps its last part, the check code,
-with the id: so a broker that was killed before it heard the answer asks again for the same id, and
-gets it. Names, places and texts are RocketMQ's, whose brokers read them; storePathBrokerIdentity
-puts them elsewhere.
+The second file exists while the broker applies for an id. The controller keeps the last part, the
+check code, with the id: so a broker that was killed before the answer came applies again for the
+same id, and gets it. Names, places and texts are RocketMQ's, whose brokers can read them;
+storePathBrokerIdentity puts the files elsewhere.
 
 Example: DefaultCluster#broker-a#2
 """
@@ -35,7 +35,8 @@ log = logging.getLogger("rmq.broker.identity")
 
 
 class Application(msgspec.Struct, frozen=True):
-    """An id that was asked for and not answered yet. `check_code` tells two who ask apart."""
+    """An id that was applied for, without an answer yet. `check_code` tells two applicants
+    apart."""
 
     broker_id: int
     check_code: str
@@ -53,7 +54,8 @@ class IdentityFiles:
         self._name = name
 
     def broker_id(self) -> int | None:
-        """None: it has none yet. ConfigError: the store is another broker's; StoreCorruptError."""
+        """This broker's id; None: it has none yet. ConfigError: the store is another broker's;
+        StoreCorruptError."""
         text = _read(self.path)
         if text is None:
             return None
@@ -74,7 +76,8 @@ class IdentityFiles:
         return broker_id
 
     def application(self) -> Application | None:
-        """The one that is under way. What cannot be read is removed: another id is drawn then."""
+        """The application under way, if there is one. A file that cannot be read is removed, and
+        the broker then applies for another id."""
         try:
             text = _read(self._temp)
         except StoreCorruptError as error:
@@ -90,13 +93,13 @@ class IdentityFiles:
         return Application(broker_id, parts[3])
 
     def apply(self, broker_id: int, address: str) -> Application:
-        """Notes that this id is going to be asked for."""
+        """Notes that this id will be applied for."""
         made = Application(broker_id, f"{address};{now_ms()}")
         self._write(self._temp, broker_id, made.check_code)
         return made
 
     def keep(self, broker_id: int) -> None:
-        """The controller gave it: it is this broker's from now on."""
+        """Keeps the id, which the controller has given to this broker."""
         self._write(self.path, broker_id)
         self.drop_application()
 
@@ -133,7 +136,8 @@ def _id(text: str) -> int | None:
 
 
 def _read(path: Path) -> str | None:
-    """StoreCorruptError for what is no short text; RocketMQ's file has no end of line."""
+    """The file's text; StoreCorruptError if it is no short text. RocketMQ's file has no end of
+    line."""
     content = atomic_file.read(path)
     if content is None:
         return None

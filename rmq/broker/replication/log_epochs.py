@@ -1,13 +1,13 @@
-"""Log epochs: which mastership wrote what of this broker's log, on the disk and in the core.
+"""Log epochs: which mastership wrote which part of this broker's log, on the disk and in the core.
 
 The file is written first: an epoch is on the disk before a byte of it is in the log, so a log never
-has bytes of an epoch that its file does not know. Nor does the file keep an epoch that begins
-beyond the log's end once something is to be written there: the next bytes would bear its name.
+has bytes of an epoch that its file does not know. And before anything is written at the log's end,
+epochs that begin beyond that end are removed from the file: the next bytes would count as theirs.
 
 Example: begin(5, (0, 4096)), when this broker is made master of epoch 5: the file ends with 5-4096,
-and what is appended from now on goes to slaves with that label. A power cut takes the log back to
-4000: value ends with epoch 4 then, and newest is 5 until another one begins. Of a log of which no
-epoch was known, as it was written without a controller, the file says 5-0.
+and what is appended from now on goes to slaves with that epoch. If a power cut takes the log back
+to 4000, `value` ends with epoch 4, and `newest` is 5 until another epoch begins. For a log without
+known epochs, because it was written without a controller, the file says 5-0.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ class LogEpochs:
         self._file = file
         self._core = core
         self.value = Epochs()
-        self.newest = NO_EPOCH  # of those that the file has or may have, in the log or not
-        self._stored: Epochs | None = None  # what is on the disk for sure
+        self.newest = NO_EPOCH  # the newest that the file has or may have, in the log or not
+        self._stored: Epochs | None = None  # what is surely on the disk
         self._one_by_one = asyncio.Lock()
 
     def load(self, own_range: tuple[int, int]) -> None:
-        """What begins beyond the log's end was lost with it; a file of RocketMQ's may hold more
-        than is used. StoreCorruptError: no file is good."""
+        """Reads the file. Epochs that begin beyond the log's end were lost with it; a file of
+        RocketMQ may hold more epochs than are used. StoreCorruptError: no file is good."""
         start, end = own_range
         found = self._file.read()
         self.value, self.newest = found.within(end).bounded().covering(start), found.last_epoch
         self._give()
 
     async def begin(self, epoch: int, own_range: tuple[int, int]) -> None:
-        """At the log's end. StoreError: a newer one is known already."""
+        """Begins an epoch at the log's end. StoreError: a newer one is known already."""
         start, end = own_range
         await self._change(self.value.begun(epoch, end).covering(start))
 
     async def learn(self, theirs: Epochs, own_range: tuple[int, int]) -> None:
-        """Those of a master whose log this one is the beginning of, and none that begin where this
-        one ends and that the master does not have. Of a log without a byte none is known: where its
-        first byte will be, there may be epochs that it never had."""
+        """Takes the epochs of a master whose log begins with this one, and drops those that begin
+        at this log's end and that the master does not have. An empty log gets no epochs: at the
+        place of its first byte there may be epochs that it never had."""
         start, end = own_range
         known = self.value.truncated(end) if start < end else Epochs()
         await self._change(known.taught(theirs, end).covering(start))
 
     async def forget(self) -> None:
-        """The log has no byte, and begins elsewhere."""
+        """Forgets all epochs, because the log is empty and will begin elsewhere."""
         await self._change(Epochs())
 
     async def _change(self, value: Epochs) -> None:
-        # Who waits may be cancelled, the thread that writes is not: the next one comes after it.
+        # The caller may be cancelled, but the writing thread goes on: the next change waits for it.
         await asyncio.shield(self._store(value))
         self.value = value
         self._give()
@@ -65,7 +65,7 @@ class LogEpochs:
         async with self._one_by_one:
             if value == self._stored:
                 return
-            # A write that fails may have changed the file all the same.
+            # A write that fails may nevertheless have changed the file.
             self._stored, self.newest = None, max(self.newest, value.last_epoch)
             await asyncio.to_thread(self._file.write, value)
             self._stored, self.newest = value, value.last_epoch

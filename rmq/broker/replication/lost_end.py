@@ -1,14 +1,15 @@
-"""Lost end: this replica's log once had more than it has, and it must not lead until that is back.
+"""Lost end: notes that this replica's log has lost its end, so that it does not lead without it.
 
-    <storePathRootDir>/rmqLostEnd    is there from the start at which it was found
-                                     until the log has all that a master had when it was followed
+    <storePathRootDir>/rmqLostEnd    exists from the start at which the loss was found until the log
+                                     has everything that a master had when this replica followed it
 
-A new disk under the log, or under all, or damage that it was cut at, leaves the end of an epoch
-missing, which the epoch file cannot say: the replica says that it is of the newest epoch. Elected
-so, it would have the others cut what they have and it has not.
+The end of an epoch is missing after a new disk under the log or under the whole store, or after
+damage at which the log was cut. The epoch file cannot show that: by its epochs the replica counts
+as up to date. If it were elected, the other replicas would have to cut messages that only they
+have.
 
-Example: the checkpoint says 5000, the log ends at 0: note(); a master that ends at 7000 is
-followed: follows(7000); has_lost(6000) is true, has_lost(7000) false from then on.
+Example: the checkpoint says 5000, the log ends at 0: note(). Then a master is followed whose log
+ends at 7000: follows(7000); has_lost(6000) is true, has_lost(7000) is false from then on.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ log = logging.getLogger("rmq.broker.lost_end")
 
 
 class LostEnd:
-    """Owned by the control thread, but for note() before it starts."""
+    """Owned by the control thread, except that note() may be called before that thread starts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._is_noted = path.exists()
         self._said = ""
-        self._whole_at: int | None = None  # log offset: what the master had that is followed
+        self._whole_at: int | None = None  # log offset up to which the followed master had the log
 
     def note(self, why: str, level: int = logging.ERROR) -> None:
-        """On the disk when it returns. OSError."""
+        """Notes the loss, on the disk when it returns. OSError."""
         if not self._is_noted:
             log.log(level, "%s; this replica is elected after those that have it", why)
             atomic_file.replace(self._path, f"{why}\n".encode())
         self._is_noted, self._whole_at = True, None
 
     def follows(self, master_end: int) -> None:
-        """What it goes on from is the beginning of a log that ends there, or later by now."""
+        """Notes that this log is the beginning of a master's log that ends at `master_end`, or by
+        now later."""
         self._whole_at = master_end
 
     def has_lost(self, log_end: int) -> bool:
@@ -56,8 +58,8 @@ class LostEnd:
         return self._is_noted
 
     def forget(self) -> None:
-        """Nobody has more. A power cut may bring the file back, until a master is followed.
-        OSError: it is there still."""
+        """Forgets the loss, because nobody has more of the log. A power cut may bring the file
+        back, until a master is followed. OSError: the file is still there."""
         self._path.unlink(missing_ok=True)
         self._is_noted = False
 

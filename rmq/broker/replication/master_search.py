@@ -1,11 +1,11 @@
 """Master search: where a slave's master is, and what it says of itself.
 
-    rmqMasterAddress        if it is given; else
-    the name servers' list  of the cluster (106): who has the brokerName and id 0
-    haMasterAddress         where its log is to be had, if given; else the master is asked (906),
-                            of RocketMQ 4, which does not know that request, its configuration
+    rmqMasterAddress        is the master's address, if it is given; else
+    the name servers' list  of the cluster (106) tells which broker has the brokerName and id 0
+    haMasterAddress         is where its log comes from, if given; else the master is asked (906);
+                            RocketMQ 4 does not know that request, so its configuration is read
 
-The configuration of the master (26) says whether this is the right one: name, cluster and the size
+The configuration of the master (26) shows whether it is the right one: name, cluster and the size
 of log files. A master that gives no configuration is believed.
 
 Example: namesrvAddr=a:9876, brokerName=broker-a: the master is 10.0.0.1:10911, its log at
@@ -28,14 +28,14 @@ from rmq.format.remoting import Command
 from rmq.serving.remoting_client import CallError, RemotingClient, parse_address
 
 ANSWER_S = 3.0
-# Apache's gathers its runtime info (28) with much work: on a starved machine 3 s were too few at
-# every try, each of which asked anew.
+# Apache's broker needs long for its runtime info (28): on a starved machine 3 s were too few for
+# every single try.
 INFO_S = 15.0
 SOON_S = 0.1  # until the next try, where the controller says that the master is there
 SOON_TRIES = 20
-# What a copy of the log has to have in common with it.
+# Settings that a copy of the log must have in common with the master.
 SAME = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog")
-PLACE = ("brokerIP2", "haListenPort")  # of which RocketMQ 4 makes what it tells name servers
+PLACE = ("brokerIP2", "haListenPort")  # RocketMQ 4 makes its HA address from these
 
 
 class Master(msgspec.Struct, frozen=True):
@@ -53,8 +53,9 @@ class MasterSearch:
         self.address: Callable[[], str] = lambda: settings.rmqMasterAddress  # empty: look for it
 
     async def find(self, tail: str = "") -> Master:
-        """tail: of the log here (tail_checksum.py), for a master of rmq to compare. CallError, with
-        the reason, when it is not there now or refuses; ConfigError when it is not ours."""
+        """Finds the master. tail: the checksum of this log's tail (tail_checksum.py), which a
+        master of rmq compares. CallError, with the reason, when the master is not there now or
+        refuses; ConfigError when it is not the master of this slave."""
         address = self.address() or await self._listed()
         parse_address(address)
         link = RemotingClient(address)
@@ -75,7 +76,8 @@ class MasterSearch:
         return Master(address, ha_address, int(start), is_rmq)
 
     def _question(self, tail: str) -> Command:
-        """A master of rmq learns before the log is asked for that this slave copies its tables."""
+        """Request 906. It tells a master of rmq, before the log is asked for, that this slave
+        copies its tables."""
         fields = {"rmqSlave": str(self._settings.brokerId), "rmqWaitMillis": "0"}
         if tail:
             fields["rmqLogTail"] = tail
@@ -85,7 +87,7 @@ class MasterSearch:
         )
 
     async def _listed(self) -> str:
-        """The address of the master as the first name server that knows it has it."""
+        """The address of the master, from the first name server that knows it."""
         settings, problems = self._settings, []
         for address in settings.namesrvAddr.split(";"):
             if not address.strip():
@@ -106,7 +108,7 @@ class MasterSearch:
         )
 
     async def _checked(self, link: RemotingClient) -> Mapping[str, str]:
-        """Its configuration; empty when it gives none."""
+        """The master's configuration, checked; empty when it gives none."""
         reply = await link.call(Command(code=RequestCode.GET_BROKER_CONFIG), ANSWER_S)
         if reply.code != ResponseCode.SUCCESS:
             return {}
@@ -138,7 +140,8 @@ class MasterSearch:
         return found
 
     async def _log_start(self, link: RemotingClient) -> str:
-        """As RocketMQ's brokers say it among other things (28); -1 is a log without files."""
+        """Where the log begins, from the runtime info (28) of RocketMQ's brokers; -1 is a log
+        without files."""
         reply = await link.call(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO), INFO_S)
         if reply.code != ResponseCode.SUCCESS:
             raise CallError(
@@ -151,7 +154,7 @@ class MasterSearch:
 
 
 def _master_of(reply: Command, name: str) -> str:
-    """LookupError: this name server lists no master of that name."""
+    """The address of the master; LookupError: this name server lists no master of that name."""
     if reply.code != ResponseCode.SUCCESS:
         raise LookupError(f"code {reply.code}: {reply.remark}")
     table = fastjson.loads_object(reply.body).get("brokerAddrTable")

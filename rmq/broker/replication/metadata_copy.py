@@ -1,17 +1,18 @@
-"""Metadata copy: as slave, topics, groups, offsets, modes and pop orders as the master has them.
+"""Metadata copy: as slave, copies topics, groups, offsets, modes and pop orders from the master.
 
-None of them is in the log. A master of rmq answers when something has changed (exchange.py); from
-RocketMQ's all is asked for each syncControllerMetadataPeriod.
+None of these tables is in the log. A master of rmq answers when something has changed
+(exchange.py); RocketMQ's masters are asked for everything each syncControllerMetadataPeriod.
 
     topics 21   groups 201   request modes 402   consumer offsets 43   delay offsets 45
-    batches popped in order: of a master of rmq, by 906
-    how far timed messages are: with the answer to 906; of RocketMQ's masters 60
-    accounts: of a master of rmq, by 906 once more; not in plain text to another machine
+    batches popped in order: from a master of rmq, by 906
+    how far timed messages are delivered: in the answer to 906; from RocketMQ's masters by 60
+    accounts: from a master of rmq, by a further 906; not in plain text to another machine
 
-A table is taken as a whole: what the master lacks goes. Each name and number is checked as in a
-request; what this slave cannot read stays as it is here, as the master has it. Of a topic that it
-never could read the queues stay, and it is made for them should this slave lead. Offsets are taken
-also where they are lower than ours: a reset at the master is one here.
+A table is taken as a whole: items that the master lacks are removed here. Each name and number is
+checked as in a request. An item that this slave cannot read stays here as it is, because the master
+has not deleted it. If it is a topic that this slave never could read, its queues stay, and the
+topic is made for them when this slave leads. Offsets are taken even if they are lower than here,
+because the master may have reset them.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ WAIT_MS = 10_000
 RETRY_S = 1.0
 TABLE_S = 30.0
 REACH_S = 5.0
-REFUSED_S = 10.0  # then a master that gave no accounts is asked again
+REFUSED_S = 10.0  # after which a master that gave no accounts is asked again
 BEHIND_LOG = ("offsets", "orders", "delays")
-# Of a master whose log could not be written: it speaks of what is in no log.
+# Tables of a master whose log cannot be written: they may speak of messages that are in no log.
 AHEAD_OF_LOG = ("topics", "delays")
 TABLE_BYTES_MAX = 1 << 30  # a million topics take some 200 MB
 REACH_LOOK_S = 0.02
@@ -82,7 +83,7 @@ class CopyContext(Protocol):
 
 
 class Table(NamedTuple):
-    """How it is asked for, and what takes the answer."""
+    """How a table is asked for, and the function that takes the answer."""
 
     code: int
     take: Callable[[dict[Any, Any], str], Awaitable[None]]
@@ -90,12 +91,12 @@ class Table(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """RocketMQ's masters do not give it."""
+        """Whether only masters of rmq give this table."""
         return self.code == RequestCode.EXCHANGE_BROKER_HA_INFO
 
 
 class Unreached(CallError):
-    """The log here does not come up to what a table speaks of."""
+    """The log here does not reach as far as a table does."""
 
 
 class Unknown(CallError):
@@ -109,9 +110,9 @@ class MetadataCopy:
         self._context = context
         self._core = core
         self._search = search
-        self.tries_soon = 0  # so often it is tried again after a moment
+        self.tries_soon = 0  # how often it is tried again after a short pause
         self._known: dict[str, str] = {}
-        self._kept: dict[str, str] = {}  # the master's versions of what is kept from this slave
+        self._kept: dict[str, str] = {}  # versions of tables that it may not have
         self._said = ""
         self._kept_back = ""  # why accounts are not copied
         self._kept_back_at = 0.0
@@ -122,13 +123,13 @@ class MetadataCopy:
             "groups": Table(code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self._groups),
             "modes": Table(code.GET_ALL_MESSAGE_REQUEST_MODE, self._modes),
             "offsets": Table(code.GET_ALL_CONSUMER_OFFSET, self._offsets),
-            # Behind offsets: a batch begins where its group's offset was then.
+            # After the offsets, because a batch begins where its group's offset was at that time.
             "orders": Table(code.EXCHANGE_BROKER_HA_INFO, self._orders, {"rmqOrders": "true"}),
             "delays": Table(code.GET_ALL_DELAY_OFFSET, self._delays),
         }
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         while True:
             link, retry_s = None, RETRY_S
             try:
@@ -144,7 +145,7 @@ class MetadataCopy:
                     retry_s = SOON_S
                 else:
                     self._say(logging.WARNING, str(error))
-            except Exception as error:  # whatever it is, a slave goes on trying
+            except Exception as error:  # after any error a slave must try again
                 self._say(logging.ERROR, repr(error))
             finally:
                 if link is not None:
@@ -157,14 +158,14 @@ class MetadataCopy:
         return self._said
 
     def _say(self, level: int, text: str) -> None:
-        """The same only once."""
+        """Logs a text, but not the same one twice in a row."""
         if text != self._said:
             self._said = text
             log.log(level, "the master's tables cannot be copied: %s", text)
 
     async def _round(self, link: RemotingClient, is_rmq: bool) -> None:
-        """Waits for a change at the master and copies what has changed. CallError: one of rmq's is
-        no master any more, or does not say what it has."""
+        """Waits for a change at the master and copies what has changed. CallError: a broker of rmq
+        is no master any more, or does not say which versions it has."""
         fields = {
             "rmqSlave": str(self._context.settings.brokerId),
             "rmqKnown": msgspec.json.encode(dict.fromkeys(LATER, "") | self._known).decode(),
@@ -203,7 +204,7 @@ class MetadataCopy:
                 continue
             try:
                 if versions is not None and name in BEHIND_LOG:
-                    # Offsets say what was done with the log up to now.
+                    # Offsets speak of the log up to now, so this log must have come that far.
                     told = await self._told(link)
                     await self._reach(told_end(told) if name == "delays" else told_written(told))
                 await table.take(content, link.address)
@@ -232,13 +233,13 @@ class MetadataCopy:
             await asyncio.sleep(self._context.settings.syncControllerMetadataPeriod / 1000)
 
     async def _others(self, link: RemotingClient, versions: Mapping[str, str]) -> list[str]:
-        """What no request of RocketMQ's asks for; why some of it is not copied."""
+        """Copies the tables for which RocketMQ has no request; returns why some were not copied."""
         lacks = []
         version = versions.get("timers", "")
         if version != self._known.get("timers", ""):
             try:
                 await self._timers(link, version)
-            except Unreached as error:  # a master whose log could not be written never comes so far
+            except Unreached as error:  # if the master cannot write its log, it never reaches here
                 lacks.append(str(error))
         version = versions.get("accounts", "")
         heard = self._known | self._kept
@@ -247,12 +248,14 @@ class MetadataCopy:
         return lacks
 
     def _is_due(self) -> bool:
-        """Accounts were kept back a while ago, for what may be over: clocks that differ, say."""
+        """Whether accounts were kept back a while ago and must be asked for again: the reason, for
+        example clocks that differ, may be over."""
         return bool(self._kept_back) and clock.monotonic() >= self._kept_back_at + REFUSED_S
 
     async def _accounts(self, link: RemotingClient, version: str) -> None:
-        """Heard of also when they are kept back: the master's next answer would come at once. But
-        not known: by that a change of them would count as copied."""
+        """Copies accounts. When they are kept back, their version still counts as heard of, else
+        the master's next answer would come at once; but not as known, else the master would count
+        them as copied."""
         self._kept_back = await self._copy_accounts(link)
         self._kept_back_at = clock.monotonic()
         heard, other = self._known, self._kept
@@ -262,7 +265,7 @@ class MetadataCopy:
         other.pop("accounts", None)
 
     async def _copy_accounts(self, link: RemotingClient) -> str:
-        """Why they are not copied; empty: they are, or there are none."""
+        """Returns why accounts were not copied; empty: they were, or none are in use."""
         guard = self._context.guard
         if not guard.is_on:
             return ""
@@ -285,7 +288,8 @@ class MetadataCopy:
         return ""
 
     async def _timers(self, link: RemotingClient, version: str) -> None:
-        """How far timed messages are: should this slave be promoted, it goes on from there."""
+        """Copies how far timed messages are delivered; this slave goes on from there when it is
+        promoted."""
         told = await self._told(link)
         await self._reach(told_end(told))
         text = told.text_field("rmqTimers")
@@ -294,11 +298,12 @@ class MetadataCopy:
         self._known["timers"] = version
 
     async def _fired(self, link: RemotingClient) -> None:
-        """The same of RocketMQ's master, whose wheel says up to when it has fired. What it had put
-        into the log by then is waited for, or the next master would leave it out."""
+        """The same from RocketMQ's master, whose wheel says up to when it has fired. This waits
+        until the log here has what the wheel had put into the master's log by then, else the next
+        master would leave that out."""
         check = await link.call(Command(code=RequestCode.GET_TIMER_CHECK_POINT), ANSWER_S)
         if check.code != ResponseCode.SUCCESS or not check.body:
-            return  # RocketMQ 4, or one without a wheel
+            return  # RocketMQ 4, or a broker without a wheel
         fired_ms, taken = read_timer_check(check.body, clock.wall())
         if fired_ms == 0:
             return
@@ -308,8 +313,8 @@ class MetadataCopy:
         self._core.set_timers_delivered((fired_ms + 1, 0, fired_ms + 1, 0, taken, end))
 
     async def _told(self, link: RemotingClient) -> Command:
-        """What a master of rmq says of its log now. CallError: it is none any more, and what it
-        gave before may be of what is in no log."""
+        """What a master of rmq says of its log now. CallError: it is no master any more, and its
+        earlier answers may speak of messages that are in no log."""
         now = Command(code=RequestCode.EXCHANGE_BROKER_HA_INFO)
         told = await link.call(now, ANSWER_S)
         if told.text_field("rmqLogEnd") is None:
@@ -319,9 +324,10 @@ class MetadataCopy:
         return told
 
     async def _reach(self, end: int) -> None:
-        """Waits until this log is where the master's was. Tables do not run ahead of it: a topic
-        that was deleted may have messages on their way here, and an offset says that what is below
-        it was delivered. Unreached: the log does not come so far, and nothing is copied."""
+        """Waits until this log has reached `end`, where the master's log was. Tables must not be
+        ahead of the log: a deleted topic may have messages on their way here, and an offset says
+        that everything below it was delivered. Unreached: the log does not come that far, and
+        nothing is copied."""
         if await _up_to(lambda: self._core.log_range()[1], end) < end:
             raise Unreached(f"the log here does not come up to {end}, the master's end")
 
@@ -342,7 +348,7 @@ class MetadataCopy:
     async def _topics(self, content: dict[Any, Any], origin: str) -> None:
         here = self._context.topics.all()
         table = checked(content, "topicConfigTable", TopicConfig.of, origin, here)
-        details = content.get("topicQueueMappingDetailMap")  # RocketMQ 4 has no static topics
+        details = content.get("topicQueueMappingDetailMap")  # missing in RocketMQ 4
         if isinstance(details, Mapping):
             name = self._context.settings.brokerName
             mappings = readable(read_table(details, name, origin), details,
@@ -350,7 +356,7 @@ class MetadataCopy:
             await self._context.queue_mappings.copy(
                 {topic: mapping for topic, mapping in mappings.items() if topic in table}
             )
-        unseen = self._context.topics.unseen(read_marks(content))  # RocketMQ's has none
+        unseen = self._context.topics.unseen(read_marks(content))  # RocketMQ sends no marks
         end = max((end for end, _ in unseen.values()), default=0)
         in_queues = await _up_to(self._dispatched, end)
         seen = {topic: mark for topic, mark in unseen.items() if mark[0] <= in_queues}
@@ -371,7 +377,7 @@ class MetadataCopy:
             if isinstance(row, Mapping)
         }
         if await self._context.groups.copy(table, forbidden):
-            await self._context.offsets.save(behind_max=1)  # as the deletion of a group does it
+            await self._context.offsets.save(behind_max=1)  # as when a group is deleted
 
     async def _modes(self, content: dict[Any, Any], origin: str) -> None:
         table = mapping(content, "messageRequestModeMap", origin)
@@ -380,7 +386,7 @@ class MetadataCopy:
     async def _offsets(self, content: dict[Any, Any], origin: str) -> None:
         mapping(content, "offsetTable", origin)
         if self._context.offsets.take(content, origin):
-            self._known.pop("orders", None)  # which of those it has ended the master still has
+            self._known.pop("orders", None)  # copied anew: the master may hold batches ended here
 
     async def _orders(self, content: dict[Any, Any], origin: str) -> None:
         await self._context.pop_orders.copy(mapping(content, "table", origin), origin)
@@ -390,7 +396,7 @@ class MetadataCopy:
 
 
 async def _up_to(position: Callable[[], int], end: int) -> int:
-    """Waits for REACH_S until it is there; how far it is."""
+    """Waits up to REACH_S for the position to reach `end`; returns the position."""
     until = clock.monotonic() + REACH_S
     while (now := position()) < end and clock.monotonic() <= until:
         await asyncio.sleep(REACH_LOOK_S)
@@ -404,13 +410,13 @@ def told_end(told: Command) -> int:
 
 
 def told_written(told: Command) -> int:
-    """How much of it was written by then; what could not be written is on no slave."""
+    """Up to where the master's log was written when it answered 906; slaves cannot have more."""
     end: int = told.int_field("rmqLogWritten", told_end(told), 0)
     return end
 
 
 def log_end(told: Command) -> int:
-    """The same from what RocketMQ's brokers say of themselves (28)."""
+    """Where the log ended, from the runtime info (28) of RocketMQ's brokers."""
     table = fastjson.loads_object(told.body).get("table") if told.body else None
     text = str(table.get("commitLogMaxOffset", "")) if isinstance(table, dict) else ""
     if not text.isdecimal() or len(text) > NUMBER_DIGITS_MAX:
@@ -419,7 +425,7 @@ def log_end(told: Command) -> int:
 
 
 def read_versions(text: str | None) -> dict[str, str] | None:
-    """None: the master says nothing of versions."""
+    """The versions in rmqVersions; None: the master does not give any."""
     if not text:
         return None
     try:
@@ -429,7 +435,8 @@ def read_versions(text: str | None) -> dict[str, str] | None:
 
 
 def mapping(content: Mapping[Any, Any], name: str, origin: str) -> Mapping[Any, Any]:
-    """ProtocolError without it: nothing is deleted because an answer was none."""
+    """The table of this name; ProtocolError if it is missing, so that nothing is deleted because of
+    a wrong answer."""
     table = content.get(name)
     if not isinstance(table, Mapping):
         raise ProtocolError(f"{origin}: an answer without {name}")
@@ -443,7 +450,8 @@ def checked(
     origin: str,
     here: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The items of the table by name; what is none is logged, and stays what it is here."""
+    """The items of the table by name. An item that cannot be read is logged, and stays as it is
+    here."""
     found = {}
     rows = mapping(content, table, origin)
     for name, members in rows.items():
@@ -459,6 +467,7 @@ def checked(
 def readable(
     found: dict[str, Any], rows: Mapping[Any, Any], here: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """With what is here of the rows that could not be read: the master has not deleted these."""
+    """The items found, and those that are here and could not be read: the master has not deleted
+    these."""
     unread = {str(name) for name in rows} - found.keys()
     return found | {name: here[name] for name in unread & here.keys()}

@@ -1,9 +1,9 @@
-"""Replication: what the broker starts and stops: the side that brokerRole says.
+"""Replication: what the broker starts and stops: the side of master or slave, by brokerRole.
 
 ASYNC_MASTER, SYNC_MASTER   slaves are served at the HA port, if brokerRole or haListenPort is set
 SLAVE                       the log and the tables come from the master
 
-Where a controller says who is master, controlled_replication.py stands in its place.
+Where a controller decides who is master, controlled_replication.py is used instead.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from rmq.observe.sample import Sample, SlaveSample
 
 log = logging.getLogger("rmq.broker.replication")
 
-SEND_BYTES = 1 << 20  # of the log, to each slave in one turn
+SEND_BYTES = 1 << 20  # of the log, sent to each slave in one turn
 
 
 class CoreCalls(
@@ -73,15 +73,15 @@ class Replication:
         self._settings = context.settings
         self._core = core
         self._port = HAPort(context.settings, core)
-        self.ha_address = ""  # where slaves may have the log; empty: nowhere
+        self.ha_address = ""  # where slaves get the log; empty: nowhere
         self._search = MasterSearch(context.settings)
         self._stream = HAClient(context, core, self._search)
         self._stream.handshake = self._handshake_as_slave
         self._stream.tail = self._tail
-        # Begins an empty log elsewhere, which ends this broker; another one takes its place.
+        # Lets an empty log begin elsewhere, which ends this Broker; another one replaces it.
         self.begin_log: Callable[[int], None] = _cannot_begin
         self._copy = MetadataCopy(context, core, self._search)
-        self.role_changed: Callable[[int], None] = lambda _: None  # hears of epochs
+        self.role_changed: Callable[[int], None] = lambda _: None  # called with the epoch
         self.take_pops_over: Callable[[], Callable[[], int]] = lambda: int  # before a slave leads
         self._offsets = context.offsets
         self._tasks: list[asyncio.Task[None]] = []
@@ -95,7 +95,7 @@ class Replication:
 
     @property
     def has_role(self) -> bool:
-        """Whether it is known what this broker is; name servers hear of it then."""
+        """Whether this broker's role is known; name servers are told of the broker then."""
         return True
 
     async def start(self) -> None:
@@ -123,15 +123,17 @@ class Replication:
         return tail_of(self._settings, self._core.log_range()[:2])
 
     async def _handshake_as_slave(self, sock: HASocket, master: Master) -> None:
-        """Returns when the log goes on where this one ends. One that has nothing begins where the
-        master's does, which may have removed its oldest segments since this one was made."""
+        """Returns when the master's log can go on where this one ends. An empty log must begin
+        where the master's does, and the master may have removed its oldest segments since this log
+        was made."""
         start, end, _ = self._core.log_range()
         if start == end and start != master.log_start:
             await self._begin_elsewhere(start, master)
         check_reach((start, end), master)
 
     async def _begin_elsewhere(self, start: int, master: Master) -> None:
-        """Another broker takes this one's place; does not return."""
+        """Lets the log begin elsewhere; another Broker replaces this one, so this does not
+        return."""
         self._core.check_beginning(master.log_start)
         log.warning("the log has nothing and begins at %d: it begins at %d from now on, as that of "
                     "the master %s", start, master.log_start, master.address)  # fmt: skip
@@ -140,7 +142,7 @@ class Replication:
         await self._end()
 
     async def _forget_log(self, start: int) -> None:
-        """What else is known of an empty log that is to begin at `start`."""
+        """Forgets what else is known of an empty log that will begin at `start`."""
 
     async def _end(self) -> None:
         await asyncio.Event().wait()
@@ -159,26 +161,27 @@ class Replication:
 
     @property
     def waits_for_slaves(self) -> bool:
-        """Whether answers say that slaves have what they tell of."""
+        """Whether answers promise that slaves have what was stored."""
         return slaves_needed(self._settings) > 0
 
     @property
     def master_address(self) -> str:
-        """Of a slave; empty while it is not known."""
+        """The address of this slave's master; empty while it is not known."""
         return self._stream.master.address if self._stream.master is not None else ""
 
     def may_promise(self) -> Callable[[], bool]:
-        """Asked later: whether what is stored by now may still be answered with success."""
+        """Returns a function to be called later: whether what was stored before this call may still
+        be answered with success."""
         return lambda: True
 
     async def unable(self) -> ResponseCode | None:
-        """What is to be answered where no change could be promised now; None: it may be."""
+        """The code to answer if no change of a table can be promised now; None: it can be."""
         return None
 
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
-        """Waits until slaves have these tables as they are now; else what is to be answered.
-        RocketMQ's slaves ask for them each ten seconds, and its masters wait for none: where there
-        are some, fewer of ours are enough."""
+        """Waits until slaves have these tables as they are now; returns None, or the code to answer
+        if they do not. RocketMQ's slaves ask for tables every ten seconds, and its masters do not
+        wait for them: where some slaves are RocketMQ's, fewer slaves of rmq are enough."""
         needed = slaves_needed(self._settings)
         if len(self._core.ha_connections()) > self.exchange.ever():
             needed = min(needed, self.exchange.slaves())
@@ -192,7 +195,7 @@ class Replication:
         self._stream.connection_closed(connection)
 
     def settings_changed(self) -> None:
-        """inSyncReplicas may be another one."""
+        """Applies inSyncReplicas anew, which may have changed."""
         if self.ha_address:
             self._set_ha(slaves_needed(self._settings))
 
@@ -204,7 +207,7 @@ class Replication:
         return ha_status.master_status(self._settings, self._core, self._core)
 
     def observe(self, sample: Sample) -> None:
-        """Writes into the sample how this broker and its copies are."""
+        """Writes the state of this broker and its copies into the sample."""
         if self.is_slave:
             sample.role = "slave"
             sample.follows = self._stream.follows
@@ -248,7 +251,7 @@ def _cannot_begin(start: int) -> None:
 
 
 def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callable[[], int]]:
-    """Of each table that a slave copies: how often it has changed."""
+    """For each table that a slave copies, a function that returns how often it has changed."""
     accounts = context.guard.store.accounts
     return {
         "topics": lambda: context.topics.registered.version.counter,
@@ -263,8 +266,9 @@ def counts_of(context: ReplicationContext, core: CoreCalls) -> dict[str, Callabl
 
 
 def timers_count(position: tuple[int, int, int, int, int, int] | None) -> int:
-    """A number that grows with each place to which timed messages are delivered. Not how many were:
-    they are counted before that place is known, and a slave asks once for each number."""
+    """A number that grows as the place grows up to which timed messages are delivered. The number
+    of delivered messages would not do: it changes before that place is known, and a slave asks only
+    once for each number."""
     if position is None:
         return 0
     wall_ms, _, steady_ms, _, fed, log_end = position

@@ -1,17 +1,17 @@
-"""Retry backoff: how soon the controller is asked again what it did not decide.
+"""Retry backoff: how soon a question that the controller did not decide is asked again.
 
-A question may fail and settle nothing: no controller answers, its store does not, or RocketMQ's
-says that the set is what it was (2013) where a lost answer may still come true. It is asked again,
-at first at each look; and the longer that lasts the more seldom, with a pause of an eighth of the
-time that it has lasted, and PAUSE_MS_MAX at most. So a controller that was away for two seconds is
-asked within 0.3 s of its return, and one that says the same for half a minute hears it some 50
-times, not 300.
+A question may fail without a decision: no controller answers, its store does not, or RocketMQ's
+controller says that the set is unchanged (2013) while a change whose answer was lost may still take
+effect. The question is asked again, at first at each look, and more seldom the longer this lasts:
+the pause is an eighth of the time that it has lasted, and at most PAUSE_MS_MAX. So a controller
+that was away for two seconds is asked within 0.3 s of its return, and one that gives the same
+answer for half a minute is asked some 50 times, not 300.
 
-What differs from what failed is asked at once: another set, and all once the set has changed.
+Other questions are asked at once: for another set, and for any set once the set has changed.
 
     backoff = RetryBackoff()
-    backoff.is_due(members, now)    nobody asked for these, or long enough ago
-    backoff.undecided(members, now)  it was asked, and that settled nothing
+    backoff.is_due(members, now)    whether this set was not asked for, or long enough ago
+    backoff.undecided(members, now)  notes that it was asked for, without a decision
     backoff.decided()               the controller said yes or no, or has another set
 """
 
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-PAUSE_MS_MAX = 1000  # the longest pause; the controller is asked for leases as often
-RESET_MS = 10_000  # a question that was not asked for so long begins anew
-PAUSE_DIVISOR = 8  # of the time that a question has been open: the pause before it is asked again
+PAUSE_MS_MAX = 1000  # the longest pause; leases are asked for as often
+RESET_MS = 10_000  # a question that was not asked for this long begins anew
+PAUSE_DIVISOR = 8  # the pause is the time that the question has been open, divided by this
 
 
 class RetrySpan(NamedTuple):
-    """In which one question was asked again and again."""
+    """The time in which one question was asked again and again."""
 
     first_ms: int
     last_ms: int
@@ -36,7 +36,7 @@ class RetrySpan(NamedTuple):
 
 
 class RetryBackoff:
-    """Of one mastership; owned by one thread. Times are monotonic milliseconds."""
+    """Used for one mastership; owned by one thread. Times are monotonic milliseconds."""
 
     def __init__(self) -> None:
         self._spans: dict[frozenset[int], RetrySpan] = {}

@@ -1,15 +1,16 @@
-"""Role changes: what the controller decided is done here, one thing after the other.
+"""Role changes: carries out what the controller decided, one action after the other.
 
-    changes.learn(info)     what the controller says; only what is newer counts
-    changes.run()           does it, by RoleActions, until this replica is what it is to be
+    changes.learn(info)     takes what the controller says; only newer information counts
+    changes.run()           acts on it, by RoleActions, until this replica has its role
 
-An action that fails is tried again, and said once; what was learned meanwhile counts then. So none
-waits without end: it fails instead, as where a full disk keeps a core from its new role. Leases
-are kept here too: of each one that is granted the actions are told, and before the last one ends
-they are fenced.
+An action that fails is logged once and tried again, with what was learned meanwhile. So an action
+must not wait without end but must fail, for example when a full disk keeps the core from its new
+role. Leases are handled here too: RoleActions.lease() is called for each lease that is granted, and
+RoleActions.fenced() before the last one ends.
 
 Example: learn(master 2 of epoch 5) at replica 2: lead(5, {2}), then lease(until); a second later
-lease(until) again. The controller is silent: fenced(), half a second before a lease of 5 s ends.
+lease(until) again. When the controller is silent: fenced(), half a second before a lease of 5 s
+ends.
 """
 
 from __future__ import annotations
@@ -27,45 +28,45 @@ from rmq.broker.replication.sync_state import SyncState
 
 RETRY_S = 0.5
 STOP_S = 5.0
-FENCE_SHARE = 0.1  # of a lease, before its end
+FENCE_SHARE = 0.1  # the share of a lease that is left when the master is fenced
 
 log = logging.getLogger("rmq.broker.role_changes")
 
 
 class RoleActions(Protocol):
-    """What a change of role is, at the broker. None of these runs while another one does. They
-    return when it is done, and do not wait for other brokers; any exception has them called again.
+    """What the broker does when its role changes. Only one of these runs at a time. Each returns
+    when it is done, and does not wait for other brokers; after any exception it is called again.
     """
 
     async def lead(self, epoch: int, sync_state: SyncState) -> None:
-        """It is master of this epoch. If RoleChanges.is_leased it acknowledges nothing before
-        lease(); at a controller that grants none that is never called."""
+        """Makes this broker master of the epoch. If RoleChanges.is_leased, it acknowledges nothing
+        before lease(); a controller without leases never causes a call of lease()."""
 
     async def follow(self, master_id: int, master_address: str, epoch: int) -> None:
-        """Another one is, at this address: the log comes from there."""
+        """Makes it a slave of the master at this address, from which the log comes."""
 
     async def wait_without_master(self, epoch: int) -> None:
-        """Nobody is: it takes nothing, and serves what is confirmed."""
+        """Nobody is master: this broker takes nothing, and serves what is confirmed."""
 
     async def sync_state_changed(self, sync_state: SyncState) -> None:
-        """As master: these are in sync from now on."""
+        """As master: these replicas are in sync from now on."""
 
     async def lease(self, until_ms: int) -> None:
-        """As master: it may acknowledge until then, in milliseconds of the monotonic clock; again
-        after fenced(), too."""
+        """As master: it may acknowledge until then, in milliseconds of the monotonic clock, even
+        after fenced()."""
 
     async def fenced(self) -> None:
-        """As master: it acknowledges nothing until lease(), or it leads anew; other than when a
-        lease ends, also at the end of this replica."""
+        """As master: it must acknowledge nothing until lease() or until it leads anew. Called when
+        a lease ends, and when this replica stops."""
 
     async def retired(self, epoch: int) -> None:
-        """It is nothing any more until it is started again: its log takes nothing."""
+        """It has no role any more until it is started again: its log takes nothing."""
 
 
 class _Role(NamedTuple):
     kind: str  # "lead" | "follow" | "wait"
     epoch: int
-    address: str = ""  # of whom it follows
+    address: str = ""  # of the master that it follows
 
 
 class RoleChanges:
@@ -80,23 +81,23 @@ class RoleChanges:
         self._task: asyncio.Task[None] | None = None
         self._stops = False
         self.problem = ""  # why the last action failed; empty: it did not
-        # what was done
+        # What was done so far.
         self._role: _Role | None = None
         self._sync_state = SyncState()
-        self._given_ms = 0  # the end of the lease that the actions know
+        self._given_ms = 0  # the end of the lease that the actions were told
         self._is_fenced = False
-        # the newest lease of the mastership that is known
+        # The newest lease of the mastership that is known.
         self._until_ms = 0
         self._length_ms = 0
 
     @property
     def is_master(self) -> bool:
-        """As the controller says; it may not lead yet."""
+        """Whether the controller says that this broker is master; it may not lead yet."""
         return self.known is not None and self.known.master_id == self._id
 
     @property
     def is_done(self) -> bool:
-        """Whether it is what it is to be."""
+        """Whether this broker has the role that the controller has decided."""
         return self.known is not None and self._role == self._target(self.known)
 
     def start(self) -> None:
@@ -104,7 +105,8 @@ class RoleChanges:
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> bool:
-        """Ends after the action that runs; whether this replica was master and is fenced now."""
+        """Ends after the action that runs now; returns whether this replica was master and is
+        fenced."""
         self._stops = True
         self._wake.set()
         if (task := self._task) is not None:
@@ -123,8 +125,8 @@ class RoleChanges:
         return True
 
     def learn(self, info: ReplicaInfo) -> bool:
-        """What the controller says; whether it is of no older epoch than what is known. An older
-        sync state set is overlooked, and the lease that comes with it counts."""
+        """Takes what the controller says; returns whether its epoch is not older than the known
+        one. An older sync state set is ignored, but the lease that comes with it counts."""
         before = self.known
         if before is not None and info.master_epoch < before.master_epoch:
             return False
@@ -142,7 +144,7 @@ class RoleChanges:
         return True
 
     def _has_moved(self, info: ReplicaInfo, before: ReplicaInfo) -> bool:
-        """The same master, at another address."""
+        """Whether it is the same master at another address."""
         is_same = _age(info) == _age(before) and info.master_id not in (None, self._id)
         return is_same and info.master_address != before.master_address
 
@@ -157,7 +159,7 @@ class RoleChanges:
             try:
                 await action
                 self.problem = ""
-            except Exception as error:  # whatever it is, the role is what the controller says
+            except Exception as error:  # after any error the role must be what the controller says
                 if (text := f"{what}: {error!r}") != self.problem:
                     self.problem = text
                     log.error("%s; it is tried again and again", text)
@@ -171,7 +173,7 @@ class RoleChanges:
             await within(self._wake.wait(), timeout_s)
 
     def _next(self) -> tuple[str, Awaitable[None]] | None:
-        """What is to be done first."""
+        """The action that must be done first, with its name; None: there is none."""
         known = self.known
         if known is None:
             return None
@@ -197,7 +199,7 @@ class RoleChanges:
         return _Role("follow", known.master_epoch, known.master_address)
 
     def _fence_in_s(self) -> float | None:
-        """Until when it may go on; None: for ever, or it does not."""
+        """In how many seconds it must be fenced; None: never, or it does not lead."""
         if self._role is None or self._role.kind != "lead" or not self.is_leased:
             return None
         if self._is_fenced and self._until_ms <= self._given_ms:
@@ -206,7 +208,7 @@ class RoleChanges:
         in_s = ends_ms / 1000 - clock.monotonic()
         return None if self._is_fenced and in_s <= 0 else in_s
 
-    # ---- the actions, and what they make of us
+    # ---- the actions, and the state after them
 
     async def _change(self, role: _Role, known: ReplicaInfo) -> None:
         if role.kind == "lead":

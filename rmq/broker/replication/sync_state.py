@@ -1,21 +1,21 @@
-"""Sync state: who is in sync, on the master: each of them has all that was acknowledged.
+"""Sync state: which replicas are in sync, on the master: they have everything acknowledged.
 
-The set is the controller's, which elects none but its members; the master asks for another one
-(1001) when a slave has caught up, or does not keep up:
+The controller keeps the set and elects only its members. The master asks for another set (1001)
+when a slave has caught up, or does not keep up:
 
-    joins    its log reaches what is confirmed, and the beginning of the master's last epoch, and
-             the end of the log at the last look; and it has copied the tables, which are in no
-             log (exchange.py), unless it is RocketMQ's. Never a learner
-             When its acks count: it was at the end within the last second
-    leaves   it was not at the end for haMaxTimeSlaveNotCatchup, or has had no connection for 1 s,
-             or has less than is confirmed, or has not had the tables for a minute: as the next
-             master it would give everybody old offsets
+    joins    a slave whose log reaches the confirmed offset, the beginning of the master's last
+             epoch, and the end of the log at the last look; and that has copied the tables, which
+             are in no log (exchange.py), unless it is RocketMQ's. Never a learner.
+             Once its acks count it goes on joining if it was at the end within the last second
+    leaves   a member that was not at the end for haMaxTimeSlaveNotCatchup, or had no connection for
+             1 s, or has less than is confirmed, or has lacked the tables for a minute: as the next
+             master it would give all consumers old offsets
 
-From before the question until its answer acknowledgements need the members of both sets: the
-controller may have taken the new one already, and elect by it. A question whose answer was lost
-stays open: it may be taken yet, until the set has a newer epoch. So the master asks again, if need
-be for the set that is (rmqNewEpoch): or a dead slave that was to join would be waited for without
-end.
+From before the question until its answer, acknowledgements need the members of both sets, because
+the controller may already have taken the new set and elect from it. A question whose answer was
+lost stays open: it may still be taken, until the set has a newer epoch. So the master asks again,
+if need be for the present set (rmqNewEpoch): otherwise a dead slave that was joining would be
+waited for without end.
 
 Example: 1 is master, in sync {1, 2}; 3 catches up.
     wanted(..) -> {1, 2, 3}; change.ask({1, 2, 3}); acks need {1, 2, 3}
@@ -29,10 +29,10 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-GONE_MS = 1000  # without a connection; a slave connects again within that
-LOST_MS = 30_000  # a question that no answer came to: by then it is done, or lost itself
-COPY_MS = 60_000  # without the tables: who lost a connection has copied all of them anew by then
-AT_END_MS = 1000  # since a slave's log was last at the end: it is there but for what is on its way
+GONE_MS = 1000  # without a connection; a slave that lives connects again within this time
+LOST_MS = 30_000  # after this time a question without an answer was done, or is lost itself
+COPY_MS = 60_000  # without the tables; enough to copy all of them after a lost connection
+AT_END_MS = 1000  # a slave that was at the end this recently lacks only what is on its way
 
 
 class SyncState(msgspec.Struct, frozen=True):
@@ -43,9 +43,9 @@ class SyncState(msgspec.Struct, frozen=True):
 
 
 class Slave(msgspec.Struct, frozen=True):
-    """What the master knows of one. Times are monotonic milliseconds.
+    """What the master knows of a slave. Times are monotonic milliseconds.
 
-    `caught_up_ms`: when its log last reached the end that the master's had at the look before."""
+    `caught_up_ms`: when its log last reached the end that the master's had one look earlier."""
 
     broker_id: int
     acked: int  # the end of its log, as it said
@@ -53,14 +53,14 @@ class Slave(msgspec.Struct, frozen=True):
     closed_ms: int | None = None  # since when it has no connection; None: it has one
     is_learner: bool = False
     has_tables: bool = True
-    lacks_tables_ms: int | None = None  # since when; None: it has them, or this is not looked at
+    lacks_tables_ms: int | None = None  # since when; None: it has them, or that is not checked
 
 
 class LogSnapshot(msgspec.Struct, frozen=True):
     """The master's log at the last look."""
 
     end: int
-    confirm: int  # up to there all that are in sync have it
+    confirm: int  # up to where all replicas in sync have it
     epoch_start: int  # of the last epoch
 
 
@@ -76,8 +76,8 @@ def wanted(
     joining: frozenset[int] = frozenset(),
 ) -> frozenset[int]:
     """The set as it should be. `behind_ms`: haMaxTimeSlaveNotCatchup; `began_ms`: when this
-    mastership did: a member that has not come since counts as gone from then on; `joining`: whose
-    acks count already, or did until the controller refused them just now."""
+    mastership began: a member that has not connected since counts as gone from then on; `joining`:
+    slaves whose acks count already, or did until the controller refused them just now."""
     known = {each.broker_id: each for each in slaves if each.broker_id != own_id}
     stay = {
         each
@@ -117,21 +117,22 @@ def _joins(slave: Slave, look: LogSnapshot) -> bool:
 
 
 def _goes_on(slave: Slave, now_ms: int) -> bool:
-    """One look at which it is not quite at the end is no reason to begin anew."""
+    """Whether a joining slave goes on joining: a look at which it is not quite at the end is no
+    reason to begin anew."""
     if slave.is_learner or slave.closed_ms is not None or not slave.has_tables:
         return False
     return now_ms - slave.caught_up_ms <= AT_END_MS
 
 
 class SyncChange:
-    """The set that is, and those that were asked for. Of one mastership; owned by one thread, which
-    asks one question after the other."""
+    """The present set, and the sets that were asked for. Used for one mastership; owned by one
+    thread, which asks one question after the other."""
 
     def __init__(self, state: SyncState) -> None:
         self.state = state
-        self._asked: frozenset[int] = frozenset()  # at this epoch of the set, and perhaps taken
+        self._asked: frozenset[int] = frozenset()  # asked for at this epoch, and perhaps taken
         self.is_open = False  # an answer was lost: ask again, with is_new_epoch for the same set
-        self._lost_ms = 0  # when the last one was
+        self._lost_ms = 0  # when the last answer was lost
 
     @property
     def acks(self) -> frozenset[int]:
@@ -139,30 +140,32 @@ class SyncChange:
         return self.state.members | self._asked
 
     def ask(self, members: AbstractSet[int]) -> frozenset[int]:
-        """To be called, and acted on, before the controller is asked: whose acks are needed now."""
+        """Returns whose acks are needed now. Must be called, and acted on, before the controller is
+        asked."""
         self._asked |= members
         return self.acks
 
     def take(self, state: SyncState) -> bool:
-        """What the controller says the set is; whether that is news. One of the present epoch
-        settles nothing, as a question may still be on its way; an older one was overtaken."""
+        """Takes the set that the controller says; returns whether it is new. A set of the present
+        epoch decides nothing, because a question may still be on its way; an older one is out of
+        date."""
         if state.epoch <= self.state.epoch:
             return False
         self.state, self._asked, self.is_open = state, frozenset(), False
         return True
 
     def refused(self) -> None:
-        """The controller said no."""
+        """Called when the controller has refused."""
         if not self.is_open:
             self._asked = frozenset()
 
     def lost(self, now_ms: int) -> None:
-        """There was no answer: the controller may have done it, or may yet."""
+        """Called when there was no answer: the controller may have changed the set, or may yet."""
         self.is_open, self._lost_ms = True, now_ms
 
     def same(self, now_ms: int) -> None:
-        """RocketMQ's controller says that the set is what it was, and takes no newer epoch of it.
-        What was lost long ago is on no way any more."""
+        """Called when RocketMQ's controller says that the set is unchanged; it does not give the
+        same set a newer epoch. A question that was lost long ago cannot arrive any more."""
         if now_ms - self._lost_ms > LOST_MS:
             self.is_open = False
         self.refused()

@@ -1,15 +1,17 @@
-"""Sync watch: on the master, who has caught up and who has not, and the question to the controller.
+"""Sync watch: on the master, watches which slaves have caught up, and asks the controller.
 
-Each POLL_S the slaves' acks are looked at (sync_state.py says what follows from them). A slave that
-is to join first counts for acks, then has to have all that was answered without it, messages and
-changes of tables, and then the controller is asked; one that is to leave counts until the
-controller has said yes. What settles nothing is asked again, ever more seldom (retry_backoff.py).
+The slaves' acks are looked at every POLL_S (sync_state.py says what follows from them). When a
+slave will join, first its acks are needed; then it must have everything that was answered without
+it, messages and changes of tables; then the controller is asked. When a slave will leave, its acks
+are needed until the controller has agreed. A question without a decision is asked again, more and
+more seldom (retry_backoff.py).
 
-    look -> acks need {1, 2}; all below 5000 was answered by 1 alone
+    look -> acks need {1, 2}; everything below 5000 was answered by 1 alone
     look -> 2 has 5200: the controller is asked for {1, 2}
          -> yes, set epoch 8: whoever is elected has all that is acknowledged from now on
 
-Example: 2 is killed: a second later the controller is asked for {1}, and what waits is answered.
+Example: 2 is killed: a second later the controller is asked for {1}, and requests that wait are
+answered.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 POLL_S = 0.1
-WITHOUT_TABLES_MS = 5000  # at the end of the log: then something is wrong with its copies
-LATE_TABLES_MS = 60_000  # a copy that is older, likewise; one of a million offsets takes seconds
+WITHOUT_TABLES_MS = 5000  # a slave at the log's end that lacks tables this long has trouble
+LATE_TABLES_MS = 60_000  # the same if its copy is this old; a million offsets take seconds
 
-# The controller has not made the set for sure. Other failures may have come after its store took
-# it: an answer of etcd's that was lost is one (1).
+# Codes that say that the controller has surely not changed the set. After other failures its store
+# may have taken the change, for example when an answer of etcd was lost (1).
 REFUSALS = (
     ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
     ResponseCode.CONTROLLER_INVALID_MASTER,
@@ -62,14 +64,14 @@ log = logging.getLogger("rmq.broker.sync_watch")
 class Mastership(msgspec.Struct, frozen=True):
     broker_id: int
     epoch: int
-    start: int  # where in the log it began
+    start: int  # the log offset at which it began
 
 
 class Needed(msgspec.Struct, frozen=True):
-    """What one who joins must have: what was answered before its acks counted."""
+    """What a joining slave must have: everything that was answered before its acks counted."""
 
     log_end: int
-    tables: Mapping[str, int]  # how many changes
+    tables: Mapping[str, int]  # number of changes of each table
 
 
 class CoreCalls(HACalls, LogCalls, StatCalls, Protocol):
@@ -77,17 +79,18 @@ class CoreCalls(HACalls, LogCalls, StatCalls, Protocol):
 
 
 class TableCopies(Protocol):
-    """What slaves have of the tables, which are not in the log. One that never says has them."""
+    """What slaves have of the tables, which are not in the log. A slave that never says what it has
+    counts as having them."""
 
     def counts(self) -> Mapping[str, int]:
-        """How many changes each table has seen by now."""
+        """How many changes each table has seen so far."""
 
     def has(self, slave: int, least: Mapping[str, int]) -> bool:
-        """With at least so many changes."""
+        """Whether the slave has the tables with at least so many changes."""
 
 
 class SyncWatch:
-    """Of one mastership. Owned by the control thread."""
+    """Used for one mastership. Owned by the control thread."""
 
     def __init__(
         self,
@@ -102,8 +105,9 @@ class SyncWatch:
         count_acks: Callable[[], None],
         sends: WaitingSends,
     ) -> None:
-        """altered: hears what the controller answered; count_acks: where not the whole set has to
-        acknowledge, tells the core how many slaves do; sends: that wait where they are too few."""
+        """altered: called with the controller's answer; count_acks: where not the whole set must
+        acknowledge, tells the core how many slaves must; sends: those that wait while too few are
+        in sync."""
         self._mastership = mastership
         self._settings = settings
         self._core = core
@@ -115,15 +119,15 @@ class SyncWatch:
         self._sends = sends
         self._change = SyncChange(state)
         self._slaves: dict[int, Slave] = {}
-        self._end = core.log_range()[1]  # of the log at the last look
+        self._end = core.log_range()[1]  # the end of the log at the last look
         self._began_ms = now_ms()
-        self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # of lately, the oldest first
-        self._joining: dict[int, Needed] = {}  # whose acks count, and what they must have
+        self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # recent ones, oldest first
+        self._joining: dict[int, Needed] = {}  # joining slaves, whose acks count -> what they need
         self._proposal = SyncStateProposal(mastership.broker_id, settings)
         self._backoff = RetryBackoff()
         self._said = ""
-        self._waits_since: dict[int, int] = {}  # who has the log and not the tables: from when on
-        self.problem = ""  # who of them waits for too long
+        self._waits_since: dict[int, int] = {}  # slaves that have the log but not the tables: since
+        self.problem = ""  # which of these slaves wait for too long
 
     @property
     def members(self) -> frozenset[int]:
@@ -131,24 +135,24 @@ class SyncWatch:
 
     @property
     def others(self) -> frozenset[int]:
-        """Whose acks an answer waits for now."""
+        """The slaves whose acks an answer waits for now."""
         return self._change.acks - {self._mastership.broker_id}
 
     @property
     def is_short(self) -> bool:
-        """Fewer are in sync than must have what is stored."""
+        """Whether fewer replicas are in sync than must have each stored message."""
         return len(self.members) < in_sync_min(self._settings)
 
     def take(self, state: SyncState) -> None:
-        """What the controller says. Those who are joining still go on: their acks never ceased to
-        count."""
+        """Takes the set that the controller says. Slaves that are joining go on joining: their acks
+        have counted all the time."""
         if self._change.take(state):
             self._backoff.decided()
             log.info("in sync: %s", sorted(state.members))
             self._go_on(self._joining.keys() - state.members)
 
     def apply(self) -> int:
-        """Tells the core whose acks count; the offset that one who is new must have."""
+        """Tells the core whose acks count; returns the offset that a new slave must reach."""
         short, wait = int(self.is_short), int(self._sends.is_on)
         if acks_of_whole_set(self._settings):
             return self._core.set_sync_state(sorted(self.others), short, wait)
@@ -157,19 +161,19 @@ class SyncWatch:
         return 0
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         while True:
             await asyncio.sleep(POLL_S)
             try:
                 await self._look()
             except ControllerError as error:
                 self._say(str(error))
-            except Exception as error:  # whatever it is, slaves go on joining and leaving
+            except Exception as error:  # after any error slaves must go on joining and leaving
                 self._say(repr(error))
 
     async def _look(self) -> None:
         now = now_ms()
-        confirmed = self._confirmed()  # before the acks are read, which are beyond it
+        confirmed = self._confirmed()  # read before the acks, so that these are not below it
         self._note_counts(now)
         self._note_slaves(now)
         self._note_tables(now)
@@ -181,7 +185,7 @@ class SyncWatch:
             joining=frozenset(self._joining) | self._proposal.turned_down(self.members),
         )  # fmt: skip
         goal = self._proposal.allowed(wish, self.members, now)
-        if not self._joining.keys() <= goal:  # it did not keep up
+        if not self._joining.keys() <= goal:  # a joining slave did not keep up
             self._go_on(self._joining.keys() & goal)
         self._proposal.note(wish, self.members, self._change.acks, now)
         if goal == self.members and not self._change.is_open:
@@ -198,21 +202,24 @@ class SyncWatch:
             await self._ask(asked)
 
     def _go_on(self, joining: AbstractSet[int]) -> None:
-        """These alone are joining; that others' acks count is over, as far as it may be."""
+        """Keeps only these slaves as joining; the acks of the others count no more, as far as that
+        is allowed."""
         self._joining = {each: self._joining[each] for each in joining}
         self._change.refused()
         self._change.ask(joining)
         self.apply()
 
     def _has_needed(self, joining: int, confirmed: int) -> bool:
-        """Changes of tables are answered as messages are: those from now on wait for it, too. What
-        was confirmed since it had, unless it came back with less."""
+        """Whether the joining slave has everything that was answered without it. Changes of tables
+        count like messages: those from now on wait for it, too. It also has what was confirmed
+        since, unless it came back with less."""
         needed = self._joining[joining]
         has_log = self._slaves[joining].acked >= max(needed.log_end, confirmed)
         return has_log and self._copies.has(joining, needed.tables)
 
     def _note_counts(self, now: int) -> None:
-        """Those that one who joins must have had within LATE_TABLES_MS."""
+        """Notes the counts of changes now: a joining slave must have those of LATE_TABLES_MS
+        ago."""
         if not self._counts or now - self._counts[-1][0] >= AT_END_MS:
             self._counts.append((now, self._copies.counts()))
         while now - self._counts[0][0] > LATE_TABLES_MS and len(self._counts) > 1:
@@ -237,7 +244,8 @@ class SyncWatch:
                 self._slaves[broker_id] = msgspec.structs.replace(known, closed_ms=now)
 
     def _note_tables(self, now: int) -> None:
-        """A slave whose copies fail would join never, or leave, and nobody would know why."""
+        """Logs slaves whose copies of tables fail: otherwise nobody would know why they leave or
+        never join."""
         waiting = {
             each.broker_id
             for each in self._slaves.values()
@@ -261,8 +269,9 @@ class SyncWatch:
         self.problem = problem
 
     def _confirmed(self) -> int:
-        """Of a set of one's own that is all there is; the end at the last look says no more. Where
-        one ack is enough nothing is."""
+        """The confirmed offset. If this master is alone in the set, that is its log's end, and the
+        end at the last look stands for it. Where a single ack is enough nothing counts as
+        confirmed."""
         if not acks_of_whole_set(self._settings):
             return 0
         return self._core.stats()["log_dispatched"] if self.others else self._end
@@ -283,7 +292,7 @@ class SyncWatch:
                 self._backoff.decided()
                 self._proposal.refuse(goal, now)
             elif change.state.epoch > asked_epoch:
-                return  # made or overtaken, as the answer to another question has said meanwhile
+                return  # the answer to another question has meanwhile shown a newer set
             elif self._is_same(error.code, goal):
                 self._backoff.undecided(goal, now)
                 change.same(now)
@@ -292,7 +301,7 @@ class SyncWatch:
                 change.lost(now)
                 self._proposal.lost()
                 raise
-            if len(goal - self.members) == 1:  # of several, others may go on
+            if len(goal - self.members) == 1:  # if several were joining, the others may go on
                 self._go_on(self._joining.keys() - goal)
             else:
                 self._go_on(self._joining.keys())
@@ -303,12 +312,13 @@ class SyncWatch:
         self._altered(info)
 
     def _is_same(self, code: int | None, goal: frozenset[int]) -> bool:
-        """2013 says that the set is what was asked for, which may be news."""
+        """Whether the controller's answer (2013) says that the set is already the one that was
+        asked for, which may be new to this master."""
         is_said = code == ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
         return is_said and goal == self.members
 
     def _say(self, text: str) -> None:
-        """The same only once."""
+        """Logs a text, but not the same one twice in a row."""
         if text != self._said:
             self._said = text
             log.warning("who is in sync cannot be changed: %s; it is tried again and again", text)

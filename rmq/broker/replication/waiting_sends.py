@@ -1,16 +1,17 @@
-"""Waiting sends: those that come to a new master before it can promise what they ask for.
+"""Waiting sends: sends that come to a new master before it can promise what they ask for.
 
-    sends.begin(1.0)           from now on they come here; for a second at most
-    sends.add(run)             an awaitable reply: that of run(), which is called at the end
-    sends.end()                the core takes them again, and those that wait run in their order
+    sends.begin(1.0)           from now on sends come here, for at most a second
+    sends.add(run)             returns an awaitable reply: that of run(), which is called at the end
+    sends.end()                the core takes sends again, and the waiting ones run in their order
 
-A broker that was just made master has no lease for some milliseconds, and no slave for 0.1 s to
-0.3 s: each has to find it, and to be taken into the sync state set. Refused meanwhile, RocketMQ's
-client would have made all its tries within a few milliseconds.
+A broker that was just made master has no lease for some milliseconds, and no slave in sync for
+0.1 s to 0.3 s: each slave must find it, and be taken into the sync state set. If sends were refused
+meanwhile, RocketMQ's client would use up all its tries within a few milliseconds.
 
-Changes of tables, whose answers promise the same, wait here for the moment at which they can.
+Changes of tables, whose answers promise the same, also wait here until they can be promised.
 
-The reactor reads no more of a client whose send is here (cext/flow/send/pending_topic_sends.pxd).
+The reactor stops reading from a client whose send is here
+(cext/flow/send/pending_topic_sends.pxd).
 
 Example: broker 2 leads epoch 5 alone, two are needed. 64 sends wait here; 0.2 s later 3 is in sync,
 and all are stored, in their order.
@@ -36,13 +37,13 @@ class WaitingSends:
 
     def __init__(self) -> None:
         self.is_on = False
-        self.changed: Callable[[], None] = lambda: None  # hears of is_on
+        self.changed: Callable[[], None] = lambda: None  # called when is_on has changed
         self._waiting: list[_Send[Any]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._began = 0.0
 
     def begin(self, most_s: float) -> None:
-        """Once more: they wait from now on for that long."""
+        """Lets sends wait from now on, for at most so long; may be called again."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(most_s, self.end)
@@ -58,7 +59,7 @@ class WaitingSends:
         self.is_on = False
         try:
             self.changed()
-        finally:  # whatever is wrong with it, nobody waits for ever
+        finally:  # even after an error no send may wait for ever
             self._let_go()
 
     def add(self, run: Callable[[], T | Awaitable[T]]) -> Awaitable[T]:
@@ -67,7 +68,8 @@ class WaitingSends:
         return send
 
     def _let_go(self) -> None:
-        """At once and not one by one on the loop: what its client sent behind comes later."""
+        """Runs all waiting sends at once, not one by one on the loop, so that later sends of the
+        same clients come after them."""
         waiting, self._waiting = self._waiting, []
         for send in waiting:
             send.go()
@@ -77,14 +79,14 @@ class WaitingSends:
 
 
 class _Send(Generic[T]):
-    """What is awaited by who answers it; closed by who will not."""
+    """The awaitable of one send: the dispatcher awaits it, or closes it if it will not answer."""
 
     def __init__(self, run: Callable[[], T | Awaitable[T]]) -> None:
         self._run = run
         self._ran: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def go(self) -> None:
-        if self._ran.done():  # nobody waits for it any more
+        if self._ran.done():  # nobody waits for the reply any more
             return
         try:
             self._ran.set_result(self._run())
