@@ -1,10 +1,11 @@
-"""Attributes: of topics and groups, which there are and which values rmq serves.
+"""Attributes: the attributes of topics and groups, and the values of them that rmq serves.
 
 They arrive as changes, "+message.type=FIFO,-cleanup.policy" (17) or {"+message.type":"FIFO"} (18,
-200): + adds or changes, - removes. What RocketMQ 5.5.0 knows and rmq does not do is refused with
-the reason: a topic that is said to be compacted and is not loses what its owner wants to keep.
+200): + adds or changes, - removes. Values that RocketMQ 5.5.0 knows and rmq does not serve are
+refused with the reason: a topic that claimed to be compacted without being so would lose what its
+owner wants to keep.
 
-message.type is kept and shown; as in RocketMQ it is proxies that check it, not brokers.
+message.type is kept and shown; as in RocketMQ, proxies check it, brokers do not.
 
     altered(TOPIC, {}, {"+message.type": "FIFO"}, creating=True)    {"message.type": "FIFO"}
     altered(TOPIC, {}, {"+queue.type": "BatchCQ"}, creating=True)
@@ -22,8 +23,8 @@ from rmq.errors import ProtocolError
 class Attribute(msgspec.Struct, frozen=True):
     served: tuple[str, ...]
     changeable: bool = True  # after creation
-    refused: Mapping[str, str] = {}  # RocketMQ's value -> why not here
-    otherwise: str = ""  # why all other values are not served; empty: they are wrong
+    refused: Mapping[str, str] = {}  # a value of RocketMQ -> why it is not served here
+    otherwise: str = ""  # why all other values are not served; empty: they are simply wrong
 
 
 _NO_LITE = "lite topics are not built"
@@ -71,7 +72,7 @@ GROUP: Mapping[str, Attribute] = {
 
 
 def changes_of_text(text: str) -> dict[str, str]:
-    """{"+key": value, "-key": ""} of the form with commas; ProtocolError naming what is wrong."""
+    """{"+key": value, "-key": ""} from the form with commas; ProtocolError says what is wrong."""
     changes: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = item.partition("=")
@@ -90,7 +91,7 @@ def altered(
     *,
     creating: bool,
 ) -> dict[str, str]:
-    """The attributes after the changes; ProtocolError naming what is wrong with them."""
+    """The attributes after the changes; ProtocolError says what is wrong with these."""
     out = dict(current)
     for signed, value in changes.items():
         sign, key = signed[:1], signed[1:]

@@ -1,15 +1,16 @@
-"""Config saver: brings a table's changes to its file, many changes a write, off the loop.
+"""Config saver: writes a table's changes to its file, many changes per write, beside the loop.
 
 A table calls changed() after each change. A task then takes a snapshot on the loop and writes it in
-a worker thread; changes made meanwhile go out together with the next write. Who must not answer
-before its change is on disk awaits saved().
+a worker thread; changes made meanwhile are written together by the next write. Code that must not
+answer before its change is on the disk awaits saved().
 
     generation    5    6    7    8        changed() counts
     on disk       5 ...... 7              one write carried 6 and 7
 
-A write that fails (disk full) is logged and reported to those who wait. The table stays ahead of
-the file; the next changed(), saved() or retry() tries again. Whoever acts on what is on disk, and
-not before, gives `on_written`: it is called on the loop after each write, before those who wait.
+A write that fails (disk full) is logged and reported to callers that wait. The table stays ahead of
+the file; the next changed(), saved() or retry() tries again. A table that must act on its changes
+only once they are on the disk gives `on_written`, which is called on the loop after each write,
+before waiting callers go on.
 
 Example: 1,000 topics created in one burst cost about as many writes as fit in the time of the burst
 (each some milliseconds of fsync), not 1,000.
@@ -36,8 +37,8 @@ class ConfigSaver:
         on_written: Callable[[], None] = lambda: None,
     ) -> None:
         self._file = file
-        self._snapshot = snapshot  # a tree of its own: the table may change while it is written
-        self._on_written = on_written  # the last snapshot is on disk
+        self._snapshot = snapshot  # makes a copy: the table may change while it is written
+        self._on_written = on_written  # called when the last snapshot is on the disk
         self._changed = 0  # generation of the table
         self._written = 0  # generation on disk
         self._error: Exception | None = None
@@ -53,7 +54,7 @@ class ConfigSaver:
         self._start()
 
     def retry(self) -> None:
-        """To be called now and then: writes what an earlier failure left behind."""
+        """Writes what an earlier failure left behind; to be called at intervals."""
         if self.behind:
             self._start()
 
@@ -67,7 +68,7 @@ class ConfigSaver:
                 raise StoreError(f"{self._file.path} cannot be written: {self._error}")
 
     async def stop(self) -> None:
-        """saved(), and both copies hold it."""
+        """Like saved(), but also waits until both copies of the file hold the table."""
         await self.saved()
         await asyncio.to_thread(self._file.settle)
 

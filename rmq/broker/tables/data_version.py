@@ -38,12 +38,12 @@ class DataVersion:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """What two versions are compared by."""
+        """The numbers by which two versions are compared."""
         return self.counter, self.timestamp_ms, self.state_version
 
     @classmethod
     def of(cls, members: Any) -> "DataVersion":
-        """From JSON; what is missing or of another type starts anew."""
+        """Reads JSON; a member that is missing or has a wrong type starts anew."""
         if not isinstance(members, Mapping):
             return cls()
         return cls(

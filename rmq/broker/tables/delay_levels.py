@@ -1,15 +1,15 @@
-"""Delay levels: which there are, and how far each has been delivered.
+"""Delay levels: the delay of each level, and how far each level has been delivered.
 
     messageDelayLevel=1s 5s 10s ..     level 1, 2, 3 ..; given to the reactor, which stores delayed
                                        messages, waits and delivers (cext/flow/delay/schedule.pxd)
     config/delayOffset.json            {"dataVersion":{..},"offsetTable":{"3":17}}
                                        level -> offset of the first message not delivered
-                                       "rmqCopy":true: all of them are as a master said; RocketMQ
+                                       "rmqCopy":true: all offsets come from a master; RocketMQ
                                        ignores the member and drops it
 
-The file is written every 10 s, with the offsets of a moment whose deliveries are on the disk by
-then: what was delivered since is delivered once more after a crash, and nothing is lost. Files and
-records are Apache's; either broker goes on where the other stopped.
+The file is written every 10 s, with offsets whose deliveries are already on the disk. Messages that
+were delivered since are delivered once more after a crash, and nothing is lost. Files and records
+have Apache's form; either broker goes on where the other stopped.
 
 Example: level 3 is 10 s: a send at 12:00:00 with DELAY=3 makes an entry with tags code 12:00:10 in
 queue 2 of SCHEDULE_TOPIC_XXXX; at 12:00:10 the reactor stores the message in its topic and the
@@ -59,17 +59,17 @@ class DelayLevels:
         self._file = offset_file(config_directory)
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._version = DataVersion()
-        self._saved: tuple[list[int], bool] = [], False  # what the file says; is it a copy?
-        # As a master said; the core's are others once this broker has delivered.
+        self._saved: tuple[list[int], bool] = [], False  # offsets in the file; are they a copy?
+        # Offsets from a master; the core's differ from these once this broker has delivered.
         self._copied: list[int] | None = None
-        # The same, and the log end that it needs on disk.
+        # What the file must hold next, like _saved, and the log end that must be on the disk first.
         self._waiting: tuple[tuple[list[int], bool], int] | None = None
         self._saving = asyncio.Lock()
 
     # ---- start and stop
 
     def load(self) -> None:
-        """Reads the file; from here on the reactor delivers."""
+        """Reads the file; from then on the reactor delivers."""
         content = self._file.load() or {}
         self._version = DataVersion.of(content.get("dataVersion"))
         table = {str(key): value for key, value in (content.get("offsetTable") or {}).items()}
@@ -87,9 +87,9 @@ class DelayLevels:
         self._core.set_delay_levels(self._delays_ms, offsets)
 
     def _within(self, offsets: Sequence[object], *, are_masters: bool) -> list[int]:
-        """Each as it is, or the nearest one in its queue. are_masters: a master's come before the
-        log that they speak of, and may speak of more than a log that begins later, or ends before:
-        nothing is lost then."""
+        """Each offset as it is, or the nearest one in its queue. are_masters: the offsets come from
+        a master. These come before the log that they speak of, so they may be outside a log that
+        begins later or ends earlier; nothing is lost then."""
         found = []
         for level, offset in enumerate(offsets, 1):
             minimum, maximum = self._range(level)
@@ -103,8 +103,9 @@ class DelayLevels:
         return found
 
     def _correct(self, offsets: list[int], is_copy: bool) -> None:
-        """The file, before more is stored: what it says now would be within a queue that has grown,
-        and what is stored until then would count as delivered at the next start."""
+        """Corrects the file before more messages are stored: an offset beyond its queue would be
+        within the queue once that has grown, and messages stored until then would count as
+        delivered at the next start."""
         self._version.advance()
         try:
             self._file.save(self._marked(offsets, is_copy))
@@ -114,8 +115,8 @@ class DelayLevels:
             log.error("%s is not corrected yet: %r", self._file.path, error)
 
     def copy(self, table: Mapping[Any, Any]) -> None:
-        """Goes on, should this slave be promoted, where the master is: the reactor of a slave
-        delivers nothing. The file follows with the next save()."""
+        """Takes the master's offsets, from which this slave goes on when it is promoted; the
+        reactor of a slave delivers nothing. The next save() writes them to the file."""
         offsets, _ = self._core.delay_offsets()
         for level, offset in table.items():
             number = int(level) if str(level).isdecimal() else 0
@@ -125,13 +126,13 @@ class DelayLevels:
         self._core.set_delay_levels(self._delays_ms, offsets)
 
     async def bound(self) -> None:
-        """Of a slave that leads from now on, before it takes anything: no offset is beyond its
-        queue. A master's offsets come before the log that they speak of, which may never come.
-        What is stored there now is another message, which would count as delivered; so would it by
-        the file, which follows here."""
+        """Called when a slave begins to lead, before it takes messages: lowers offsets that are
+        beyond their queues. A master's offsets come before the log that they speak of, and that log
+        may never come. The messages stored there now are others and must not count as delivered,
+        nor by the file, which is corrected here as well."""
         if all(offset <= end for offset, end in self.progress().values()):
             return
-        offsets, _ = self._core.delay_offsets(1)  # or it delivers on, and again what it has
+        offsets, _ = self._core.delay_offsets(1)  # stops the delivery, else messages come twice
         is_copy = offsets == self._copied
         offsets = self._within(offsets, are_masters=True)
         self._copied = list(offsets) if is_copy else None
@@ -140,19 +141,19 @@ class DelayLevels:
         await self._write(offsets, is_copy)
 
     def offsets(self) -> list[int]:
-        """Of each level the first message that is not delivered yet, as of now."""
+        """For each level the offset of the first message that is not delivered yet, as of now."""
         return self._core.delay_offsets()[0]
 
     def content(self) -> dict[str, object]:
-        """That of delayOffset.json as of now."""
+        """The content of delayOffset.json as of now."""
         return self.members(self.offsets())
 
     def waiting(self) -> int:
-        """Messages that are not delivered yet."""
+        """How many messages are not delivered yet."""
         return sum(end - offset for offset, end in self.progress().values())
 
     def progress(self) -> dict[int, tuple[int, int]]:
-        """level -> offset of the first message not delivered, end of its queue."""
+        """level -> (offset of the first message not delivered, end of its queue)."""
         offsets, _ = self._core.delay_offsets()
         return {level: (offset, self._range(level)[1]) for level, offset in enumerate(offsets, 1)}
 
@@ -172,8 +173,8 @@ class DelayLevels:
             self._waiting = None
 
     async def stop(self) -> None:
-        """Ends the delivery and writes the last offsets. StoreError: what was delivered last cannot
-        be brought to the disk, and is delivered again at the next start."""
+        """Ends the delivery and writes the last offsets. StoreError: the last deliveries cannot be
+        brought to the disk, so these messages are delivered again at the next start."""
         offsets, end = self._core.delay_offsets(1)
         now = offsets, offsets == self._copied
         if now != self._saved:
@@ -191,7 +192,7 @@ class DelayLevels:
         return self.members(offsets) | ({COPY: True} if is_copy else {})
 
     def members(self, offsets: list[int]) -> dict[str, object]:
-        """The content of delayOffset.json, as RocketMQ has it."""
+        """The content of delayOffset.json in RocketMQ's form."""
         return {
             "dataVersion": self._version.members(),
             "offsetTable": {str(level): offset for level, offset in enumerate(offsets, 1)},

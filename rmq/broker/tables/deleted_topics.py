@@ -1,17 +1,18 @@
-"""Deleted topics: where the log stood when each was deleted; what lies below stays away.
+"""Deleted topics: where the log ended when each was deleted, so that older messages stay away.
 
     config/rmqDeletedTopics.json    {"deletedTopics":{"orders":[1073741824,1763726400000]}}
                                     name: [log offset, ms]
 
 The log keeps the messages of a deleted topic until its files are old, and recovery makes queues
-anew from the log: after a crash the end of it, after damage all of it. A topic that was made again
-under the same name would begin with the older one's messages. So recovery (cext/store/recovery.pyx)
-passes over those below the offset that were stored before the time. It asks for both: a log that
-was cut by a power cut, or is another one altogether, has newer messages at the same offsets.
+anew from the log: after a crash from its end, after damage from all of it. A topic that was made
+again under the same name would begin with the older topic's messages. So recovery
+(cext/store/recovery.pyx) passes over messages below the offset that were stored before the time. It
+checks both, because a log that lost its end in a power cut, or that is another one altogether, has
+newer messages at the same offsets.
 
-It is on the disk (metadata_journal.py) after topics.json is without the topic, and before the
-deletion is answered. A topic that never had a message gets no entry; an entry goes when the log
-begins behind it. RocketMQ does not know the file.
+An entry is on the disk (metadata_journal.py) after the topic has left topics.json, and before the
+deletion is answered. A topic that never had a message gets no entry; an entry is dropped when the
+log begins behind it. RocketMQ does not know the file.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ from rmq.broker.core_seam import LogCalls
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 
 MEMBER = "deletedTopics"
-TOPICS_MAX = 100_000  # the oldest go first: their messages are the first to leave the log
+TOPICS_MAX = 100_000  # the oldest are dropped first: their messages leave the log first
 
 
 class DeletedTopics:
@@ -35,11 +36,12 @@ class DeletedTopics:
         self._file = _file(config_directory)
         self._saver = JournaledTable(journal, self._file, whole=self._whole, part=self._part)
         self._ends: dict[str, tuple[int, int]] = {}
-        self._low = 0  # where the log began when they were last looked through
-        self.changes = 0  # of them, since the start
+        self._low = 0  # where the log began when the entries were last checked
+        self.changes = 0  # number of changes since the start
 
     def load(self) -> None:
-        """After recovery: none lies behind the end of the log, where new messages come."""
+        """Reads the entries, after recovery. None may be beyond the end of the log, where new
+        messages come."""
         low, high = self._core.log_range()[:2]
         found = _entries(self._saver.load())
         self._low = low
@@ -53,11 +55,11 @@ class DeletedTopics:
         return name in self._ends
 
     def end_of(self, name: str) -> int:
-        """Where the log ended when it was deleted; -1: it was not."""
+        """Where the log ended when the topic was deleted; -1: it was not deleted."""
         return self._ends.get(name, (-1, 0))[0]
 
     def add(self, ends: Mapping[str, int]) -> None:
-        """The reactor has deleted these topics when the log ended there."""
+        """Notes topics that the reactor has deleted, each with the log's end at that time."""
         now = now_ms()
         self.take({name: (end, now) for name, end in ends.items()})
 
@@ -67,13 +69,14 @@ class DeletedTopics:
         return {name: list(entry) for name, entry in self._ends.items() if entry[0] > low}
 
     def unseen(self, marks: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-        """Those of the master's that are not here yet. Of what left the log here since, nobody has
-        a message: an empty queue may be the older topic's, or long since the newer one's."""
+        """The master's entries that are not here yet. An entry below the beginning of this log is
+        left out: none of its messages is left, and an empty queue may belong to the older topic or
+        long since to the newer one."""
         low = self._core.log_range()[0]
         return {name: mark for name, mark in marks.items() if mark[0] > max(low, self.end_of(name))}
 
     def take(self, marks: Mapping[str, tuple[int, int]]) -> None:
-        """(log offset, ms) by topic."""
+        """Takes entries: (log offset, ms) by topic."""
         if not marks:
             return
         low = self._core.log_range()[0]
@@ -86,7 +89,7 @@ class DeletedTopics:
         while len(self._ends) > TOPICS_MAX:
             del self._ends[next(iter(self._ends))]
         self.changes += 1
-        self._saver.changed(*marks)  # those that went before go from the file when it is written
+        self._saver.changed(*marks)  # dropped entries leave the file when it is written whole
 
     async def saved(self) -> None:
         await self._saver.saved()
@@ -107,12 +110,12 @@ class DeletedTopics:
 
 
 def read_marks(content: Mapping[Any, Any]) -> dict[str, tuple[int, int]]:
-    """(log offset, ms) by topic, of what a master says of its topics."""
+    """(log offset, ms) by topic, from a master's answer about its topics."""
     return _entries({MEMBER: content.get("rmqDeletedTopics")})
 
 
 def deleted_topics(config_directory: Path) -> dict[bytes, tuple[int, int]]:
-    """What recovery is given: (log offset, ms) by topic."""
+    """(log offset, ms) by topic, for recovery."""
     found = _entries(MetadataJournal(config_directory).load(_file(config_directory))[0])
     return {name.encode(): entry for name, entry in found.items()}
 

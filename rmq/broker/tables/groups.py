@@ -1,4 +1,4 @@
-"""Subscription groups: the table, its file, and what the reactor knows of it.
+"""Subscription groups: the table, its file, and the part that the reactor gets.
 
     config/subscriptionGroup.json
         {"dataVersion":{..},"forbiddenTable":{group:{topic:bits}},
@@ -37,7 +37,7 @@ from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.groups")
 
-RETRY_QUEUES_MAX = 1024  # ours
+RETRY_QUEUES_MAX = 1024  # RocketMQ has no such limit
 _I32_MAX = 2**31 - 1
 
 
@@ -83,7 +83,7 @@ class GroupConfig(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "GroupConfig":
-        """From JSON, every name and number checked; ProtocolError or Refusal when wrong."""
+        """Reads JSON and checks every name and number; ProtocolError or Refusal when wrong."""
         policy = members.get("groupRetryPolicy") or {"type": "CUSTOMIZED"}
         attributes = members.get("attributes") or {}
         subscriptions = members.get("subscriptionDataSet")
@@ -139,7 +139,7 @@ class GroupTable:
 
     @property
     def is_copy(self) -> bool:
-        """Whether what there is comes from the master."""
+        """Whether the table is a copy of the master's."""
         return bool(self._settings.brokerRole == "SLAVE")
 
     def get(self, name: str) -> GroupConfig | None:
@@ -152,7 +152,7 @@ class GroupTable:
         return name in self._groups
 
     def require(self, name: str) -> GroupConfig:
-        """The group, made when it may be made by itself; else Refusal 26."""
+        """The group, which is made if that is allowed; else Refusal 26."""
         found = self.find_or_create(name)
         if found is None:
             raise Refusal(
@@ -215,12 +215,12 @@ class GroupTable:
     # ---- changing
 
     def find_or_create(self, name: str) -> GroupConfig | None:
-        """The group; made at once when that is allowed. The file follows by itself: a group that
-        a crash forgets comes back with the next heartbeat of its consumers. A slave makes none."""
+        """The group, made at once when that is allowed. The file is written later: a group that is
+        lost by a crash comes back with the next heartbeat of its consumers. A slave makes none."""
         return self._groups.get(name) if self.is_copy else self.bring_back(name)
 
     def bring_back(self, name: str) -> GroupConfig | None:
-        """The same, also of a slave: the group has stood in the log of its master."""
+        """The same, but also at a slave: its master's log has named the group."""
         found = self._groups.get(name)
         if found is not None or names.group_fault(name) is not None:
             return found
@@ -233,7 +233,7 @@ class GroupTable:
         return group
 
     async def update(self, *groups: GroupConfig) -> None:
-        """Adds or replaces them on this shard alone, as a request says; returns when the file
+        """Adds or replaces groups on this shard alone, as a request says; returns when the file
         holds them."""
         for group in groups:
             if self._groups.get(group.name) != group:
@@ -244,8 +244,8 @@ class GroupTable:
         await self.siblings.shared()
 
     async def delete(self, name: str) -> bool:
-        """Returns when the file has neither the group nor what it may not read. False when there
-        is none; another request may have deleted it just now, so the file is waited for too."""
+        """Returns when the file has neither the group nor what it may not read. False when there is
+        no such group; another request may just have deleted it, so the file is waited for, too."""
         if self._forbidden.pop(name, None) is not None:
             self._changed(name)
         was_there = self._groups.pop(name, None) is not None
@@ -294,8 +294,8 @@ class GroupTable:
     async def copy(
         self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]]
     ) -> bool:
-        """Makes this table, a slave's, the master's; returns when the file holds it. Whether groups
-        were deleted."""
+        """Makes this slave's table equal to the master's; returns, when the file holds it, whether
+        groups were deleted."""
         deleted = self._groups.keys() - groups.keys() - names.PRESET_GROUPS
         for name in deleted:
             del self._groups[name]
@@ -318,7 +318,7 @@ class GroupTable:
         return bool(deleted)
 
     def put_in_core(self, name: str) -> None:
-        """Puts a group into the reactor's table again, should it be missing there."""
+        """Puts a group into the reactor's table again, in case it is missing there."""
         self._put_in_core(self._groups[name])
 
     def _put(self, group: GroupConfig) -> None:
@@ -331,7 +331,8 @@ class GroupTable:
         self._saver.changed(*groups)
 
     def _whole(self) -> Callable[[], dict[str, Any]]:
-        """What makes the content of subscriptionGroup.json, as it is now, in another thread."""
+        """A function that makes the content of subscriptionGroup.json, as of now, in another
+        thread."""
         groups, version, stamps = dict(self._groups), self.version.members(), self.stamps.members()
         forbidden = {group: dict(bits) for group, bits in self._forbidden.items()}
 
@@ -347,7 +348,7 @@ class GroupTable:
         return make
 
     def _part(self, changed: set[str]) -> Callable[[], Change]:
-        """What the journal is to hold of these groups."""
+        """A function that makes the journal's record of these groups."""
         groups = {name: self._groups.get(name) for name in changed}
         version, stamps = self.version.members(), self.stamps.members_of(changed)
         bits = {name: self._forbidden.get(name) for name in changed}
@@ -365,7 +366,7 @@ class GroupTable:
         return make
 
     def _stamp(self, name: str) -> None:
-        """The other shards are to hear that it was made or deleted here."""
+        """Stamps the group and tells the other shards that it was made or deleted here."""
         self.stamps.put(name, self.siblings.stamp())
         self.siblings.changed(GROUP, name)
 

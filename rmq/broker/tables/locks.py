@@ -1,14 +1,14 @@
-"""Locks: queue locks of orderly consumers, who may consume a queue of a group right now.
+"""Locks: queue locks of orderly consumers: which client may consume a queue of a group now.
 
-A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. One that is held by
-another client and not expired is left out of the reply.
+A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. A queue that another
+client holds with an unexpired lock is left out of the reply.
 
     config/rmqLocks.json    {"locks":{"g":{"c":[["t","b",0]]}}}
 
-Who owns what, or no longer does, is in this file (ours) before a client hears of it, and counts for
-another 60 s after a restart: a client that still consumes a queue, believing in its lock, is not
-joined by another one that asks first. When it was renewed is not kept. A file that cannot be
-written is logged, the locks go on.
+Each change of ownership is in this file (RocketMQ has none) before a client is told, and counts for
+another 60 s after a restart: so a client that still consumes a queue, relying on its lock, is not
+joined by another one that asks first. The time of the last renewal is not kept. When the file
+cannot be written, that is logged and the locks work on.
 
 Example: client a locks queue 0 of "t" at 0 s. Client b is refused at 59 s, gets it at 61 s.
 """
@@ -28,7 +28,7 @@ from rmq.format.fastjson import MessageQueue
 log = logging.getLogger("rmq.broker.locks")
 
 LOCK_S = 60.0
-LOCKS_MAX = 100_000  # of one group; ours
+LOCKS_MAX = 100_000  # of one group; RocketMQ has no such limit
 
 
 class LockTable:
@@ -45,7 +45,7 @@ class LockTable:
         self._saver = ConfigSaver(self._file, self.members)
 
     def load(self) -> None:
-        """Takes over the locks of the process before, as if they were renewed now."""
+        """Takes over the locks of the process before as if they were renewed now."""
         now = clock.monotonic()
         content = self._file.load() or {}
         for group, clients in _object(content.get("locks")).items():
@@ -64,7 +64,7 @@ class LockTable:
         return {"locks": table}
 
     async def saved(self) -> None:
-        """Returns when the file holds who owns what, or cannot be written."""
+        """Returns when the file holds all locks, or cannot be written."""
         try:
             await self._saver.saved()
         except StoreError as error:
@@ -73,7 +73,7 @@ class LockTable:
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client_id: str
     ) -> list[MessageQueue]:
-        """Takes or renews what is free; returns what the client holds now."""
+        """Takes free queues and renews held ones; returns the queues that the client holds now."""
         now = clock.monotonic()
         table = self._locks.setdefault(group, {})
         held = []
@@ -109,8 +109,8 @@ class LockTable:
         return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
 
     def put_in_core(self, group: str) -> None:
-        """Until when the group has a lock: what clients send to its retry topic meanwhile goes to
-        the dead letters (cext/flow/send/dead_letter.pxd)."""
+        """Tells the core how long the group has a lock: messages that clients send to its retry
+        topic meanwhile go to the dead letters (cext/flow/send/dead_letter.pxd)."""
         table = self._locks.get(group)
         if not table:
             self._locks.pop(group, None)
@@ -121,7 +121,7 @@ class LockTable:
         self._core.lock_group(group.encode(), max(0, int(left_s * 1000)))
 
     def expire(self) -> None:
-        """Forgets expired locks; to be called now and then."""
+        """Forgets expired locks; to be called at intervals."""
         now = clock.monotonic()
         for group, table in list(self._locks.items()):
             for queue in [q for q, (_, taken) in table.items() if now - taken > LOCK_S]:
@@ -135,7 +135,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 
 def _queues(rows: Any) -> list[MessageQueue]:
-    """The queues of one client in the file; what is none is left out."""
+    """The queues of one client in the file; rows that are no queue are left out."""
     found = []
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, list) and [type(each) for each in row] == [str, str, int]:

@@ -2,9 +2,9 @@
 
     "1s 5s 10s 30s 1m .."        level 1 first; s, m, h or d; at most 18
 
-A message with DELAY=3 waits for as long as level 3 says; what a group could not consume comes again
-at a level that its retry policy chooses (retry_policy.py). How far each level is delivered:
-delay_levels.py.
+A message with DELAY=3 waits as long as level 3 says. A message that a group could not consume comes
+again at a level that its retry policy chooses (retry_policy.py). delay_levels.py knows how far each
+level is delivered.
 
 Example: parse_levels("1s 5m") is [1000, 300000].
 """
@@ -16,7 +16,7 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_levels(text: str) -> list[int]:
-    """Milliseconds of each level of "1s 5s 10s"; ConfigError naming what is none."""
+    """Milliseconds of each level of "1s 5s 10s"; ConfigError names a part that is no delay."""
     levels = []
     for part in text.split():
         number, unit = part[:-1], part[-1:]

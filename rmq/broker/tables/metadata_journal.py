@@ -1,44 +1,45 @@
-"""Metadata journal: changes of tables on the disk at the cost of the change, not of the table.
+"""Metadata journal: brings changes of tables to the disk without writing the whole table.
 
-    config/rmqMetadata.journal          what changed since the tables' JSON files were written
-    config/rmqOffsets.journal           the same, of consumerOffset.json alone (offsets.py)
+    config/rmqMetadata.journal          changes since the tables' JSON files were written
+    config/rmqOffsets.journal           the same for consumerOffset.json alone (offsets.py)
     config/topics.json                  {..,"rmqJournal":{"identity":"5f0c..","sequence":6}}
 
 A table calls changed(names) after a change. A task then appends one record of all changes so far
-and syncs the file in a worker thread; what changes meanwhile goes out together next time. Who must
-not answer before its change is on the disk awaits saved().
+and syncs the file in a worker thread; changes made meanwhile go together into the next record. Code
+that must not answer before its change is on the disk awaits saved().
 
     [{"table":"topics.json","put":{"topicConfigTable":{"t":{..}}},
       "remove":{"topicConfigTable":["gone"]},"whole":{"dataVersion":{..}}}]
 
-Values are absolute, so a record that is applied twice changes nothing. A member that is a list of
-names in the JSON (shardOwn) is put as {name: true}.
+Values are absolute, so applying a record twice changes nothing. A member that is a list of names in
+the JSON (shardOwn) is put as {name: true}.
 
 The JSON files are written whole, both copies (rmq/base/json_file.py), and the journal begins anew:
 when it has grown past 4 MiB and past the size of the tables, 3 s after the last change, 10 s after
 the first, at a stop, and instead of an append that failed. Large tables are written less often: a
-second later for each 64 KiB of them, up to a minute and ten minutes. So Apache's broker can read
-all of it after a stop, and all but the last seconds after a kill.
+second later for each 64 KiB of them, up to a minute after the last change and ten minutes after the
+first. So Apache's broker can read everything after a stop, and all but the last seconds after a
+kill.
 
 A start reads the JSON and applies the records behind the sequence that it names. It does not apply
-them to a JSON file that somebody else has written since:
+them to a JSON file that something else has written since:
 
-    no rmqJournal       Apache's broker drops the member, as it does with all it does not know
+    no rmqJournal       Apache's broker drops the member, like all members that it does not know
     another identity    an operator has put another broker's file there
     no rmqChecksum      it was edited by hand
     below the base      an older file than the one on which the journal builds: a backup
 
-That file is used as it is. Where the journal has records of it, so not after a clean stop, the log
-says so, and the journal is kept as rmqMetadata.journal.unused. A crash before the first whole write
-leaves no journal, and one in the middle of it an older journal, whose records are in the JSON or
-apply. What a start has read is written anew before anyone is served: the process before may have
-been killed between a write and its sync.
+Such a file is used as it is. If the journal has records for it (it has none after a clean stop),
+that is logged, and the journal is kept as rmqMetadata.journal.unused. A crash before the first
+whole write leaves no journal. A crash in the middle of a whole write leaves an older journal, whose
+records are in the JSON already or can be applied. What a start has read is written anew before
+anyone is served, because the process before may have been killed between a write and its sync.
 
 The last record may be torn by a crash: nobody has been answered for it. Damage in the middle costs
-the changes in it, those of one sync: it is named in the log, kept as rmqMetadata.journal.damaged,
-and topics that it may have held are found by their queues. There is one copy of the journal, since
-it matters only to who crashes within seconds or minutes of a change; whatever is older is in the
-JSON files, of which there are two.
+the changes of one record, that is of one sync: it is logged, the journal is kept as
+rmqMetadata.journal.damaged, and topics that the record may have held are found by their queues.
+There is one copy of the journal, because it matters only for a crash within seconds or minutes of a
+change; older changes are in the JSON files, of which there are two.
 
 Example: 10,000 topics made one by one cost 10,000 appends of some hundred bytes, and 2 MiB.
 """
@@ -62,10 +63,10 @@ from rmq.errors import ProtocolError, StoreError
 log = logging.getLogger("rmq.broker.config_files")
 
 MARK = "rmqJournal"
-BYTES_MIN = 4 << 20  # the journal is not cut before
-QUIET_S, QUIET_MAX_S = 3.0, 60.0  # after the last change the JSON files are written
-AGE_S, AGE_MAX_S = 10.0, 600.0  # after the first one that they have not
-BYTES_PER_S = 64 << 10  # of tables and journal: so much more for each second between two writes
+BYTES_MIN = 4 << 20  # a smaller journal is not emptied because of its size
+QUIET_S, QUIET_MAX_S = 3.0, 60.0  # from the last change to the write of the JSON files
+AGE_S, AGE_MAX_S = 10.0, 600.0  # the same from the first change that they do not have
+BYTES_PER_S = 64 << 10  # of tables and journal; each time so many delay the write by a second
 
 
 class Change(msgspec.Struct, omit_defaults=True):
@@ -77,7 +78,7 @@ class Change(msgspec.Struct, omit_defaults=True):
     whole: dict[str, Any] = {}
 
     def apply(self, content: dict[Any, Any]) -> None:
-        """To the content of the table's JSON file."""
+        """Applies the change to the content of the table's JSON file."""
         for member, items in self.put.items():
             _table(content, member).update(items)
         for member, names in self.remove.items():
@@ -95,22 +96,22 @@ class MetadataJournal:
         self._tables: list[JournaledTable] = []
         self._read: JournalContent | None = None
         self._identity = ""
-        self._bases: dict[str, int] = {}  # by table: what both copies of its JSON hold
+        self._bases: dict[str, int] = {}  # table -> sequence that both copies of its JSON hold
         self._sequence = 0
         self._bytes = 0
         self._bytes_max = BYTES_MIN
         self._appendable = False
         self._compaction_wanted = False
         self._changed_s = 0.0  # when the last change came
-        self._oldest_s = 0.0  # when the first one came that the JSON files have not
-        self._trouble = ""  # why nothing could be written the last time; it is said once
+        self._oldest_s = 0.0  # when the first change came that the JSON files do not have
+        self._trouble = ""  # why the last write failed; logged once
         self._task: asyncio.Task[None] | None = None
 
     # ---- start and stop
 
     def load(self, file: JsonFile) -> tuple[dict[Any, Any] | None, bool, bool]:
-        """The newest content of a table's file, whether the file is marked as the journal's, and
-        whether the journal has more than it. Changes nothing but what JsonFile.load() does."""
+        """(the newest content of a table's file, whether the file has this journal's mark, whether
+        the journal has more than the file). Changes nothing except what JsonFile.load() changes."""
         content = file.load()
         identity, sequence = _mark_of((content or {}).pop(MARK, None))
         journal = self._content(identity)
@@ -136,7 +137,8 @@ class MetadataJournal:
         return content, is_ours and file.is_newest, is_ours and bool(changes)
 
     def renew(self) -> None:
-        """When all tables are loaded, before anyone is served: what was read is on the disk."""
+        """Writes what was read to the disk; to be called when all tables are loaded, before anyone
+        is served."""
         found = self._content()
         if not found.identity or not (found.records or found.damage):
             return
@@ -145,16 +147,16 @@ class MetadataJournal:
         except OSError as error:
             log.error("%s cannot be written: %s", self._file.path, error)
         self._appendable = self._file.is_appendable
-        found.records = []  # the tables have them, and they may be as large as these
+        found.records = []  # the tables hold them now; they may take as much memory as the tables
 
     @property
     def is_torn(self) -> bool:
-        """Whether the last record read was no whole one."""
+        """Whether the last record was torn."""
         return self._content().is_torn
 
     def tidy(self) -> None:
-        """To be called now and then: writes what an earlier failure left behind, and the JSON
-        files when nothing has changed for a while."""
+        """Writes what an earlier failure left behind, and the JSON files when nothing has changed
+        for a while; to be called at intervals."""
         if any(table.journaled for table in self._tables):
             now, more_s = clock.monotonic(), self._size() / BYTES_PER_S
             is_quiet = now - self._changed_s >= min(QUIET_S + more_s, QUIET_MAX_S)
@@ -164,7 +166,7 @@ class MetadataJournal:
             self.start()
 
     def _size(self) -> int:
-        """Of what a whole write would write, about, in bytes."""
+        """About how many bytes a whole write would write."""
         size = self._bytes
         for table in self._tables:
             with contextlib.suppress(FileNotFoundError):
@@ -172,13 +174,13 @@ class MetadataJournal:
         return size
 
     def compact(self) -> None:
-        """Brings the tables into their JSON files, and empties the journal."""
+        """Writes the tables to their JSON files, and empties the journal."""
         self._compaction_wanted = True
         self.start()
 
     async def ended(self) -> None:
-        """Returns when no write is under way: at a stop, as while tables change one always may
-        be."""
+        """Returns when no write is under way. For a stop: while tables change, another write may
+        always follow."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -200,7 +202,7 @@ class MetadataJournal:
             self._task = asyncio.get_running_loop().create_task(self._write())
 
     def save_now(self, table: "JournaledTable") -> None:
-        """Writes a table's JSON on the calling thread: at start, before the loop serves anyone."""
+        """Writes a table's JSON in the calling thread: at start, before the loop serves anyone."""
         has_journal = self._content().identity
         self._sequence += 1
         table.begin()
@@ -234,7 +236,7 @@ class MetadataJournal:
         )
 
     async def _append(self) -> bool:
-        """A record of what has changed; False when the journal is not to be used again."""
+        """Appends a record of all changes; False when the journal must not be used again."""
         behind = [table for table in self._tables if table.behind]
         if not any(table.journaled for table in self._tables):
             self._oldest_s = clock.monotonic()
@@ -255,10 +257,10 @@ class MetadataJournal:
         return self._file.append(self._sequence, record)
 
     async def _save_whole(self) -> None:
-        """The tables that have changed since both copies of their JSON were written, and an empty
-        journal."""
+        """Writes the tables that have changed since both copies of their JSON were written, and an
+        empty journal."""
         due = [each for each in self._tables if each.is_due]
-        self._compaction_wanted = False  # what is wanted from here on is another one
+        self._compaction_wanted = False  # a later wish is for another whole write
         self._content()
         self._sequence += 1
         for table in due:
@@ -276,7 +278,7 @@ class MetadataJournal:
         for file, make in contents:
             try:
                 file.save({**make(), MARK: mark})
-                file.settle()  # the journal is about to forget what the older copy has not
+                file.settle()  # the journal will forget changes that the older copy does not have
             except OSError as error:
                 raise StoreError(f"{file.path} cannot be written: {error}") from None
         bases = self._bases | {file.path.name: mark["sequence"] for file, _ in contents}
@@ -293,8 +295,8 @@ class MetadataJournal:
     # ---- reading
 
     def _content(self, identity: str = "") -> JournalContent:
-        """What was in the journal when it was first looked at. `identity`: what a JSON file says
-        that it is, should the header be damaged."""
+        """The journal's content when it was first read. `identity`: the journal's identity
+        according to a JSON file, in case the journal's header is damaged."""
         if self._read is not None and (self._read.identity or not identity):
             return self._read
         path = self._file.path
@@ -322,19 +324,19 @@ class MetadataJournal:
         return found
 
     def _keep_as(self, suffix: str) -> None:
-        """A copy of the journal: the next whole write begins another one."""
+        """Keeps a copy of the journal, because the next whole write begins another one."""
         path = self._file.path
         aside = path.with_name(path.name + suffix)
         try:
             shutil.copyfile(path, aside)
-        except OSError as error:  # somebody who may only read
+        except OSError as error:  # this process may only have permission to read
             log.warning("%s cannot be written: %s", aside, error)
         else:
             log.warning("%s is kept as %s", path, aside)
 
 
 class JournaledTable:
-    """A table's way to the disk. Owned by its table."""
+    """Brings one table to the disk. Owned by that table."""
 
     def __init__(
         self,
@@ -346,16 +348,16 @@ class JournaledTable:
         on_begin: Callable[[], None] = lambda: None,
         on_written: Callable[[], None] = lambda: None,
     ) -> None:
-        """whole: called on the loop; what it returns makes the content of the JSON file in another
-        thread, as it was at the call. part: the same for the record of these names. Both may wait
-        there for what has to be on the disk first, and raise when it cannot be. on_begin: a write
-        begins, of all changes so far; on_written: it is on the disk; called before those who
-        wait."""
+        """whole: called on the loop; returns a function that makes the content of the JSON file, as
+        of that call, in another thread. part: the same for the record of these names. Both
+        functions may wait in that thread for what must be on the disk first, and raise when that
+        fails. on_begin: called when a write of all changes so far begins; on_written: called when
+        it is on the disk, before waiting callers go on."""
         self.file = file
         self.whole = whole
         self.part = part
         self.marked = False  # the JSON has the journal's identity
-        self.journaled = False  # the journal has changes that the JSON has not
+        self.journaled = False  # the journal has changes that the JSON does not have
         self.is_settled = False  # both copies of the JSON were written by this process
         self._journal = journal
         self._on_begin, self._on_written = on_begin, on_written
@@ -374,12 +376,12 @@ class JournaledTable:
 
     @property
     def is_due(self) -> bool:
-        """Whether a new journal has to wait for this table's JSON."""
+        """Whether this table's JSON must be written before the journal begins anew."""
         return self.behind or self.journaled or not self.marked or not self.is_settled
 
     @property
     def is_torn(self) -> bool:
-        """Whether the journal ended in a record that was not whole."""
+        """Whether the last record of the journal was torn."""
         return self._journal.is_torn
 
     def load(self) -> dict[Any, Any] | None:
@@ -402,7 +404,8 @@ class JournaledTable:
                 raise self._failure()
 
     async def save_whole(self) -> None:
-        """saved(), and both copies of the JSON file hold it; StoreError when they cannot."""
+        """Like saved(), but also waits until both copies of the JSON file hold the table;
+        StoreError when they cannot."""
         goal = self._changed
         if self._in_json < goal:
             self._journal.compact()
@@ -411,7 +414,7 @@ class JournaledTable:
             if self._error is not None and self._in_json < goal:
                 raise self._failure()
         try:
-            await asyncio.to_thread(self.file.settle)  # where this process has not written it
+            await asyncio.to_thread(self.file.settle)  # this process has not written it yet
         except OSError as error:
             raise StoreError(f"{self.file.backup_path} cannot be written: {error}") from None
 
@@ -421,7 +424,7 @@ class JournaledTable:
     # ---- used by the journal
 
     def begin(self) -> set[str]:
-        """The names that changed; a write of all changes so far begins."""
+        """Begins a write of all changes so far; returns the names that have changed."""
         names, self._names = self._names, set()
         self._goal = self._changed
         self._on_begin()
@@ -451,7 +454,7 @@ class JournaledTable:
 
 
 def part_of(table: str, members: Mapping[str, Mapping[str, Any]], **whole: Any) -> Change:
-    """The record of a table: the values of names by member, None for what is gone."""
+    """The record of a table: for each member the values by name, None for names that are gone."""
     change = Change(table, whole=whole)
     for member, items in members.items():
         put = {name: value for name, value in items.items() if value is not None}
@@ -464,7 +467,7 @@ def part_of(table: str, members: Mapping[str, Mapping[str, Any]], **whole: Any) 
 
 
 def _mark_of(mark: Any) -> tuple[str, int]:
-    """identity and sequence in a JSON file; an empty identity when it has none."""
+    """(identity, sequence) in a JSON file; the identity is empty when the file has none."""
     if not isinstance(mark, dict):
         return "", 0
     identity, sequence = mark.get("identity"), mark.get("sequence")
@@ -487,7 +490,7 @@ def _foreign(
     identity: str,
     sequence: int,
 ) -> str:
-    """Why the journal's records are not for this content; empty: they are."""
+    """Why the journal's records do not belong to this content; empty: they do."""
     if content is None:
         return "is missing"
     if not identity or identity != journal.identity:

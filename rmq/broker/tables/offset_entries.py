@@ -2,9 +2,9 @@
 
     u32 name bytes | u32 slots | name | an i64 for each slot | a u8 for each slot
 
-Slot n is queue n: its offset, -1 when none was committed, and whether an operator has reset it
-(1). Native byte order: blocks go between the core and the control thread (offset_calls.pyx) and are
-never stored. An entry that was removed has no slots.
+Slot n is queue n: its offset (-1 when none was committed) and 1 if an operator has reset it. Byte
+order is native, as blocks only go between the core and the control thread (offset_calls.pyx) and
+are never stored. An entry that was removed has no slots.
 
 Example: {b"t@g": ({0: 7, 2: 9}, {2: 9})} has 3 slots, 7, -1 and 9, of which the last is reset.
 """
@@ -17,10 +17,10 @@ HEAD = struct.Struct("=II")
 
 
 class Offsets(NamedTuple):
-    """What a pair has."""
+    """The offsets of a topic@group pair."""
 
-    committed: dict[int, int]  # by queue id, with those that were reset
-    resets: dict[int, int]  # those that no pull has been answered with
+    committed: dict[int, int]  # by queue id, including those that were reset
+    resets: dict[int, int]  # resets that no pull has been answered with
 
 
 Entries = Mapping[bytes, Offsets | None]  # None: removed
@@ -35,7 +35,7 @@ def encoded(name: bytes, offsets: Offsets | None) -> bytes:
 
 
 def decoded(block: bytes) -> Iterator[tuple[bytes, Offsets | None]]:
-    """The pairs in the order of the block: of one that comes twice the last one counts."""
+    """The pairs in the order of the block; if a pair comes twice, the last one counts."""
     at = 0
     while at < len(block):
         name_bytes, slots = HEAD.unpack_from(block, at)

@@ -1,26 +1,26 @@
-"""Consumer offsets: kept by the reactor (pulls commit them), brought to the disk from here.
+"""Consumer offsets: the reactor keeps them (pulls commit them), this module writes them to disk.
 
     config/consumerOffset.json
         {"dataVersion":{..},"offsetTable":{"topic@group":{"0":123,"1":5}},
          "resetOffsetTable":{"topic@group":{"1":5}},"rmqLogOffset":4711}
-    config/rmqOffsets.journal     what changed since, a record an interval (metadata_journal.py)
+    config/rmqOffsets.journal     changes since, a record per interval (metadata_journal.py)
 
-Every flushConsumerOffsetInterval ms (5,000) the entries of the reactor's table that have changed
-are a record of the journal, synced; so is the log's offset when it has grown by 256 MiB. A crash
-therefore repeats at most that much consumption; no acked message is lost by it. The log is synced
-before anything is written, whatever the flush mode: offsets that a power cut leaves behind without
-the check point of a pop, or without the op message of a transaction, would pass over messages for
-good. What was popped and not pulled is found again in the log, from rmqLogOffset on
-(pop_recovery.py): before the mark moves, the groups that have popped so far are on the disk. A
+Every flushConsumerOffsetInterval ms (5,000) the changed entries of the reactor's table become a
+record of the journal, which is synced; a record is also written when the log has grown by 256 MiB.
+So a crash repeats at most that much consumption, and loses no message. The log is synced before
+anything is written, whatever the flush mode: if a power cut left offsets behind, but not the check
+point of a pop or the op message of a transaction that moved them, they would pass over messages for
+good. Messages that were popped, not pulled, are found again in the log from rmqLogOffset (the mark)
+on (pop_recovery.py): before the mark moves, the groups that have popped so far are on the disk. A
 slave's mark stays where its log ended when it last asked for its master's groups and offsets.
 
-The journal is not that of the topics: their changes would wait for syncs of the log, and a log that
-takes no more must not keep topics from their file.
+The journal is separate from that of the topics: otherwise changes of topics would wait for syncs of
+the log, and a log that takes no more would keep topics from their file.
 
 A reset by an operator is answered when the journal holds it, and stays in resetOffsetTable until a
-pull of the group has been answered with it: Apache forgets that at a restart, and its consumers
-then go on where they were. Java reads the file with or without quotes around the queue ids, and
-passes over resetOffsetTable and rmqLogOffset.
+pull of the group has been answered with it. (Apache's broker forgets resets at a restart, and its
+consumers then go on where they were.) Java reads the file with or without quotes around the queue
+ids, and ignores resetOffsetTable and rmqLogOffset.
 
 Example: the file holds {"offsetTable":{"t@g":{0:7}}} (Apache's spelling). load() gives the reactor
 commit_offset(b"g", b"t", 0, 7).
@@ -45,8 +45,8 @@ from rmq.names import group_fault, topic_fault
 log = logging.getLogger("rmq.broker.offsets")
 
 OFFSET_MAX = 2**63 - 1
-MARK_BYTES_MAX = 256 << 20  # of the log behind the mark, in which pops are looked for
-PUT_BYTES = 1 << 20  # about so many go to the reactor at a time
+MARK_BYTES_MAX = 256 << 20  # of log behind the mark, which a start must search for pops
+PUT_BYTES = 1 << 20  # about this many go to the reactor at a time
 
 
 class CoreCalls(DelayCalls, LogCalls, OffsetCalls, PopCalls, Protocol):
@@ -63,14 +63,14 @@ def offset_file(config_directory: Path) -> JsonFile:
 
 
 def rewrite(config_directory: Path, change: Callable[[dict[Any, Any]], None]) -> None:
-    """Changes what the next load() finds, while no broker has the table. All of it is in the JSON
-    then, both copies, and the journal is gone."""
+    """Changes what the next load() finds, while no broker uses the table. Afterwards both copies of
+    the JSON have everything, and the journal is gone."""
     file = offset_file(config_directory)
     content, _, _ = MetadataJournal(config_directory, OFFSETS_NAME).load(file)
     if not content:
         return
     change(content)
-    file.save(content)  # without the journal's mark: what is left of a journal counts no more
+    file.save(content)  # without the journal's mark, so that a journal left behind does not count
     file.settle()
     (config_directory / OFFSETS_NAME).unlink(missing_ok=True)
 
@@ -81,11 +81,11 @@ class OffsetTable:
     def __init__(
         self, core: CoreCalls, config_directory: Path, groups_saved: Callable[[], Awaitable[None]]
     ) -> None:
-        """groups_saved: returns when all groups of now are on the disk."""
+        """groups_saved: returns when all present groups are on the disk."""
         self._core = core
         self._groups_saved = groups_saved
-        self._next_mark = 0  # all groups that popped below it are on the disk
-        # Of a slave: all groups that popped below it have been copied, and offsets with them.
+        self._next_mark = 0  # log offset: all groups that popped below it are on the disk
+        # At a slave: log offset; groups that popped below it, and their offsets, are copied.
         self.copied: int | None = None
         self._file = offset_file(config_directory)
         self._journal = MetadataJournal(config_directory, OFFSETS_NAME)
@@ -97,17 +97,17 @@ class OffsetTable:
             on_begin=self._begun,
             on_written=self._written,
         )
-        self._begun_version = -1  # of the reactor's table, in the last write that began
+        self._begun_version = -1  # version of the reactor's table in the last write that began
         self._begun_mark = 0
-        self._written_version = -1  # and in the last one that is on the disk
-        self._reset: set[str] = set()  # pairs whose resets were written last
+        self._written_version = -1  # the same in the last write that is on the disk
+        self._reset: set[str] = set()  # pairs whose resets the last write has
         self.mark: int | None = None  # the rmqLogOffset that is on the disk
         self.version = DataVersion()
 
     # ---- start and stop
 
     def load(self) -> None:
-        """Gives the reactor what file and journal hold; before anyone is served."""
+        """Gives the reactor the offsets of file and journal; before anyone is served."""
         content = self._saver.load() or {}
         self._journal.renew()
         self.version = DataVersion.of(content.get("dataVersion"))
@@ -138,7 +138,7 @@ class OffsetTable:
         log.debug("consumer offsets loaded: %d topic@group", len(table))
 
     def _checked(self, key: str, offsets: Any, origin: object) -> dict[int, int]:
-        """The offsets by queue that a pair has in the file; what is none is left out."""
+        """The offsets by queue that a pair has in the file; invalid ones are left out."""
         found = {}
         for queue, offset in offsets.items() if isinstance(offsets, dict) else ():
             try:
@@ -155,8 +155,9 @@ class OffsetTable:
         return found
 
     async def save(self, behind_max: int = MARK_BYTES_MAX) -> bool:
-        """Returns when all offsets of now are on the disk; whether there was anything to write:
-        an offset has changed, or so many bytes of the log are behind the mark."""
+        """Returns when all present offsets are on the disk. Returns whether there was anything to
+        write: an offset had changed, or more than `behind_max` bytes of log were behind the
+        mark."""
         await self._advance()
         self._journal.tidy()
         is_due = self._is_due(behind_max)
@@ -171,9 +172,9 @@ class OffsetTable:
         return self.mark is None or not 0 <= self._core.log_range()[1] - self.mark < behind_max
 
     async def save_whole(self) -> None:
-        """Returns when consumerOffset.json holds all offsets of now, and the journal none;
-        StoreError when it cannot be written. At a stop it is the last write: no pop comes any more,
-        so the next start reads nothing of the log."""
+        """Returns when consumerOffset.json holds all present offsets, and the journal none;
+        StoreError when it cannot be written. At a stop it is the last write: no pop follows it, so
+        the next start need not read the log."""
         await self._advance()
         if self._is_due(behind_max=1):
             self._saver.changed()
@@ -184,7 +185,7 @@ class OffsetTable:
         await self._journal.ended()
 
     async def _advance(self) -> None:
-        """Where the groups cannot be saved the mark stays, and offsets are written all the same."""
+        """Moves the mark, if all groups can be saved; if not, offsets are written nevertheless."""
         end = self._core.log_range()[1]
         try:
             await self._groups_saved()
@@ -196,7 +197,8 @@ class OffsetTable:
     # ---- used by the journal
 
     def _begun(self) -> None:
-        """The entries are copied next, so what comes between is newer than version and mark."""
+        """Notes version and mark of a write that begins. The entries are copied after this, so
+        changes in between are newer than version and mark."""
         if self._core.offsets_version != self._begun_version:
             self.version.advance()
         self._begun_version = self._core.offsets_version
@@ -207,7 +209,7 @@ class OffsetTable:
         self.mark = self._begun_mark
 
     def _whole(self) -> Callable[[], dict[str, Any]]:
-        self._core.take_changed_offsets()  # those of before the copy
+        self._core.take_changed_offsets()  # changes before the copy, which the copy contains
         entries = self._core.offset_entries()
         head, synced = self._head(), self._synced_log()
 
@@ -246,9 +248,9 @@ class OffsetTable:
         return {"dataVersion": self.version.members(), "rmqLogOffset": self._begun_mark}
 
     def _synced_log(self) -> Callable[[], None]:
-        """To be called in the writing thread, with the entries copied: what their offsets were
-        moved for has to be on the disk first."""
-        end = self._core.delay_offsets()[1]  # of all that is in the log now
+        """A function for the writing thread, made when the entries are copied. It syncs the log,
+        because the records for which the offsets were moved must be on the disk first."""
+        end = self._core.delay_offsets()[1]  # the end of all that is in the log now
         return lambda: self._core.sync_log(end)
 
     # ---- reading
@@ -264,7 +266,7 @@ class OffsetTable:
         }
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The next offset the group wants of this queue; -1 when unknown."""
+        """The offset from which the group goes on in this queue; -1 when unknown."""
         return self._core.query_offset(group.encode(), topic.encode(), queue_id)
 
     def of(self, group: str, topic: str) -> dict[int, int]:
@@ -306,18 +308,19 @@ class OffsetTable:
         """Moves and marks the offsets of these queues; returns when the file holds it."""
         for queue_id, offset in offsets.items():
             self._core.reset_offset(group.encode(), topic.encode(), queue_id, offset)
-        await self._groups_saved()  # or the mark stays before it, and a start goes on with pops
+        await self._groups_saved()  # else the mark stays behind, and a start would redo older pops
         await self.save()
 
     def take(self, content: Mapping[Any, Any], origin: str) -> bool:
-        """Makes the offsets, a slave's, those of the master, whose consumerOffset.json this is:
-        also where it has less, since it may have been reset. A batch popped in order from before
-        the reset is over, until the master says which it has. Whether there may be one."""
+        """Makes this slave's offsets those of the master, whose consumerOffset.json is given. Lower
+        offsets are taken, too, since they may have been reset. Batches popped in order before such
+        a reset end here, until the master says which batches it has. Returns whether there may be
+        such a batch."""
         table, resets = content.get("offsetTable") or {}, content.get("resetOffsetTable") or {}
         present = self._core.offsets()
         before, ended = dict(present), False
         for name, ours in self._core.offsets(2).items():
-            # A reset of a queue that a consumer of the master has taken: commits count again.
+            # For a reset that a consumer at the master has taken, commits count again.
             key = name.decode()
             if not ours:
                 continue
@@ -348,19 +351,20 @@ class OffsetTable:
         return ended
 
     def _end_batches(self, topic: str, group: str, queues: set[int]) -> bool:
-        with contextlib.suppress(RmqError):  # the topic is not here, and no batch of it
+        with contextlib.suppress(RmqError):  # the topic is not here, so it has no batches
             for queue_id in queues:
                 self._core.put_pop_order(topic.encode(), group.encode(), queue_id, b"")
         return bool(queues)
 
     def follow(self) -> None:
-        """From now on groups and offsets come from a master."""
+        """Notes that groups and offsets come from a master from now on."""
         if self.copied is None:
             self.copied = self._next_mark
 
     def copy(self, source: str, target: str, topic: str) -> int:
-        """Gives the target group the source's offsets on the topic; how many queues. A reset that
-        waits for the target's pull brings it there: a commit would not count beside its mark."""
+        """Gives the target group the source's offsets on the topic; returns for how many queues. In
+        a queue where the target has a reset that waits for a pull, the reset is changed, because a
+        commit does not count while a reset waits."""
         offsets = self.of(source, topic)
         marked = self._core.offsets(2).get(f"{topic}@{target}".encode(), {})
         for queue_id, offset in offsets.items():
@@ -378,7 +382,7 @@ class OffsetTable:
 def _members(
     entries: Iterable[tuple[bytes, Offsets | None]],
 ) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
-    """offsetTable and resetOffsetTable of these entries."""
+    """(offsetTable, resetOffsetTable) of these entries."""
     table, resets = {}, {}
     for key, offsets in entries:
         if offsets is not None:

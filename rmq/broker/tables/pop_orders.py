@@ -4,14 +4,15 @@
         {"table":{"topic@group":{"0":{"popTime":..,"i":60000,"o":[5,1,2],"ot":{"6":..},
         "oc":{"6":1},"l":..,"cm":5,"a":"attempt"}}}}
 
-    o   offset of the first, then how far behind it the others are       i   invisible time
-    ot  those that are visible again at another time than popTime + i    cm  bits: acknowledged
+    o   offset of the first message, then the distances of the others    i   invisible time
+    ot  messages visible again at another time than popTime + i          cm  bits: acknowledged
     oc  how often a message came before     l  time of the pop           a   attempt id
 
-The blocks are the reactor's (cext/flow/pop/pop_order.pxd); this file is written from a copy every
-flushConsumerOffsetInterval ms when they have changed, and when the log is on the disk up to the
-messages they name: a block that outlived them would be taken for one of others. The form is
-Apache's. A slave has the batches that are out as its master has them (copy()), in the same form.
+The reactor has the blocks (cext/flow/pop/pop_order.pxd). When they have changed, this file is
+written from a copy every flushConsumerOffsetInterval ms, after the log is on the disk up to the
+messages that they name: a block without its messages would later be taken for a batch of other
+messages. The form is Apache's. A slave copies from its master the batches that are not acknowledged
+(copy()), in the same form.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ log = logging.getLogger("rmq.broker.pop_orders")
 
 MESSAGES_MAX = 32
 ATTEMPT_BYTES_MAX = 64
-PUT_BLOCKS = 64  # go to the reactor in one turn of the control thread
+PUT_BLOCKS = 64  # blocks that go to the reactor in one turn of the control thread
 _BLOCK = struct.Struct("=qqqiI32q32q32iI64s4x")
 
 Place = tuple[bytes, bytes, int]  # topic, group, queue id
@@ -58,33 +59,34 @@ class PopOrders:
         self._core = core
         self._file = order_file(config_directory)
         self._making = asyncio.Lock()
-        self._made = -1, b""  # version, and the body of it that slaves are given
-        self._said: list[str] = []  # what was skipped last
-        self._written = 0  # version of the reactor's blocks that the file holds; -1: others
+        self._made = -1, b""  # (version, the body made of it for slaves)
+        self._said: list[str] = []  # the skipped batches that were logged last
+        self._written = 0  # version of the blocks in the file; -1: the file holds other blocks
 
     def load(self) -> None:
-        """After topics: a block of a topic that is gone is dropped, from the file with the next
-        save(). Were it there still when a topic is made anew under the name, the next start would
-        give it to that one, and late acks would pass over its messages."""
+        """Reads the file; topics must be loaded before. Blocks of topics that are gone are dropped,
+        and leave the file with the next save(). If such a block were still there when a topic of
+        the same name is made, the next start would give it to the new topic, and late acks would
+        pass over its messages."""
         rows = _rows((self._file.load() or {}).get("table") or {})
         refused = [fault for each in rows.blocks.items() if (fault := self._put(*each))]
         self._say(self._file.path, rows.faults + refused)
         self._written = -1 if refused else self._core.pop_orders_version
 
     async def copy(self, table: Mapping[Any, Any], origin: str) -> None:
-        """Makes the batches here, a slave's, those that are out at the master. The file follows
-        with the next save(). What cannot be read of the table stays as it is here."""
-        here = self._core.pop_orders()  # that nobody else changes: a slave gives out none
+        """Makes this slave's batches those that are out at the master. The file follows with the
+        next save(). Entries of the table that cannot be read stay as they are here."""
+        here = self._core.pop_orders()  # nothing else changes them, as a slave pops nothing
         changes, faults = await asyncio.to_thread(_changes, table, here)
         for number, each in enumerate(changes):
             if fault := self._put(*each):
                 faults.append(fault)
             if number % PUT_BLOCKS == PUT_BLOCKS - 1:
-                await asyncio.sleep(0)  # others have their turn
+                await asyncio.sleep(0)  # lets other tasks have their turn
         self._say(origin, faults)
 
     def _put(self, place: Place, block: bytes) -> str:
-        """Why it is not there; empty: it is."""
+        """Puts a block into the core; returns why that failed, or an empty text."""
         try:
             self._core.put_pop_order(*place, block)
         except RmqError as error:
@@ -93,7 +95,8 @@ class PopOrders:
         return ""
 
     def _say(self, origin: object, faults: list[str]) -> None:
-        """In one line, and the same only once: a slave copies them each second."""
+        """Logs skipped batches in one line, and the same ones only once, because a slave copies
+        batches every second."""
         if faults and faults != self._said:
             log.warning("%s: batches skipped: %d, as %s", origin, len(faults), faults[0])
         self._said = faults
@@ -103,23 +106,23 @@ class PopOrders:
         await asyncio.to_thread(self._file.settle)
 
     async def save(self) -> None:
-        version = self._core.pop_orders_version  # before the copy: what comes between is newer
+        version = self._core.pop_orders_version  # before the copy: changes in between are newer
         if version == self._written:
             return
         blocks = self._core.pop_orders()
-        end = self._core.delay_offsets()[1]  # of all that is in the log now
+        end = self._core.delay_offsets()[1]  # the end of all that is in the log now
         await asyncio.to_thread(self._save, end, blocks)
         self._written = version
 
     def _save(self, end: int, blocks: Blocks) -> None:
-        """In a thread. StoreError: the log cannot be brought to the disk."""
+        """Writes the file, in a thread. StoreError: the log cannot be synced."""
         self._core.sync_log(end)
         self._file.save(members(blocks))
 
     async def body(self) -> bytes:
-        """The batches that are out now, in the form of the file, for a slave. Others say nothing
-        that the offset of their group does not: what is acknowledged blocks nobody."""
-        async with self._making:  # slaves ask at the same time
+        """The batches that are not fully acknowledged now, in the form of the file, for a slave.
+        The others block nobody, and say nothing that the offset of their group does not say."""
+        async with self._making:  # because slaves may ask at the same time
             version = self._core.pop_orders_version
             if self._made[0] != version:
                 blocks = self._core.pop_orders(open_only=True)
@@ -129,7 +132,7 @@ class PopOrders:
 
 
 def members(blocks: Blocks) -> dict[str, Any]:
-    """Of pop_orders(): the content of the file."""
+    """The content of the file, made of pop_orders()."""
     table: dict[str, dict[str, Any]] = {}
     for topic, group, queue_id, block in blocks:
         rows = table.setdefault(f"{topic.decode()}@{group.decode()}", {})
@@ -138,10 +141,10 @@ def members(blocks: Blocks) -> dict[str, Any]:
 
 
 class _Rows(NamedTuple):
-    """Of the table of a file or of a master."""
+    """The rows in the table of a file or of a master."""
 
     blocks: dict[Place, bytes]
-    unread: set[Place | tuple[bytes, bytes]]  # queues, and pairs as a whole
+    unread: set[Place | tuple[bytes, bytes]]  # unreadable queues, and unreadable whole pairs
     faults: list[str]
 
 
@@ -173,7 +176,7 @@ def _rows(table: Mapping[Any, Any]) -> _Rows:
 
 
 def _changes(table: Mapping[Any, Any], here: Blocks) -> tuple[list[tuple[Place, bytes]], list[str]]:
-    """What makes those that are here the master's, and what of these cannot be read."""
+    """(changes that make the batches here the master's, faults of rows that cannot be read)."""
     rows = _rows(table)
     present = {(topic, group, queue_id): block for topic, group, queue_id, block in here}
     changes = [
@@ -190,7 +193,8 @@ def _fault(topic: str, group: str, queue: Any, error: Exception) -> str:
 
 
 def packed(row: dict[str, Any]) -> bytes:
-    """An entry of the file as the reactor's block; ValueError and its like when it is none."""
+    """An entry of the file as the reactor's block; ValueError or a similar error when it is
+    invalid."""
     listed = [int(offset) for offset in row["o"]]
     if not 1 <= len(listed) <= MESSAGES_MAX:
         raise ValueError(f"{len(listed)} offsets")

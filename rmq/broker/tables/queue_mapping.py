@@ -1,20 +1,20 @@
 """Queue mapping: the logical queues of a static topic, as one broker has them.
 
-A static topic has a fixed number of logical queues, 0 to n - 1, whatever becomes of the brokers.
-The messages of each lie in a chain of physical queues, oldest first: an item says which queue of
-which broker, and at which logical offset it begins. The last item is the leader: it alone takes
-new messages, and its broker answers for the whole chain.
+A static topic has a fixed number of logical queues, 0 to n - 1, whatever happens to the brokers.
+The messages of a logical queue are in a chain of physical queues, oldest first: an item of the
+chain says which queue of which broker it is, and at which logical offset it begins. The last item
+is the leader: only it takes new messages, and its broker answers for the whole chain.
 
-    logical 0   gen 0  broker-a  queue 0  logicOffset 0       read by all that is below 10000
+    logical 0   gen 0  broker-a  queue 0  logicOffset 0       has the offsets below 10000
                 gen 1  broker-b  queue 2  logicOffset 10000   the leader
 
 The message at offset 7 of queue 2 of broker-b is 10007 of logical queue 0. logicOffset is -1 from
-the moment that a new leader may be written to until the old one's end is known: then what is sent
-is stored, answered with offset -1, and read by nobody yet. endOffset is -1 while it is not known:
-an item that is not the leader then ends where its physical queue does.
+the moment that a new leader may take messages until the old leader's end is known: meanwhile
+messages are stored and answered with offset -1, and nobody reads them yet. endOffset is -1 while it
+is not known: an item that is not the leader then ends where its physical queue does.
 
-A broker knows the chains whose leader it is, and those whose leader it was. The epoch, a time in
-ms, grows with each change; name servers and clients believe the newest.
+A broker knows the chains whose leader it is or was. The epoch, a time in ms, grows with each
+change; name servers and clients use the newest.
 
 The JSON is RocketMQ's TopicQueueMappingDetail, in requests (513, 351, 21) and in the file.
 """
@@ -29,7 +29,7 @@ from rmq.format import fastjson
 from rmq.limits import TOPIC_QUEUES_MAX
 
 GLOBAL_SCOPE = "__global__"
-ITEMS_MAX = 65536  # of a topic on a broker; ours
+ITEMS_MAX = 65536  # of a topic on a broker; RocketMQ has no such limit
 _HEAD = struct.Struct("=ii")
 _ITEM = struct.Struct("=iiiiqqq")  # as MappedItem of cext/flow/control/topic_calls.pyx
 
@@ -59,14 +59,14 @@ class LogicQueueItem(msgspec.Struct, frozen=True, rename="camel"):
         return self.end_offset > self.start_offset
 
     def logical(self, physical: int) -> int:
-        """The logical offset of a physical one; the beginning for what lies before it."""
+        """The logical offset of a physical one; the item's beginning for offsets before it."""
         return self.logic_offset + max(physical - self.start_offset, 0)
 
     def physical(self, logical: int) -> int:
         return logical - self.logic_offset + self.start_offset
 
     def logical_end(self) -> int:
-        """Where it ends as far as the item says, which is its beginning while it does not."""
+        """Where the item says that it ends; its beginning while the end is not known."""
         return self.logic_offset + max(self.end_offset - self.start_offset, 0)
 
 
@@ -99,8 +99,8 @@ class QueueMapping(msgspec.Struct, frozen=True, rename="camel"):
         }
 
     def info_members(self) -> dict[str, object]:
-        """TopicQueueMappingInfo: what name servers and clients are to know. currIdMap: the logical
-        queues led here, each with its physical queue."""
+        """RocketMQ's TopicQueueMappingInfo, for name servers and clients. currIdMap: the logical
+        queues that this broker leads, each with its physical queue."""
         led = {n: chain[-1].queue_id for n, chain in self.hosted_queues.items() if self.leads(n)}
         return {**self._head(), "currIdMap": led}
 
@@ -111,7 +111,7 @@ class QueueMapping(msgspec.Struct, frozen=True, rename="camel"):
         }  # fmt: skip
 
     def packed(self) -> bytes:
-        """For the reactor: the logical queues in order, each item after the one before it."""
+        """The bytes for the reactor: the logical queues in order, with their items in order."""
         parts = [_HEAD.pack(self.total_queues, sum(map(len, self.hosted_queues.values())))]
         for queue_id, chain in sorted(self.hosted_queues.items()):
             parts += [
@@ -141,12 +141,12 @@ class QueueMapping(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_mapping(body: bytes) -> QueueMapping:
-    """ProtocolError when it is none."""
+    """The mapping in a body; ProtocolError when there is none."""
     return fastjson.loads_as(body, QueueMapping, "the mapping of a static topic")
 
 
 def chain_fault(chain: Chain) -> str:
-    """Why these cannot be the items of a logical queue; empty: they can."""
+    """Why these items cannot be a logical queue's chain; empty: they can."""
     if not chain:
         return "it has no items"
     for item in chain:
@@ -167,8 +167,8 @@ def chain_fault(chain: Chain) -> str:
 
 
 def succession_fault(old: Chain, new: Chain, same_epoch: bool) -> str:
-    """Why the new items of a logical queue may not follow the old ones; empty: they may. An item
-    stays what it is; old ones may be left out, and a logicOffset be told."""
+    """Why the new chain of a logical queue may not replace the old one; empty: it may. Items must
+    stay the same, but old ones may be left out, and an unknown logicOffset may become known."""
     by_gen = {item.gen: item for item in new}
     for item in old:
         now = by_gen.get(item.gen)

@@ -1,14 +1,15 @@
-"""Queue mappings: the static topics of this broker, their file, and what the reactor knows of them.
+"""Queue mappings: the static topics of this broker, their file, and the part the reactor gets.
 
     config/topicQueueMapping.json
         {"dataVersion":{..},"topicQueueMappingInfoMap":{topic:{..QueueMapping..}}}
 
 A change goes: table -> file -> reactor -> name servers -> answer, as a topic's does (topics.py).
-The mapping comes before its topic: a topic that clients can see is never without. It goes with it:
-a mapping whose topic is not there at a start is what a crash left between the two, and is dropped.
+A mapping is made before its topic, so a static topic that clients can see always has its mapping.
+It is deleted with its topic: a mapping without its topic at a start was left by a crash between the
+two steps, and is dropped.
 
-Set by request 513 (mqadmin's updateStaticTopic and remappingStaticTopic), which may change some
-things and not others: queue_mapping.py. The form of the file is Apache's.
+Request 513 (mqadmin's updateStaticTopic and remappingStaticTopic) sets mappings; queue_mapping.py
+says what it may change. The form of the file is Apache's.
 """
 
 import logging
@@ -46,18 +47,18 @@ class QueueMappings:
         self._saver = ConfigSaver(self._file, self._snapshot, self._written)
         self._mappings: dict[str, QueueMapping] = {}
         self._saving: dict[str, QueueMapping] = {}  # being written
-        self._registered: dict[str, QueueMapping] = {}  # on the disk, in the reactor
+        self._registered: dict[str, QueueMapping] = {}  # on the disk and in the reactor
         self.version = DataVersion()
         self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
 
     # ---- reading
 
     def get(self, topic: str) -> QueueMapping | None:
-        """As the file and the reactor have it."""
+        """The topic's mapping, as file and reactor have it."""
         return self._registered.get(topic)
 
     def all(self) -> dict[str, QueueMapping]:
-        """Likewise."""
+        """All mappings, as file and reactor have them."""
         return dict(self._registered)
 
     def __contains__(self, topic: str) -> bool:
@@ -69,7 +70,8 @@ class QueueMappings:
     # ---- start and stop
 
     def load(self) -> None:
-        """Reads the file; before the topics go to the reactor, and their mappings with them."""
+        """Reads the file. It must be called before the topics go to the reactor, together with
+        their mappings."""
         content = self._file.load() or {}
         self.version = DataVersion.of(content.get("dataVersion"))
         table = content.get("topicQueueMappingInfoMap") or {}
@@ -77,7 +79,7 @@ class QueueMappings:
         self._registered = dict(self._mappings)
 
     def drop_orphans(self, exists: Callable[[str], bool]) -> None:
-        """When the topics have been loaded, too: mappings of others go."""
+        """Drops mappings of topics that do not exist; to be called when the topics are loaded."""
         orphans = [topic for topic in self._mappings if not exists(topic)]
         for topic in orphans:
             log.warning("%s: there is no topic %s: its mapping goes", self._file.path, topic)
@@ -87,7 +89,7 @@ class QueueMappings:
             self._saver.save_now()
 
     def retry(self) -> None:
-        """To be called now and then: writes what an earlier failure left behind."""
+        """Writes what an earlier failure left behind; to be called at intervals."""
         self._saver.retry()
 
     async def saved(self) -> None:
@@ -100,8 +102,8 @@ class QueueMappings:
     # ---- changing
 
     async def put(self, mapping: QueueMapping, force: bool) -> None:
-        """Adds or replaces it; returns when file and reactor have it. Refusal 1: it may not follow
-        the one that is there, and `force` is not set. Chains it does not name stay."""
+        """Adds or replaces a mapping; returns when file and reactor have it. Refusal 1: it may not
+        replace the present one, and `force` is not set. Chains that it does not name stay."""
         present = self._mappings.get(mapping.topic)
         chains = dict(mapping.hosted_queues)
         if present is not None:
@@ -119,19 +121,19 @@ class QueueMappings:
         await self._saver.saved()
 
     def forget(self, topic: str) -> None:
-        """Its topic was deleted; saved() waits for the file."""
+        """Removes the mapping of a deleted topic; saved() waits for the file."""
         if self._mappings.pop(topic, None) is not None:
             self._changed()
 
     async def copy(self, mappings: Mapping[str, QueueMapping]) -> None:
-        """Makes this table, a slave's, the master's; returns when the file holds it."""
+        """Makes this slave's table equal to the master's; returns when the file holds it."""
         if dict(mappings) != self._mappings:
             self._mappings = dict(mappings)
             self._changed()
         await self._saver.saved()
 
     def put_in_core(self, topic: str) -> None:
-        """The reactor has got the topic: it gets the mapping, too."""
+        """Gives the reactor the mapping of a topic that it has just got."""
         mapping = self._registered.get(topic)
         if mapping is not None:
             self._core.put_queue_mapping(topic.encode(), mapping.packed())
@@ -150,7 +152,7 @@ class QueueMappings:
         }
 
     def _written(self) -> None:
-        """What was being written is on the disk: reactor first, then the name servers."""
+        """Called when a write is on the disk: tells the reactor first, then the name servers."""
         before, self._registered = self._registered, self._saving
         changed = [
             topic
@@ -166,7 +168,7 @@ class QueueMappings:
 
 
 def read_table(table: Mapping[Any, Any], broker_name: str, origin: str) -> dict[str, QueueMapping]:
-    """The mappings of a file or of an answer (21); what is none is left out and logged."""
+    """The mappings of a file or of an answer (21); invalid ones are left out and logged."""
     found = {}
     for name, members in table.items():
         topic = str(name)

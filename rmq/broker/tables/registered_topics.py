@@ -1,15 +1,16 @@
 """Registered topics: the topics as the reactor and the name servers know them.
 
-The table of topics (topics.py) runs ahead of its file; this one never does. A change comes here
-when the file holds it, goes to the reactor and gives the table a new version, all in one turn of
-the loop. So whoever takes version and table together sends a name server what belongs together: it
-skips a table whose version it has, and would skip for good a change sent under the version before.
+The table of topics (topics.py) may be ahead of its file; this one never is. A change comes here
+when the file holds it; it goes to the reactor and gives the table a new version, all in one turn of
+the loop. So version and table that are taken together belong together. Name servers need that: a
+name server skips a table whose version it has, and would never take a change that was sent under
+the version before.
 
     registered.put({"t": TopicConfig("t"), "gone": None})      version 7 -> 8
     registered.version.members(), registered.all()        8, the table with "t" and without "gone"
 
-The version starts with the counter of the file and the time of the start: no start repeats that of
-another.
+The version starts with the counter of the file and the time of the start, so no start repeats the
+version of another.
 """
 
 import logging
@@ -32,9 +33,9 @@ class RegisteredTopics:
         self._settings = settings
         self._core = core
         self._topics: dict[str, TopicConfig] = {}
-        self._refused: dict[str, TopicConfig] = {}  # by the reactor
+        self._refused: dict[str, TopicConfig] = {}  # topics that the reactor has refused
         self.version = DataVersion()
-        self.on_put: Callable[[str], None] = lambda name: None  # the reactor has it, maybe anew
+        self.on_put: Callable[[str], None] = lambda name: None  # the reactor has got the topic
         self.on_remove: Callable[[str], None] = lambda name: None
 
     def get(self, name: str) -> TopicConfig | None:
@@ -52,9 +53,10 @@ class RegisteredTopics:
     def put(
         self, changes: Mapping[str, TopicConfig | None], kept_from: Mapping[str, int] | None = None
     ) -> dict[str, int]:
-        """Takes over new, changed and deleted (None) topics. What the reactor does not take is
-        logged and left to register_refused(). Returns where the log ended as each was deleted that
-        had messages. kept_from: from where on the log may hold messages of a newer one."""
+        """Takes over new, changed and deleted (None) topics. A topic that the reactor refuses is
+        logged and left to register_refused(). Returns, for each deleted topic that had messages,
+        where the log ended at the deletion. kept_from: log offsets from which on messages may
+        belong to a newer topic of the same name."""
         self.version.advance()
         kept_from = kept_from or {}
         ends: dict[str, int] = {}
@@ -77,8 +79,8 @@ class RegisteredTopics:
         return ends
 
     def register_refused(self, name: str) -> bool:
-        """Puts a topic that the reactor refused once more, with its error when it still refuses.
-        False when there is none: it knows the topic."""
+        """Tries again to put a topic that the reactor has refused; raises its error when it still
+        refuses. False when the reactor has not refused the topic."""
         topic = self._refused.get(name)
         if topic is None:
             return False
@@ -87,17 +89,18 @@ class RegisteredTopics:
         return True
 
     def register_again(self, *names: str) -> None:
-        """Gives topics to the reactor again, should it have lost them."""
+        """Gives topics to the reactor again, in case it has lost them."""
         for name in names:
             self._put(self._topics[name])
 
     def permission_changed(self) -> None:
-        """brokerPermission has changed: reactor and name servers get all topics anew."""
+        """Gives reactor and name servers all topics anew, as brokerPermission has changed."""
         self.version.advance()
         self.register_again(*self._topics)
 
     def _put(self, topic: TopicConfig) -> None:
-        """The permission is masked (brokerPermission): pulls of unreadable topics go to control."""
+        """Gives the topic to the reactor, its permission masked by brokerPermission: pulls of
+        unreadable topics then go to control."""
         self._core.put_topic(
             topic.name.encode(),
             topic.read_queues,

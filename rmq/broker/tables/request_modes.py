@@ -4,8 +4,9 @@
         {"messageRequestModeMap":{topic:{group:{"consumerGroup":..,"mode":"POP",
         "popShareQueueNum":0,"topic":..}}}}
 
-Set by an operator (code 401, `mqadmin setConsumeMode`), answered in assignments (400). What nobody
-has set is defaultMessageRequestMode; retry topics are always pulled. The form is Apache's.
+An operator sets the mode (code 401, `mqadmin setConsumeMode`); assignments (400) tell it to
+consumers. The default is defaultMessageRequestMode; retry topics are always pulled. The file has
+Apache's form.
 
 Example: set("t", "g", "POP", 2) -> of("t", "g") == ("POP", 2), also after a restart.
 """
@@ -45,13 +46,13 @@ class RequestModes:
         )
         self._saver = ConfigSaver(self._file, self.members)
         self._modes: dict[str, dict[str, RequestMode]] = {}
-        self.changes = 0  # since the start
+        self.changes = 0  # number of changes since the start
 
     def load(self) -> None:
         self._read((self._file.load() or {}).get("messageRequestModeMap") or {}, self._file.path)
 
     async def copy(self, table: Mapping[Any, Any], origin: str) -> None:
-        """Makes this table, a slave's, the master's; returns when the file holds it."""
+        """Makes this slave's table equal to the master's; returns when the file holds it."""
         self._modes.clear()
         self._read(table, origin)
         self.changes += 1
@@ -80,7 +81,7 @@ class RequestModes:
         return RequestMode(POP, int(self._settings.defaultPopShareQueueNum))
 
     async def set(self, topic: str, group: str, mode: str, share: int) -> None:
-        """Returns when the file holds it."""
+        """Sets the mode; returns when the file holds it."""
         self._modes.setdefault(topic, {})[group] = RequestMode(mode, share)
         self.changes += 1
         self._saver.changed()

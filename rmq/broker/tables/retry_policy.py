@@ -4,10 +4,10 @@
                                  {"type":"EXPONENTIAL","exponentialRetryPolicy":
                                    {"initial":ms,"max":ms,"multiplier":n}}
 
-A group without a policy of its own retries at level 3, 4, 5 .., as RocketMQ does. One with a policy
-gets, for each of its delays, the shortest level that is not shorter, else the longest there is.
-Retry n (from 0) of a customized policy waits next[n + 2], as RocketMQ reads it: its default list
-is the 18 levels. A client that names a level itself gets that one.
+A group without a policy of its own retries at level 3, 4, 5 .., as RocketMQ does. A group with a
+policy gets, for each delay of the policy, the shortest level that is not shorter than the delay,
+else the longest level. Retry n (from 0) of a customized policy waits next[n + 2], as in RocketMQ,
+whose default list is the 18 levels. A client that names a level itself gets that level.
 
 Example: EXPONENTIAL, 5 s doubling, standard levels: 5s 10s 30s 1m 2m 3m 6m 20m 30m 1h 2h 2h ..
 """
@@ -15,12 +15,12 @@ Example: EXPONENTIAL, 5 s doubling, standard levels: 5s 10s 30s 1m 2m 3m 6m 20m 
 from collections.abc import Mapping
 from typing import Any
 
-RETRIES_MAX = 32  # with a level of their own; cext/flow/tables/group_table.pxd
+RETRIES_MAX = 32  # retries with a level of their own; cext/flow/tables/group_table.pxd
 DELAY_MS_MAX = 10 * 365 * 86_400_000
 
 
 def retry_levels(policy: Mapping[str, Any], delays_ms: list[int]) -> bytes:
-    """A byte per retry: its delay level; empty: no policy of the group's own."""
+    """The delay level of each retry, a byte each; empty: the group has no policy of its own."""
     kind = policy.get("type")
     if kind == "EXPONENTIAL":
         waits = _exponential(policy.get("exponentialRetryPolicy"))
@@ -53,7 +53,7 @@ def _level(wait_ms: int, delays_ms: list[int]) -> int:
 
 
 def _whole(value: Any, otherwise: int) -> int:
-    """The number in range, whatever was in the file or on the wire."""
+    """A valid number, whatever the file or the wire has."""
     if isinstance(value, bool) or not isinstance(value, int):
         return otherwise
     return max(0, min(value, DELAY_MS_MAX))

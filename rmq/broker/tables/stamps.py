@@ -1,14 +1,14 @@
-"""Stamps: the versions of a table's items among the shards of a machine, kept in its file.
+"""Stamps: the versions of a table's items among the shards of a machine, kept in the table's file.
 
     topics.json    {..,"shardStamps":{"orders":[1763726400000,1],"gone":[1763726400123,0]},
                     "shardOwn":["prices"]}
 
-An item is shared, or this shard's own. Shared is what shards make by themselves, with the stamp of
-its creation, and whatever a broker had before it was one of several shards. Own is what a request
-to this shard has made or changed: the others do not hear of it. A name with a stamp that is not in
-the table was deleted here at that time: only what was made later brings it back. They stand in the
-same file as what they belong to: a crash leaves both or neither. RocketMQ ignores the members. A
-broker alone makes none and writes none.
+An item is shared, or this shard's own. Shared items are those that shards make by themselves, with
+the stamp of their creation, and those that a broker had before it became one of several shards. Own
+items are those that a request to this shard has made or changed: the other shards are not told of
+them. A name that has a stamp but is not in the table was deleted here at that time: only an item
+made later brings it back. Stamps are in the same file as their items, so a crash leaves both or
+neither. RocketMQ ignores these members. A broker alone makes and writes no stamps.
 
 Example: stamps.put("orders", (1763726400000, 1)); stamps.get("other") is None.
 """
@@ -52,12 +52,12 @@ class Stamps:
             self._own.add(name)
 
     def admits(self, name: str, stamp: Stamp) -> bool:
-        """Whether an item made at that time was not deleted here since."""
+        """Whether an item with this stamp may be taken: it was not deleted here since."""
         deleted = self._by_name.get(name)
         return deleted is None or stamp > deleted
 
     def members(self) -> dict[str, Any]:
-        """What is added to the file's content; nothing while there are none."""
+        """The members to add to the file's content; none while there are no stamps."""
         content: dict[str, Any] = {}
         if self._by_name:
             content[MEMBER] = {name: list(stamp) for name, stamp in self._by_name.items()}
@@ -66,7 +66,7 @@ class Stamps:
         return content
 
     def members_of(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The same of these names alone, for the journal: None where there is none."""
+        """The same for these names only, for the journal: None for a name without a stamp."""
         if not self._by_name and not self._own:
             return {}
         stamps = {name: self._by_name.get(name) for name in names}
@@ -76,7 +76,8 @@ class Stamps:
         }
 
     def load(self, content: Mapping[Any, Any], present: Mapping[str, Any], now_ms: int) -> None:
-        """From the file's content. Malformed ones count as missing, old tombstones are dropped."""
+        """Reads the file's content. Malformed stamps count as missing; old tombstones are
+        dropped."""
         table = content.get(MEMBER)
         for name, pair in table.items() if isinstance(table, Mapping) else ():
             if not (isinstance(pair, list) and len(pair) == 2):
@@ -86,7 +87,7 @@ class Stamps:
             if name in present or pair[0] > now_ms - TOMBSTONE_MS:
                 self._by_name[str(name)] = (pair[0], pair[1])
         own = content.get(OWN)
-        if isinstance(own, dict):  # with what the journal says of it: {name: true}
+        if isinstance(own, dict):  # a dict after changes from the journal: {name: true}
             own = [name for name, is_own in own.items() if is_own is True]
         self._own = (
             {name for name in own if isinstance(name, str) and name in present}

@@ -3,10 +3,10 @@
     {"attributes":{},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG",
      "topicName":"t","topicSysFlag":0,"writeQueueNums":4}
 
-perm is a sum of read 4, write 2, inherit 1 (topics may be created in its image). Consumers see the
-read queues, producers the write queues; queue ids run from 0.
+perm is a sum of read 4, write 2, inherit 1 (other topics may be created with its configuration).
+Consumers see the read queues, producers the write queues; queue ids begin at 0.
 
-Which attributes there are and what they may hold: attributes.py.
+attributes.py says which attributes there are and what values they may have.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
 
     @property
     def queues(self) -> int:
-        """Queues that may hold messages."""
+        """How many queues may hold messages."""
         return max(self.read_queues, self.write_queues)
 
     def members(self) -> dict[str, Any]:
@@ -55,12 +55,12 @@ class TopicConfig(msgspec.Struct, frozen=True):
         }
 
     def masked(self, broker_permission: int) -> "TopicConfig":
-        """As clients may see it on a broker with this permission."""
+        """The configuration as clients see it on a broker with this permission."""
         return msgspec.structs.replace(self, perm=self.perm & (broker_permission | PERM_INHERIT))
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> "TopicConfig":
-        """From JSON, every name and number checked; ProtocolError or Refusal when wrong."""
+        """Reads JSON and checks every name and number; ProtocolError or Refusal when wrong."""
         attributes = members.get("attributes") or {}
         if not isinstance(attributes, Mapping):
             raise ProtocolError("member attributes of a topic is not an object")

@@ -1,14 +1,14 @@
-"""Topics: the table, its file, and what the reactor knows of it.
+"""Topics: the table, its file, and the part that the reactor gets.
 
     config/topics.json    {"dataVersion":{..},"topicConfigTable":{name:{..TopicConfig..}}}
 
-A change goes: table -> file -> reactor -> name servers -> answer. The file is topics.json with the
-journal behind it (metadata_journal.py). Reactor and name servers learn of a change when that holds
-it (registered_topics.py), so no message is acked in a topic that a crash would forget. What waits
-for an answer waits for the name servers too, as long as they answer promptly.
+A change goes: table -> file -> reactor -> name servers -> answer. The file is topics.json together
+with its journal (metadata_journal.py). Reactor and name servers are told of a change when the file
+holds it (registered_topics.py), so no message is acked in a topic that a crash would forget. The
+answer to a change waits for the name servers too, as long as they answer promptly.
 
-At start the system topics of RocketMQ are put in with their numbers of queues and permissions, and
-what the file says of them otherwise is overruled, as Apache does it.
+At the start RocketMQ's system topics are put into the table with their numbers of queues and
+permissions; if the file says something else of them, that is overruled, as Apache's broker does it.
 
 Example: with autoCreateTopicEnable, a send to unknown topic "t" with defaultTopic TBW102 (8 queues,
 perm 7) and defaultTopicQueueNums 4 creates "t" with min(4, 8) = 4 queues and perm 6.
@@ -76,13 +76,13 @@ class TopicTable:
             on_written=self._written,
         )
         self._topics: dict[str, TopicConfig] = {}
-        self._changes: set[str] = set()  # in no write yet
+        self._changes: set[str] = set()  # changed topics that no write has begun to save
         self._saving: dict[str, TopicConfig | None] = {}  # changes that are being written
         self._created: set[str] = set()  # made by this shard itself, and not known everywhere yet
-        self._kept_from: dict[str, int] = {}  # of those that a slave deletes: see copy()
+        self._kept_from: dict[str, int] = {}  # for topics that a slave deletes: see copy()
         self._copied_at = 0  # where the log ended when a master's table was copied last
-        self._unread: frozenset[str] = frozenset()  # of the master's, and none here: see copy()
-        self._to_share: set[str] = set()  # the other shards hear of them when they are saved
+        self._unread: frozenset[str] = frozenset()  # the master has them, not this slave: copy()
+        self._to_share: set[str] = set()  # the other shards are told of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.registered = RegisteredTopics(settings, core)
         self._deleted = DeletedTopics(core, config_directory, journal)
@@ -95,7 +95,7 @@ class TopicTable:
 
     @property
     def is_copy(self) -> bool:
-        """Whether what there is comes from the master."""
+        """Whether the table is a copy of the master's."""
         return bool(self._settings.brokerRole == "SLAVE")
 
     def get(self, name: str) -> TopicConfig | None:
@@ -127,7 +127,7 @@ class TopicTable:
         return sorted(self._system)
 
     def is_registered(self, name: str) -> bool:
-        """Whether file and reactor have it: not while a new one cannot be written."""
+        """Whether file and reactor have the topic; false while a new topic cannot be written."""
         return name in self.registered
 
     def members(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class TopicTable:
     # ---- start and stop
 
     def load(self) -> None:
-        """Reads the file, adds the system topics, gives all to the reactor."""
+        """Reads the file, adds the system topics, and gives all topics to the reactor."""
         self._deleted.load()
         found = self._saver.load()
         content = found or {}
@@ -156,7 +156,7 @@ class TopicTable:
         before = dict(self._topics)
         if found is None or not self._file.is_newest:
             self._find_by_queues()
-        elif self._saver.is_torn:  # the record of a new topic may be what is damaged
+        elif self._saver.is_torn:  # the damaged record may be that of a new topic
             self._find_by_queues(known_too=False, deleted_too=False)
         self._topics.update((topic.name, topic) for topic in self._system_topics())
         if before != self._topics:
@@ -165,14 +165,14 @@ class TopicTable:
         self.registered.version = DataVersion(self.version.counter)
         self.registered.put(self._topics)
         for name in self._topics:
-            self.registered.register_refused(name)  # ends the start with the reason
+            self.registered.register_refused(name)  # raises the reason, which ends the start
         log.debug("topics loaded: %d", len(self._topics))
 
     def _find_by_queues(self, known_too: bool = True, deleted_too: bool = True) -> None:
-        """What was created since the .bak, or all when there is no file: messages that are in the
-        store shall be within reach, at the queues where they are. known_too: also topics that are
-        there with fewer queues; deleted_too: also those that were deleted, which a power cut may
-        have left their queues."""
+        """Makes topics again from their queues: those created since the .bak, or all when there is
+        no file, so that the messages in the store can be reached, in the queues where they are.
+        known_too: also gives topics that have fewer queues the missing ones; deleted_too: also
+        topics that were deleted, whose queues a power cut may have left behind."""
         for name, queues in _queues_of(self._core.queue_names()).items():
             known = self._topics.get(name)
             if name in self._system or (known is not None and known.read_queues >= queues):
@@ -191,12 +191,15 @@ class TopicTable:
             )  # fmt: skip
 
     async def make_for_queues(self) -> bool:
-        """Of a slave that is to lead: makes the topics of what its log holds that were not copied
-        from the master; they are saved when this returns, which says whether there were any. Else
-        nobody could read their messages, and the old master, once it is back, would delete its own
-        copy with the topic. What ends below where this log was when the table was copied last, or
-        the topic deleted, is of one that the master had deleted: replay makes queues of all. But
-        not of one that the master had and that could not be read here."""
+        """For a slave that will lead: makes topics of which its log has messages but that were not
+        copied from the master. They are saved when this returns; returns whether there were any.
+        Otherwise nobody could read these messages, and the old master, once it is back, would
+        delete its own copy with the topic.
+
+        Replay makes queues for all messages, also for those of topics that the master had deleted.
+        Such a topic is not made again: its queues end below the place where this log was when the
+        table was copied last, or when the topic was deleted. Topics that the master had, but that
+        could not be read here, do not count as deleted."""
         lone = self._lone()
         self._forget(lone)
         found = {
@@ -206,7 +209,7 @@ class TopicTable:
             and (end >= self._copied_at or name in self._unread)
         }
         for name, queues in found.items():
-            if name not in self._topics:  # else it could not be saved the last time
+            if name not in self._topics:  # if it is there, the last attempt could not save it
                 self._put(TopicConfig(name, queues, queues))
                 self._stamp(name)
                 log.warning(
@@ -219,8 +222,8 @@ class TopicTable:
         return bool(found)
 
     def _lone(self) -> dict[str, tuple[int, int]]:
-        """Of topics that have queues and are in no table: how many, and where the last message is.
-        Of a queue whose last entry cannot be read nothing is known: it counts as new."""
+        """Topics that have queues but are not in the table: name -> (number of queues, log offset
+        of the last message). A queue whose last entry cannot be read counts as new."""
         lone = self._core.queues_without_topic()
         ends: dict[str, int] = {}
         for topic, _, last in lone:
@@ -233,8 +236,8 @@ class TopicTable:
         }
 
     def _forget(self, lone: Mapping[str, tuple[int, int]]) -> None:
-        """What the master had deleted before this slave could hear of it stays away, also after a
-        start."""
+        """Notes as deleted the topics that the master had deleted before this slave was told, so
+        that they stay away, also after a start."""
         self._deleted.add({
             name: self._copied_at
             for name, (_, end) in lone.items()
@@ -253,15 +256,15 @@ class TopicTable:
         await self._deleted.stop()
 
     def is_made(self, name: str) -> bool:
-        """It is there, and whoever made it by create() has been told so."""
+        """Whether the topic exists, and create() has returned for it."""
         return name in self._topics and name not in self._created
 
     # ---- changing
 
     async def create(self, topic: TopicConfig) -> TopicConfig:
-        """Makes the topic by itself unless there is one. Returns when the file holds it, reactor
-        and name servers know it, and the other shards have it too. A slave makes none: the master
-        does, or has."""
+        """Makes the topic, without a request for it, unless it exists. Returns when the file holds
+        it, reactor and name servers know it, and the other shards have it too. A slave makes none:
+        its master makes the topic, or has made it."""
         present = self._topics.get(topic.name)
         if self.is_copy:
             return present or topic
@@ -277,8 +280,8 @@ class TopicTable:
         return present
 
     async def update(self, *topics: TopicConfig) -> None:
-        """Adds or replaces them on this shard alone, as a request says; those that are the
-        same stay as they are."""
+        """Adds or replaces topics on this shard alone, as a request says; topics that are the same
+        stay as they are."""
         for topic in topics:
             if self._topics.get(topic.name) != topic:
                 self._put(topic)
@@ -287,12 +290,12 @@ class TopicTable:
         await self._settled(*(topic.name for topic in topics))
 
     async def delete(self, name: str) -> bool:
-        """Takes the topic off this shard; its queues go with it. False when there is none."""
+        """Deletes the topic on this shard, with its queues. False when there is no such topic."""
         if self._topics.pop(name, None) is not None:
             self._changed(name)
             self._stamp(name)
-        elif name not in self.registered:  # else the file could not be written the last time
-            await self._saver.saved()  # another shard's deletion may not be in it yet
+        elif name not in self.registered:  # if it is there, the last write of the file failed
+            await self._saver.saved()  # another request's deletion may not be in the file yet
             await self._deleted.saved()
             return False
         await self._settled()
@@ -301,10 +304,11 @@ class TopicTable:
         return True
 
     def take(self, made: dict[str, tuple[TopicConfig, Stamp]]) -> None:
-        """Other shards have made these topics by themselves. What is here stays as it is, and what
-        was deleted here since stays away. The file follows: what a crash forgets is asked for when
-        this shard joins the others again. A slave takes none: its table is its master's. When it
-        becomes master itself it is given them again (siblings.role_changed())."""
+        """Takes topics that other shards have made by themselves. Topics that exist here stay as
+        they are, and those that were deleted here since stay away. The file is written later: what
+        a crash forgets comes again when this shard joins the others again. A slave takes none,
+        because its table is its master's; when it becomes master it is given them again
+        (siblings.role_changed())."""
         if self.is_copy:
             return
         news = {
@@ -316,7 +320,7 @@ class TopicTable:
         }
         if not news:
             return
-        # Deleted here, and the file does not say so yet: the queues of the old topic go first.
+        # Topics deleted here whose deletion is not in the file yet: their old queues go first.
         deleted: dict[str, None] = {name: None for name in news if name in self.registered}
         for name, topic in news.items():
             self.stamps.put(name, made[name][1])
@@ -332,16 +336,18 @@ class TopicTable:
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 
     def deleted(self) -> dict[str, list[int]]:
-        """Where the log ended, and when it was (ms), when each was deleted, made anew or not."""
+        """For each deleted topic, whether made anew or not, where the log ended and the time (ms)
+        of the deletion."""
         return self._deleted.members()
 
     @property
     def deletions(self) -> int:
-        """A number that changes when what was deleted does."""
+        """A number that changes with each deletion."""
         return self._deleted.changes
 
     def unseen(self, marks: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-        """The master's deletions that this slave has not seen, as of a topic made anew at once."""
+        """The master's deletions that this slave has not seen, for example because the topic was
+        made anew at once."""
         return {
             name: mark
             for name, mark in self._deleted.unseen(marks).items()
@@ -355,11 +361,12 @@ class TopicTable:
         unseen: Mapping[str, tuple[int, int]] | None = None,
         unread: Iterable[str] = (),
     ) -> None:
-        """Makes this table, a slave's, the master's; returns when file and reactor have it.
-        log_end: where the log here ended before the master was asked. What comes behind of a topic
-        that is deleted can be of another one, made since under the name: it stays. unseen: the
-        log here has what they are about. unread: topics of the master's that are not among
-        `topics`, as what they are cannot be read here: their queues stay."""
+        """Makes this slave's table equal to the master's; returns when file and reactor have it.
+        log_end: where the log here ended before the master was asked. Messages behind it, of a
+        topic that is deleted here, may belong to another topic made since under the same name, so
+        they stay. unseen: deletions not seen here; the log here has come past them. unread: topics
+        of the master that are not among `topics`, because they cannot be read here: their queues
+        stay."""
         if unseen:
             lone = self._lone()
             for name, (end, _) in unseen.items():
@@ -380,12 +387,13 @@ class TopicTable:
         await self._settled()
         is_first = self._copied_at == 0
         self._copied_at, self._unread = log_end, frozenset(unread)
-        if is_first:  # later deletions are heard of
+        if is_first:  # this slave is told of later deletions
             self._forget(self._lone())
         await self._deleted.saved()
 
     def in_image_of(self, name: str, default_name: str, queues_requested: int) -> TopicConfig:
-        """What auto creation would make of a send to `name`; Refusal 17 when it may not."""
+        """The topic that auto creation would make for a send to `name`; Refusal 17 when it may
+        not."""
         default = self._topics.get(default_name)
         if default_name == names.AUTO_CREATE_TOPIC and not self._settings.autoCreateTopicEnable:
             default = None
@@ -412,7 +420,7 @@ class TopicTable:
         )
 
     def dead_letter(self, group: str) -> TopicConfig:
-        """The topic of the group's dead letters, as it is or is to be created."""
+        """The topic of the group's dead letters, as it is or would be created."""
         name = names.dlq_topic(group)
         return self._topics.get(name) or TopicConfig(name, 1, 1, _READ_WRITE)
 
@@ -420,7 +428,7 @@ class TopicTable:
         return await self.create(self.dead_letter(group))
 
     def mark_ordered(self, ordered: Iterable[str]) -> None:
-        """Takes over which topics the name server calls ordered; it never unmarks one."""
+        """Marks the topics that the name server calls ordered; no topic is ever unmarked."""
         known = (name for name in ordered if name in self._topics)
         changed = [name for name in known if not self._topics[name].order]
         for name in changed:
@@ -432,13 +440,13 @@ class TopicTable:
             log.info("ordered by the name server: %s", ", ".join(sorted(changed))[:500])
 
     def permission_changed(self) -> None:
-        """brokerPermission has changed: reactor and name servers get all topics anew."""
+        """Gives reactor and name servers all topics anew, as brokerPermission has changed."""
         self.version.advance()
         self.registered.permission_changed()
         self.on_change(())
 
     def put_in_core(self, name: str) -> None:
-        """Gives a topic to the reactor again, should it be missing. Refusal 17: not saved yet."""
+        """Gives a topic to the reactor again, in case it is missing. Refusal 17: not saved yet."""
         if name not in self.registered:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -456,7 +464,8 @@ class TopicTable:
         self._saver.changed(name)
 
     def _stamp(self, name: str) -> None:
-        """The other shards are to hear that it was made or deleted here, when that is saved."""
+        """Stamps the topic, so that the other shards are told that it was made or deleted here, as
+        soon as that is saved."""
         if not self.is_system(name):
             self.stamps.put(name, self.siblings.stamp())
             self._to_share.add(name)
@@ -470,7 +479,7 @@ class TopicTable:
         await self.siblings.shared()
 
     def _whole(self) -> Callable[[], dict[str, Any]]:
-        """What makes the content of topics.json, as it is now, in another thread."""
+        """A function that makes the content of topics.json, as of now, in another thread."""
         topics, version, stamps = dict(self._topics), self.version.members(), self.stamps.members()
 
         def make() -> dict[str, Any]:
@@ -480,7 +489,7 @@ class TopicTable:
         return make
 
     def _part(self, changed: set[str]) -> Callable[[], Change]:
-        """What the journal is to hold of these topics."""
+        """A function that makes the journal's record of these topics."""
         topics = {name: self._topics.get(name) for name in changed}
         version, stamps = self.version.members(), self.stamps.members_of(changed)
 
@@ -492,12 +501,12 @@ class TopicTable:
         return make
 
     def _begun(self) -> None:
-        """A write of all changes so far begins."""
+        """Called when a write of all changes so far begins."""
         self._saving |= {name: self._topics.get(name) for name in self._changes}
         self._changes.clear()
 
     def _written(self) -> None:
-        """What was being written is on the disk."""
+        """Called when the changes that were being written are on the disk."""
         changes, self._saving = self._saving, {}
         if changes:
             self._publish(changes)
@@ -506,7 +515,7 @@ class TopicTable:
             self.siblings.changed(TOPIC, name)
 
     def _publish(self, changes: Mapping[str, TopicConfig | None]) -> None:
-        """Reactor first, then the name servers."""
+        """Gives changes to the reactor first, then to the name servers."""
         told = self._kept_from.keys() & changes.keys()
         kept_from = {name: self._kept_from.pop(name) for name in told}
         self._deleted.add(self.registered.put(changes, kept_from))
@@ -544,7 +553,7 @@ class TopicTable:
 
 
 def _queues_of(queues: Iterable[tuple[bytes, int]]) -> dict[str, int]:
-    """How many queues a topic needs to have these, by name."""
+    """Topic name -> how many queues it needs so as to have all of these."""
     found: dict[str, int] = {}
     for topic, queue_id in queues:
         name = os.fsdecode(topic)

@@ -1,20 +1,23 @@
-"""Moved halves: where half messages are that were stored anew, and whose places nobody remembers.
+"""Moved halves: finds half messages that were stored anew and whose new places are not remembered.
 
 A check back stores a half message anew, at another place. The reactor remembers the newest of these
-moves (cext/flow/transaction/open_halves.pxd); the log has no word of them, so that a start, or a
-slave that becomes the master, knows the old places only as ended. An end that names one is answered
-truly when those that are open are looked at: a copy has the same key, birth and body.
+moves (cext/flow/transaction/open_halves.pxd), but the log does not record them. So after a start,
+or when a slave becomes the master, the old places are only known as ended. To answer correctly an
+end that names an old place, the open half messages must be searched: a copy has the same key, birth
+and body.
 
     sought = sought_of(message)             # some bytes: thousands of ends may wait at once
     place = await halves.place_of(sought)   # (log offset, half offset); None: it is ended
 
-Ends that come while one look is under way share the next one: it begins after all of them came, and
-what is stored anew during it is at the end of the queue, where it comes last. What a look does not
-find can come to be at the end of the queue alone, too: the next look for it begins where that one
-ended, so that who repeats an end does not have all that is open read each time.
+Ends that come while one search is under way share the next one, which begins after all of them
+came. Half messages that are stored anew during a search go to the end of the queue, where the
+search comes last. For the same reason, a half message that was not found can only appear at the end
+of the queue later: the next search for it begins where the last one ended, so that a client that
+repeats an end does not have all open half messages read each time.
 
 Example: half 17 was stored anew as 90, and the broker was started again. The commit of 17 finds 90.
-Repeated, it looks from 18 on once more, to the end of the queue, 200, and then from 200 on.
+If the commit is repeated, the search goes from 18 to the end of the queue, 200; a third one begins
+at 200.
 """
 
 import asyncio
@@ -31,12 +34,12 @@ from rmq.broker.store.queue_reader import Entry, QueueReader
 from rmq.errors import ProtocolError, StoreError
 from rmq.format.message import StoredMessage, decode_message
 
-HALVES_AT_ONCE = 64  # read before others have their turn,
-SLICE_BYTES = 256 * 1024  # or records of so many bytes; the last one may go beyond
-ENDED_MAX = 65_536  # known to be open nowhere; the oldest go first
+HALVES_AT_ONCE = 64  # half messages read before other work has its turn,
+SLICE_BYTES = 256 * 1024  # or this many bytes of records; the last record may exceed that
+ENDED_MAX = 65_536  # half messages remembered as open nowhere; the oldest are forgotten first
 DIGEST_BYTES = 32
 NAMING = ("PGROUP", "UNIQ_KEY", "REAL_TOPIC", "REAL_QID")  # properties that a copy has, too
-_BORN = slice(40, 48)  # of a stored record: its birth
+_BORN = slice(40, 48)  # where a stored record has its birth time
 
 Place = tuple[int, int]
 
@@ -55,17 +58,17 @@ class HalvesContext(Protocol):
 
 
 class Sought(NamedTuple):
-    """A half message, at a place that it had."""
+    """A half message that is sought, with a place that it had."""
 
     half_offset: int
     born_ms: int
-    digest: bytes  # of what all its copies have
+    digest: bytes  # of what is the same in all its copies
 
 
 class Look(msgspec.Struct):
-    """One walk over the open half messages, for all that were asked for before it began."""
+    """One search through the open half messages, for all that were sought before it began."""
 
-    after: int = 2**63 - 1  # half offset; copies lie behind what they are copies of
+    after: int = 2**63 - 1  # half offset to begin behind: copies lie behind their originals
     births: set[int] = set()
     wanted: set[bytes] = set()  # digests
     found: dict[bytes, Place] = {}
@@ -79,12 +82,12 @@ class MovedHalves:
         self._context = context
         self._next = Look()
         self._lock = asyncio.Lock()
-        # Digests of what is open nowhere below this half offset.
+        # Digest -> half offset below which no copy is open.
         self._ended: dict[bytes, int] = {}
 
     async def place_of(self, sought: Sought) -> Place | None:
-        """Of an open copy of this half message, as it was stored first or at some check back.
-        StoreError: the disk does not give all that are open just now."""
+        """The place of an open copy of this half message, which may be the first one or one of a
+        check back. StoreError: the disk cannot give all open half messages now."""
         look, digest = self._next, sought.digest
         look.after = min(look.after, max(sought.half_offset + 1, self._ended.get(digest, 0)))
         look.births.add(sought.born_ms)
@@ -116,8 +119,8 @@ class MovedHalves:
             self._remember_ended(digest, at)
 
     def _entries(self, halves: list[int]) -> Iterator[Entry]:
-        """Of these half messages, in few reads; a damaged one has none: the next check back gives
-        it up."""
+        """The queue entries of these half messages, in few reads. A damaged one has no entry: the
+        next check back gives it up."""
         queues = self._context.queues
         view = queues.view(names.HALF_TOPIC, 0) if halves else None
         if view is None:
@@ -132,7 +135,7 @@ class MovedHalves:
     def _compare(self, look: Look, physical_offset: int) -> None:
         record = self._context.core.read_record(physical_offset, 1)
         if record is None or int.from_bytes(record[_BORN], "big", signed=True) not in look.births:
-            return  # damaged, or another one, as most are
+            return  # damaged, or, as most are, not one of those that are sought
         with contextlib.suppress(ProtocolError):
             half = decode_message(record)[0]
             digest = sought_of(half).digest
@@ -147,7 +150,7 @@ class MovedHalves:
 
 
 def sought_of(message: StoredMessage) -> Sought:
-    """Of a half message as it is stored."""
+    """What to search for, from a half message as it is stored."""
     properties, born_ms = message.properties, message.born_timestamp_ms
     named = repr((born_ms, message.born_host, *map(properties.get, NAMING))).encode()
     digest = hashlib.blake2b(len(named).to_bytes(4, "big") + named, digest_size=DIGEST_BYTES)

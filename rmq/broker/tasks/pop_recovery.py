@@ -1,16 +1,18 @@
-"""Pop recovery: offsets and groups of pops that no file has after a kill, or that a slave has not
-copied when it is to lead.
+"""Pop recovery: finds offsets and groups of pops that no file has after a kill, or that a slave has
+not copied before it leads.
 
-The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
-log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages: unless one was stored
-behind the mark there is nothing to be read. An offset is only ever moved on by them.
+The offset file names the log's end at the time of its writing (rmqLogOffset, the mark). Pops after
+the mark are in the log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages:
+if none was stored behind the mark, there is nothing to read. A check point only ever moves an
+offset forward.
 
-A group that was made by its consumers, and popped, may be missing when its check points are not: it
-is made again here, or what it had in its hands would be dropped as that of a deleted group and come
-to nobody. One that an operator deleted is not: the mark is behind its pops then.
+A group that was made by its consumers, and has popped, may be missing although its check points are
+in the log. It is made again here; otherwise the messages that it holds would be dropped, as if the
+group had been deleted, and nobody would get them. A group that an operator deleted is not made
+again: the mark is then behind its pops.
 
-Without a mark (Apache RocketMQ wrote the file last) nothing is known, and what was popped in the
-last seconds before a kill comes again, as it does there.
+Without a mark (Apache RocketMQ wrote the file last) nothing is known, and messages that were popped
+in the last seconds before a kill come again, as with Apache's broker.
 
 Example: mark 5,000, the timed messages' queue has an entry at 7,200: the log is read from 7,200 on.
 """
@@ -39,7 +41,7 @@ class CoreCalls(LogCalls, OffsetCalls, QueueCalls, Protocol):
 
 
 class Context(Protocol):
-    """What the recovery reads and moves."""
+    """What is used here of the broker."""
 
     groups: GroupTable
     offsets: OffsetTable
@@ -52,7 +54,8 @@ class Context(Protocol):
 
 
 def recover(context: Context) -> int:
-    """At a start: gives the reactor what was popped since the mark; how many offsets moved."""
+    """At a start: moves the reactor's offsets over what was popped since the mark; returns how many
+    offsets were moved."""
     mark = context.offsets.mark
     start = first_timed(context, mark) if mark is not None else None
     if start is None:
@@ -63,8 +66,9 @@ def recover(context: Context) -> int:
 
 
 def take_over(context: Context) -> Callable[[], int]:
-    """Of a slave that is to lead: makes groups that were not copied. What is returned moves
-    offsets, once its queues name all of its log: until then what is not confirmed is in none."""
+    """For a slave that will lead: makes groups that were not copied. Returns a function that moves
+    the offsets; it must be called when the queues cover all of the log, because until then
+    unconfirmed messages are in no queue."""
     copied = context.offsets.copied
     found = _popped(context, copied) if copied is not None else {}
     _bring_back(context, found)
@@ -72,7 +76,7 @@ def take_over(context: Context) -> Callable[[], int]:
 
 
 def _popped(context: Context, start: int) -> Popped:
-    """What is behind there, of topics that there are."""
+    """The pops behind `start`, of topics that exist."""
     try:
         found = context.core.popped_since(max(start, context.core.log_range()[0]))
     except StoreError as error:
@@ -103,7 +107,7 @@ def _move(context: Context, found: Popped) -> int:
 
 
 def first_timed(context: Context, mark: int) -> int | None:
-    """Where the first message behind the mark is that may be a check point."""
+    """The log offset of the first message behind the mark that may be a check point."""
     revive = revive_topic(context.settings.brokerClusterName)
     places = [(TIMER_TOPIC, 0)]
     config = context.topics.get(revive)
@@ -122,7 +126,7 @@ def first_behind(context: Context, topic: str, queue_id: int, mark: int) -> int 
         middle = (low + high) // 2
         entry = context.queues.entry(view, middle)
         if entry is None:
-            return mark  # a gap: nothing is known of what is behind it
+            return mark  # a gap: what is behind it is not known
         if entry.physical_offset < mark:
             low = middle + 1
         else:

@@ -1,7 +1,7 @@
 """Retention: deletes old segments of the commit log, and stops writes while the disk is full.
 
-    every second    look at the disk ratio of the log and of the queues (statvfs, no I/O)
-    every 10 s      (cleanResourceInterval; at once when the disk is too full) delete:
+    every second    checks how full the disks of the log and the queues are (statvfs, no I/O)
+    every 10 s      (cleanResourceInterval; at once when the disk is too full) deletes:
 
     when                                          what
     at the hours of deleteWhen ("04;16")          segments not changed for fileReservedTime hours
@@ -12,9 +12,9 @@
                                                   ratio is below the forcible one
     request 329                                   as deleteWhen, 20 rounds
 
-At most deleteFileBatchMax segments go in a round, never the last one. RocketMQ's limits of the
-ratios hold: warning 35-90 %, forcible 30-85 %; what is set beyond them counts as the limit, which
-the log says once.
+A round deletes at most deleteFileBatchMax segments, and never the last one. RocketMQ's limits of
+the ratios apply: warning 35-90 %, forcible 30-85 %; a setting beyond its limit counts as the limit,
+which is logged once.
 
 Example: at 91 % sends are refused and the oldest segments go, 10 a round, every round; at 84 %
 sends are taken again, within a second.
@@ -37,8 +37,8 @@ log = logging.getLogger("rmq.broker.retention")
 POLL_S = 1.0
 FIRST_CLEAN_S = 60.0
 MANUAL_ROUNDS = 20
-DISK = "disk"  # who stops sends
-# Percent of the disk in use: setting -> what counts of it at least and at most.
+DISK = "disk"  # the name under which retention stops sends
+# Setting -> the least and the most that it may mean, in percent of the disk in use.
 LIMITS = {"diskSpaceWarningLevelRatio": (35, 90), "diskSpaceCleanForciblyRatio": (30, 85)}
 
 
@@ -55,7 +55,7 @@ class Retention:
         self._writable = True
         self._manual_rounds = 0
         self._next_clean = clock.monotonic() + FIRST_CLEAN_S
-        self._warned: dict[str, int] = {}  # setting -> its value beyond a limit that the log has
+        self._warned: dict[str, int] = {}  # setting -> its value beyond the limit, as logged
 
     async def run(self) -> None:
         while True:
@@ -63,7 +63,7 @@ class Retention:
             await asyncio.sleep(POLL_S)
 
     def delete_by_hand(self) -> None:
-        """Request 329: the next rounds delete by age, whatever the hour."""
+        """Request 329: lets the next rounds delete by age, whatever the hour."""
         self._manual_rounds = MANUAL_ROUNDS
         self._next_clean = clock.monotonic()
 
@@ -79,7 +79,7 @@ class Retention:
             self._clean(ratio, forcible)
 
     def _level(self, key: str) -> float:
-        """0..1: what counts of this setting."""
+        """The effective value of this setting, 0..1."""
         low, high = LIMITS[key]
         given: int = getattr(self._settings, key)
         percent = max(low, min(high, given))

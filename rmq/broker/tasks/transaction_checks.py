@@ -1,23 +1,24 @@
-"""Transaction checks: producers are asked about open transactions, which are given up at last.
+"""Transaction checks: asks producers about open transactions, and finally gives these up.
 
-Half messages, their ends and the questions are the reactor's
-(cext/flow/transaction/transaction_end.pxd, check_backs.pxd); here is when and by what rules, and
-what becomes of those that are given up. Every transactionCheckInterval (30 s) the reactor looks at
-the half messages that are still open and older than transactionTimeOut (6 s), or than their own
-CHECK_IMMUNITY_TIME_IN_SECONDS:
+The reactor handles half messages, their ends and the questions to producers
+(cext/flow/transaction/transaction_end.pxd, check_backs.pxd). This module decides when and by what
+rules it asks, and handles half messages that are given up. Every transactionCheckInterval (30 s)
+the reactor looks at the half messages that are still open and older than transactionTimeOut (6 s),
+or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
 
     checked fewer than transactionCheckMax (15) times
-        stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
-        ended; 39 CHECK_TRANSACTION_STATE to a connected producer of its group, who answers by 37.
-        An end that was on its way meanwhile counts for the new one
+        stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, and the old one
+        is ended; 39 CHECK_TRANSACTION_STATE goes to a connected producer of its group, which
+        answers by 37. An end that was on its way meanwhile counts for the new one
     more often, or older than fileReservedTime
-        stored in TRANS_CHECK_MAX_TIME_TOPIC, ended; a commit that comes later still counts, and 323
-        RESUME_CHECK_HALF_MESSAGE has it checked again: either stores the half message anew. Its
-        prepared offset says where the half message was
+        stored in TRANS_CHECK_MAX_TIME_TOPIC, and ended. A commit that comes later still counts, and
+        323 RESUME_CHECK_HALF_MESSAGE lets it be checked again: either stores the half message anew.
+        The prepared offset of the message in that topic says where the half message was
 
 Progress is kept as Apache keeps it: offsets of the group CID_RMQ_SYS_TRANS in the half queue (all
-below is ended) and in the op queue (all below speaks of such). At the start the op messages from
-there on say again which half messages are ended.
+half messages below it are ended) and in the op queue (all op messages below it are about such half
+messages). At the start the op messages from that offset on tell again which half messages are
+ended.
 
 Example: half 17 is 10 s old and open: it is stored anew as 90 with TRANSACTION_CHECK_TIMES=1, an
 op message "17," is written, and the producer is asked about 90.
@@ -48,15 +49,15 @@ log = logging.getLogger("rmq.broker.transaction_checks")
 GROUP = names.TRANSACTION_GROUP
 HALVES_AT_ONCE = 512
 OPS_AT_ONCE = 1000
-SET_ASIDE_MAX = 65_536  # transactions given up that a late commit still finds; the oldest go first
-PASS_S = 60.0  # the longest pass over the open ones
-PATIENCE_S = 0.5  # for producers that have not read their check backs, and for the log
+SET_ASIDE_MAX = 65_536  # given up transactions that a late commit still finds; oldest go first
+PASS_S = 60.0  # the longest pass over the open half messages
+PATIENCE_S = 0.5  # with producers that do not read their check backs, and with a full log
 PAUSE_S = 0.002  # before the next call to the reactor
-# What hinders a pass, by the numbers of cext/flow/transaction/check_backs.pxd.
+# Why a pass stopped, by the numbers of cext/flow/transaction/check_backs.pxd.
 NOT_STOPPED, PRODUCERS_FULL, LOG_FULL, RECORDS_ON_DISK = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 OFFSET_DIGITS_MAX = 19
-ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
+ASIDE_LOADED_MAX = 4096  # messages of TRANS_CHECK_MAX_TIME_TOPIC that are read at the start
 
 
 class CoreCalls(TransactionCalls, LogCalls, OffsetCalls, OptionCalls, Protocol):
@@ -64,7 +65,7 @@ class CoreCalls(TransactionCalls, LogCalls, OffsetCalls, OptionCalls, Protocol):
 
 
 class ChecksContext(Protocol):
-    """What the checks use of the broker."""
+    """What is used here of the broker."""
 
     queues: QueueReader
     settings: Settings
@@ -79,15 +80,15 @@ class Transactions:
 
     def __init__(self, context: ChecksContext) -> None:
         self._context = context
-        self._op_offset = 0  # op messages below it end only what is closed anyway
-        self._aside: dict[str, None] = {}  # unique keys of what was given up, oldest first
-        self._aside_end = 0  # of TRANS_CHECK_MAX_TIME_TOPIC: what is below it is known
+        self._op_offset = 0  # op messages below it are only about half messages known as ended
+        self._aside: dict[str, None] = {}  # unique keys of given up transactions, oldest first
+        self._aside_end = 0  # offset in TRANS_CHECK_MAX_TIME_TOPIC below which all is known
 
     # ---- start
 
     def load(self) -> None:
-        """Gives the reactor the half messages that are ended; from here on it takes more.
-        StoreError: the disk does not give the list of what tells of them."""
+        """Tells the reactor which half messages are ended; from then on it takes new ones.
+        StoreError: the disk cannot give the queue of op messages."""
         core, queues = self._context.core, self._context.queues
         minimum, maximum = queues.range(names.HALF_TOPIC, 0)
         first = self._offset(names.HALF_TOPIC, minimum, maximum)
@@ -123,10 +124,10 @@ class Transactions:
             )  # fmt: skip
 
     def _load_aside(self) -> None:
-        """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC that are not known here, from
-        before the start or of another master: a transaction that was committed late may be
-        committed once more. StoreError: the disk does not give one of them just now; the next call
-        goes on with it."""
+        """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC that are not known here,
+        because they are from before the start or from another master. As a result, a transaction
+        that was committed late may be committed once more. StoreError: the disk cannot give one of
+        them now; the next call goes on with it."""
         queues = self._context.queues
         view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
         if view is None:
@@ -156,27 +157,28 @@ class Transactions:
         self._context.core.set_option("transactions_set_aside", len(self._aside))
 
     def revive(self, message: StoredMessage) -> tuple[int, int] | None:
-        """Stores a half message anew that was given up; its new place. None for any other.
-        StoreError: the log takes nothing just now, or the disk does not say what was given up; ask
-        again: it is set aside still."""
+        """Stores a given up half message anew and returns its new place; None if the message was
+        not given up. StoreError: the log takes nothing now, or the disk cannot tell what was given
+        up; the caller may ask again, as the message is still set aside."""
         key = message.properties.get("UNIQ_KEY", "")
         if key not in self._aside:
             self._load_aside()
         if key not in self._aside:
             return None
         place = self._store_anew(message, message.properties)
-        self._forget_aside(key)  # not before: who asks again after a failure is to find it
+        self._forget_aside(key)  # not earlier: after a failure the next try must find it
         return place
 
     def check_again(self, message: StoredMessage) -> None:
-        """323: the half message is open again and was never asked about; one that is open still
-        goes on at the new place. StoreError: the log takes nothing just now, or the disk does not
-        say where it was; it is set aside still."""
+        """Request 323: opens the half message again, as if it had never been asked about. If it is
+        still open, it goes on at the new place. StoreError: the log takes nothing now, or the disk
+        cannot tell where the message was; it is still set aside then."""
         self._store_anew(message, {**message.properties, CHECK_TIMES: "0"})
         self._forget_aside(message.properties.get("UNIQ_KEY", ""))
 
     def _store_anew(self, message: StoredMessage, properties: dict[str, str]) -> tuple[int, int]:
-        """Open again, at this place; who names an older one is to find it."""
+        """Stores the half message anew and returns its place; ends that name an older place will
+        find it there."""
         old = self._last_half(message)
         at, offset = self._store(names.HALF_TOPIC, message, properties)
         if old is not None:
@@ -184,8 +186,9 @@ class Transactions:
         return at, offset
 
     def _last_half(self, message: StoredMessage) -> StoredMessage | None:
-        """The half message, also of one that was set aside. None: the log has it no more, or an
-        earlier version set it aside: the reactor doubts its places, as all from before the start.
+        """The half message itself, also for a message that was set aside. None: the log does not
+        have it any more, or an earlier version of rmq set it aside; the reactor treats its places
+        as doubtful, like all places from before the start.
         """
         if message.topic == names.HALF_TOPIC:
             return message
@@ -208,9 +211,9 @@ class Transactions:
         return max(minimum, min(offset, maximum))
 
     def _ops(self, offset: int, *, at_start: bool = False) -> list[list[int]]:
-        """What the next op messages say: of each the offsets of ended half messages. StoreError:
-        the disk does not give them just now; at the start one alone is passed, as a broker that
-        does not start for it is worse than a message that comes twice."""
+        """The next op messages: for each the offsets of half messages that it ends. StoreError: the
+        disk cannot give them now. At the start a single one that cannot be read is skipped, because
+        a broker that does not start would be worse than a message that comes twice."""
         view = self._context.queues.view(names.OP_HALF_TOPIC, 0)
         if view is None:
             return []
@@ -238,15 +241,15 @@ class Transactions:
             return []
         return [int(t) for t in texts if t.isdecimal() and len(t) < OFFSET_DIGITS_MAX]
 
-    # ---- by the clock
+    # ---- at intervals
 
     async def check(self) -> None:
-        """Looks at every half message that is open, oldest first."""
-        self._try_load_aside()  # as a slave what its master sets aside, and after a bad read
+        """Looks at every open half message, the oldest first."""
+        self._try_load_aside()  # for what a slave's master sets aside, and after a failed read
         settings, loop = self._context.settings, asyncio.get_running_loop()
         began_ms, end = now_ms(), loop.time() + PASS_S
         at, asked, unasked, leave_full = 0, 0, 0, False
-        moved = loop.time()  # when there was progress last
+        moved = loop.time()  # time of the last progress
         maximum = self._context.queues.range(names.HALF_TOPIC, 0)[1]
         while at < maximum and loop.time() < end:
             rules = (began_ms, settings.transactionTimeOut, settings.transactionCheckMax,
@@ -276,14 +279,14 @@ class Transactions:
         first = core.open_halves(0, 1)[0]
         try:
             await self._pass_ops(first)
-        except StoreError as error:  # a start would not hear of the ends that they tell of
+        except StoreError as error:  # a start must read these op messages, so do not move on
             log.warning("op messages of transactions are not passed yet: %s", error)
         for topic, offset in ((names.HALF_TOPIC, first), (names.OP_HALF_TOPIC, self._op_offset)):
             if core.query_offset(GROUP.encode(), topic.encode(), 0) != offset:
                 core.commit_offset(GROUP.encode(), topic.encode(), 0, offset)
 
     async def _pass_ops(self, first: int) -> None:
-        """Moves over op messages that tell only of half messages below `first`."""
+        """Moves over op messages that are only about half messages below `first`."""
         while ops := self._ops(self._op_offset):
             done = 0
             while done < len(ops) and all(half < first for half in ops[done]):
@@ -294,20 +297,20 @@ class Transactions:
             await asyncio.sleep(0)
 
     async def _give_up(self, offset: int) -> None:
-        """The half message was asked about too often, or is too old or damaged."""
+        """Gives up a half message that was asked about too often, or is too old or damaged."""
         try:
             message = self._half(offset)
         except StoreError as error:
             log.error("half message %d is not given up yet: %s", offset, error)
-            return  # it is open still: the next round comes to it again
+            return  # it is still open: the next round comes to it again
         if message is None:
             self._context.core.end_halves([offset], 1)
         else:
             await self._set_aside(offset, message)
 
     def _half(self, offset: int) -> StoredMessage | None:
-        """The half message, or None when it is damaged or gone. StoreError: the disk does not give
-        it just now."""
+        """The half message, or None when it is damaged or gone. StoreError: the disk cannot give it
+        now."""
         queues = self._context.queues
         view = queues.view(names.HALF_TOPIC, 0)
         entry = queues.entry(view, offset, or_fail=True) if view is not None else None
@@ -347,11 +350,11 @@ class Transactions:
         await self._context.topics.create(topic)
         core, properties = self._context.core, message.properties
         if offset not in core.open_halves(offset, 1)[2]:
-            return  # its producer ended it meanwhile
+            return  # its producer has ended it meanwhile
         place = self._store(topic.name, message, properties, message.physical_offset)
         self._aside_end += place[1] == self._aside_end
         if not core.end_halves([offset], 1):
-            return  # the same, a moment later: a commit that is repeated is not to count again
+            return  # it was ended a moment later: a commit that is repeated must not count again
         self._remember_aside(properties.get("UNIQ_KEY"))
         log.error("transaction %s of group %s is set aside in %s after %s checks",
                   properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,

@@ -1,10 +1,10 @@
-"""Truncation: what control's files say of a log that is cut back (cext/store/truncation.pyx).
+"""Truncation: corrects control's files when the log is cut back (cext/store/truncation.pyx).
 
 Offsets of groups, of delay levels and of timed messages are in no record: they may say that
-something is done whose proof is in the part that is cut. So that part is read before, and what it
-shows is kept with the truncation (its note), whatever happens then:
+something is done although the proof is in the part of the log that is cut. So that part is read
+before the cut, and what it shows is kept with the truncation (its note), so that no crash loses it:
 
-    in the part that is cut      what it says                     what becomes of the files
+    in the part that is cut      what it means                    what happens to the files
     a check point of a pop       these messages are in flight     the group goes on where it begins
     an op message                these halves are ended           they are open: so are all behind
     anything                     messages revived, acks           the revive log is read anew
@@ -12,10 +12,10 @@ shows is kept with the truncation (its note), whatever happens then:
                                  a level were delivered in it    to where its queue begins
     the least due time           timed messages due before were   their position goes back to it
                                  delivered below
-    and in any case                                               no offset lies beyond its queue,
-                                                                  nor a batch popped in order, of
-                                                                  which late acks would pass over
-                                                                  what is stored there next
+    and in any case                                               no offset is beyond its queue, nor
+                                                                  is a batch popped in order: late
+                                                                  acks of it would pass over what is
+                                                                  stored there next
 
 So nothing is lost, and some delayed messages come twice.
 
@@ -23,7 +23,7 @@ So nothing is lost, and some delayed messages come twice.
     core.truncate(offset, summary.note(), summary.due_ms, summary.timers_end, deleted)
     finish(core, config_directory)      at every start, too: after open(), before start()
 
-Who replicates brings the master's offsets afterwards; these are what is safe without them.
+A slave gets the master's offsets afterwards; the offsets made here are safe without those.
 
 Example: a pop of g gave out t/0, offsets 40 to 47, and its check point is cut: consumerOffset.json
 says 48 for t@g, and 40 after finish().
@@ -59,14 +59,14 @@ class CoreCalls(LogCalls, QueueCalls, ReplicaCalls, Protocol):
 
 
 class Summary(msgspec.Struct):
-    """What the part of the log that is cut shows."""
+    """What is found in the part of the log that is cut."""
 
     offset: int
     records: int = 0
     open_half: int = OFFSET_MAX  # half messages from here on may be open
     due_ms: int = OFFSET_MAX  # timed messages due before it were delivered below the offset ..
     timers_end: int = OFFSET_MAX  # .. when they are below this offset of their queue
-    popped: dict[str, dict[int, int]] = {}  # topic@group -> queue id -> where it goes on
+    popped: dict[str, dict[int, int]] = {}  # topic@group -> queue id -> offset to go on from
 
     def note(self) -> bytes:
         return msgspec.json.encode(self)
@@ -91,8 +91,8 @@ def summary_of(core: CoreCalls, offset: int, segment_bytes: int, commit_log: Pat
 
 
 def behind(at: int, segment_bytes: int, commit_log: Path) -> int:
-    """Where to go on when no record begins there: the end of a segment, or damage. What is behind
-    that has been delivered and counted, as recovery had it."""
+    """Where to go on reading when no record begins at `at`, because a segment ends there or is
+    damaged. Records behind damage were delivered and must be counted, as recovery found them."""
     start = at - at % segment_bytes
     try:
         segment = Segment(commit_log / f"{start:020}")
@@ -114,7 +114,7 @@ def look_at(found: Summary, message: StoredMessage) -> None:
                 found.open_half = min(found.open_half, int(text))
     if message.topic == names.TIMER_TOPIC:
         found.timers_end = min(found.timers_end, message.queue_offset)
-    # What was put back for later was due before: not earlier than it was stored.
+    # A message that was put back for later was due before: not earlier than it was stored.
     for name in ("TIMER_OUT_MS", "TIMER_ENQUEUE_MS"):
         if name == "TIMER_OUT_MS" or message.topic == names.TIMER_TOPIC:
             due = properties.get(name, "")
@@ -125,7 +125,7 @@ def look_at(found: Summary, message: StoredMessage) -> None:
 
 
 def look_at_pop(found: Summary, body: bytes) -> None:
-    """A check point: {"t": topic, "c": group, "q": queue id, "so": first offset, ..}."""
+    """Looks at a check point: {"t": topic, "c": group, "q": queue id, "so": first offset, ..}."""
     try:
         point: Any = msgspec.json.decode(body)
         queue, start = int(point["q"]), int(point["so"])
@@ -139,7 +139,7 @@ def look_at_pop(found: Summary, body: bytes) -> None:
 
 
 def finish(core: CoreCalls, config: Path) -> None:
-    """Ends a truncation, if there is one: between open() and start()."""
+    """Finishes a truncation, if there is one; to be called between open() and start()."""
     note = core.truncation
     if note is None:
         return
@@ -157,7 +157,7 @@ def lower_offsets(ends: Ends, config: Path, found: Summary) -> None:
 
 
 def lower_groups(ends: Ends, content: dict[Any, Any], found: Summary) -> None:
-    """The content of consumerOffset.json."""
+    """Changes the content of consumerOffset.json."""
     table: Any = content.get("offsetTable") or {}
     for key, queues in found.popped.items():
         for queue, start in queues.items():
@@ -169,7 +169,7 @@ def lower_groups(ends: Ends, content: dict[Any, Any], found: Summary) -> None:
         for key, queues in list(part.items()) if isinstance(part, dict) else ():
             topic, _, group = str(key).partition("@")
             if group == names.REVIVE_GROUP:
-                del part[key]  # an offset there says what is done, the first one included
+                del part[key]  # even an offset of 0 would say that something is done
                 continue
             for queue in list(queues) if isinstance(queues, dict) else ():
                 lower(queues, queue, end_of(ends, topic, queue))
@@ -179,7 +179,8 @@ def lower_groups(ends: Ends, content: dict[Any, Any], found: Summary) -> None:
 
 
 def lower_delays(core: CoreCalls, ends: Ends, config: Path, found: Summary) -> None:
-    """Not below what the queue still has: at the start that would be an offset that went wrong."""
+    """Moves the levels' offsets back, but not below what their queues still have: a start would
+    take such an offset for an error."""
     file = delay_levels.offset_file(config)
     content = file.load()
     table: Any = (content or {}).get("offsetTable")
@@ -195,7 +196,8 @@ def lower_delays(core: CoreCalls, ends: Ends, config: Path, found: Summary) -> N
 
 
 def truncate_batches(ends: Ends, config: Path) -> None:
-    """The content of consumerOrderInfo.json. An ack that no batch knows would move the offset."""
+    """Changes the content of consumerOrderInfo.json. Batches stay, because an ack that belongs to
+    no batch would move the group's offset."""
     file = pop_orders.order_file(config)
     content = file.load()
     table: Any = (content or {}).get("table")
@@ -211,8 +213,8 @@ def truncate_batches(ends: Ends, config: Path) -> None:
 
 
 def truncate_batch(row: dict[str, Any], end: int) -> None:
-    """Offsets from the end of the queue on are not of the batch any more. Where none is left it is
-    one of another time, of which acks change nothing and which keeps nobody from popping."""
+    """Removes offsets from the end of the queue on from a batch. If none is left, the batch becomes
+    one of another time, whose acks change nothing and which keeps nobody from popping."""
     first, *behind = (int(offset) for offset in row["o"])
     kept = [first, *(offset for offset in behind if first + offset < end)]
     row["o"] = kept
@@ -222,18 +224,19 @@ def truncate_batch(row: dict[str, Any], end: int) -> None:
 
 
 def end_of(ends: Ends, topic: str, queue: Any) -> int:
-    """Where the queue ends; 0 for what is none."""
+    """Where the queue ends; 0 if there is no such queue."""
     return ends.get((topic.encode(), int(queue)), 0) if str(queue).isdecimal() else 0
 
 
 def queue_begin(core: CoreCalls, topic: str, queue: int) -> int:
-    """Its first offset; 0 for what is none."""
+    """The queue's first offset; 0 if there is no such queue."""
     is_one = 0 <= queue < TOPIC_QUEUES_MAX
     return (core.queue_range(topic.encode(), queue) or (0, 0))[0] if is_one else 0
 
 
 def lower(queues: Any, queue: Any, offset: int) -> None:
-    """The entry of a queue is not above `offset`. Keys are texts or, of Java's, numbers."""
+    """Lowers the queue's entry to `offset` if it is above. Keys are texts or, in files of Java's
+    broker, numbers."""
     for key in (queue, str(queue)):
         if isinstance(queues, dict) and isinstance(queues.get(key), int):
             queues[key] = min(queues[key], offset)

@@ -1,12 +1,12 @@
-"""Write stops: why sends are refused just now, by who wants it so.
+"""Write stops: the reasons why sends are refused now, each with the name of the part that set it.
 
     stops.stop("disk", b"the disk is full")      sends are refused, with this reason
-    stops.stop("shard", b"it is taken off")      still with the first one
-    stops.resume("disk")                         refused with the second one
-    stops.resume("shard")                        taken again
+    stops.stop("shard", b"it is taken off")      still refused with the first reason
+    stops.resume("disk")                         refused with the second reason
+    stops.resume("shard")                        sends are taken again
 
-The core knows one flag and one reason. Who set it by himself would take sends again for another one
-who still has a reason.
+The core has one flag and one reason. If each part set them itself, one part would allow sends again
+while another still has a reason against them.
 """
 
 from rmq.broker.core_seam import RetentionCalls
@@ -17,10 +17,10 @@ class WriteStops:
 
     def __init__(self, core: RetentionCalls) -> None:
         self._core = core
-        self._reasons: dict[str, bytes] = {}  # the oldest first
+        self._reasons: dict[str, bytes] = {}  # name -> reason, the oldest first
 
     def stop(self, who: str, reason: bytes) -> None:
-        """Sends are refused until resume() of the same one."""
+        """Refuses sends until resume() with the same name."""
         if self._reasons.get(who) != reason:
             self._reasons[who] = reason
             self._tell()
