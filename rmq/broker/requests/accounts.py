@@ -1,5 +1,5 @@
-"""Accounts: 3001 to 3010, users and what they may do; 30001, the audit log. The guard answers them
-(rmq/auth/guard.py)."""
+"""Accounts: requests 3001 to 3010 (users and what they may do) and 30001 (the audit log). The guard
+answers them (rmq/auth/guard.py)."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
 """Assignments: handlers of 400 query, 401 set mode, 402 all modes.
 
-A 5.x consumer with clientRebalance=false asks one broker which queues are its own. Answered is its
-share of the topic's queues on all brokers (routes.py; this one's as long as no name server knows
-others), by one of two strategies over the sorted queues and client ids:
+A 5.x consumer with clientRebalance=false asks one broker which queues it must consume. The answer
+is its share of the topic's queues on all brokers (routes.py; only this broker's as long as no name
+server knows others), by one of two strategies over the sorted queues and client ids:
 
     AVG            neighbours: 5 queues, 2 clients -> 0 1 2 | 3 4
     AVG_BY_CIRCLE  in turn:                        -> 0 2 4 | 1 3
 
-In mode POP (request_modes.py) members share: with popShareQueueNum 0, or at least as many as there
-are others, each pops from all queues, which is queue -1; with n below that, from its own queues and
-those of the n members behind it; more members than queues: from one queue each.
+In mode POP (request_modes.py) members share queues. With popShareQueueNum 0, or not less than the
+number of other members, each pops from all queues, which is queue -1. With a smaller number n it
+pops from its own queues and those of the n members behind it. If there are more members than
+queues, each pops from one queue.
 """
 
 import logging
@@ -33,7 +34,7 @@ from rmq.refusal import Refusal
 
 log = logging.getLogger("rmq.broker.assignments")
 
-ALL_QUEUES = -1  # the queue id of a pop that takes from any
+ALL_QUEUES = -1  # the queue id of a pop from any queue
 
 
 class Context(Protocol):
@@ -81,7 +82,7 @@ async def query_assignment(context: Context, request: Request) -> Reply:
 def allocate(
     queues: list[MessageQueue], ids: list[str], client_id: str, strategy: str
 ) -> list[MessageQueue]:
-    """This client's part of the sorted queues; nothing for a client that is no member."""
+    """This client's part of the sorted queues; none for a client that is no member."""
     if client_id not in ids:
         return []
     position = ids.index(client_id)
@@ -95,7 +96,7 @@ def allocate(
 def allocate_popping(
     queues: list[MessageQueue], ids: list[str], client_id: str, strategy: str, neighbours: int
 ) -> list[MessageQueue]:
-    """What a member pops from: Java's rules, which let queues have several owners."""
+    """The queues that a member pops from, by Java's rules, which let queues have several owners."""
     if neighbours <= 0 or neighbours >= len(ids) - 1:
         names_of = sorted({queue.broker_name for queue in queues})
         return [MessageQueue(queues[0].topic, name, ALL_QUEUES) for name in names_of]

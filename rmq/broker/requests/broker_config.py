@@ -1,18 +1,18 @@
 """Broker config: 26 shows the broker's settings, 25 changes those that may change.
 
-Both bodies are java.util.Properties text; secrets are shown as ******. 25 takes what a property
-file may have, all of it or nothing:
+Both bodies are java.util.Properties text; secrets are shown as ******. 25 takes the same settings
+as a property file, all of them or none:
 
     acted on, changeable at run time    takes effect at once
-    acted on, needs a restart           16, unless it is the present value: answering with success
-                                        would say that, for instance, sends are synced from now on
+    acted on, needs a restart           16, unless it is the present value: success would claim, for
+                                        instance, that sends are synced from now on
     RocketMQ's, without effect here     kept, shown by 26, and named in the answer and in the log
-    refused in a file, too              1 with the reason (aclEnable=true); "off" is fine
-    black list, rocketmqHome            16, whoever asks: requests never choose commands or paths
+    refused in a file, too              1 with the reason (aclEnable=true); "off" is accepted
+    black list, rocketmqHome            16 for everybody: requests never choose commands or paths
     unknown                             16
 
-A value of the wrong type is refused with 1. What was changed holds until the process ends; to keep
-it, write it into the property file.
+A value of the wrong type is refused with 1. Changes last until the process ends; to keep them,
+write them into the property file.
 
 Example: body "flushDiskType=SYNC_FLUSH" is answered with 16 and the key's name, body
 "fileReservedTime=48" with 0, and retention uses 48 hours from its next round on; body
@@ -83,7 +83,7 @@ def update_config(context: Context, request: Request) -> Reply:
         raise Refusal(ResponseCode.NO_PERMISSION, f"{error}; nothing was changed") from None
     except ConfigError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{error}; nothing was changed") from None
-    # The rest is as it was, and other shards may have other values of it (listenPort).
+    # Other settings are unchanged, and other shards may have other values of them (listenPort).
     changed = {key: text for key, text in changes.items() if context.settings.can_change(key)}
     context.settings_changed(changed)
     context.siblings.settings_changed(changed)

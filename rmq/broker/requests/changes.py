@@ -1,5 +1,5 @@
-"""Changes: requests that change tables: refused by a slave, and at a master that waits for slaves
-(SYNC_MASTER) answered when these have the tables, too.
+"""Changes: requests that change tables. A slave refuses them; a master that waits for slaves
+(SYNC_MASTER) answers them when the slaves have the tables, too.
 
     17 -> the handler makes the topic -> slaves have the table of topics -> 0
                                          not within slaveTimeout         -> 12, it is made here
@@ -7,8 +7,8 @@
 
 A deletion of a topic (215) that a controlled master could not promise is refused before it begins.
 
-What a send brings about by itself (its topic, its group's retry topic) waits for no slave: its
-message does.
+Topics that are made because of a send (its own, or its group's retry topic) wait for no slave; the
+message of the send does.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -22,7 +22,7 @@ from rmq.codes import ResponseCode
 from rmq.format.remoting import Command
 from rmq.refusal import Refusal
 
-# Slaves take these as well: tools send them to each broker, and whoever was first has done it.
+# Slaves take these as well: tools send them to each broker, and the first one carries them out.
 ACCOUNTS = (
     Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,
     Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL,
@@ -43,7 +43,7 @@ TABLES: Mapping[int, frozenset[str]] = {
 }
 
 
-DROPS = (Code.DELETE_TOPIC_IN_BROKER,)  # queues that no table brings back
+DROPS = (Code.DELETE_TOPIC_IN_BROKER,)  # these drop queues, which no table brings back
 
 
 class Context(Protocol):
@@ -56,7 +56,7 @@ C = TypeVar("C", bound=Context)
 
 
 def with_slaves(code: int, handler: Handler[C]) -> Handler[C]:
-    """The handler of a change, as a broker with slaves runs it."""
+    """Wraps the handler of a change for a broker with slaves."""
 
     @wraps(handler)
     def run(context: C, request: Request) -> Reply | Awaitable[Reply]:
@@ -80,8 +80,8 @@ def with_slaves(code: int, handler: Handler[C]) -> Handler[C]:
 
 
 async def _dropped(context: C, code: int, handler: Handler[C], request: Request) -> Reply:
-    """What is done, and is not the next master's as well, would leave this one, as its slave, with
-    a hole in its queues."""
+    """Runs a handler that drops queues, if that can be promised. A deletion that the next master
+    does not have would leave a hole in this broker's queues when it becomes that master's slave."""
     missing = await context.replication.unable()
     if missing is not None:
         raise Refusal(

@@ -1,9 +1,9 @@
 """Consumer diagnosis: 307 running info, 309 consume directly (both forwarded), 223 status.
 
-    307, 309   to the member of the group with the asked client id, 10 s; its reply comes back as is
-    223        221 to every member (or the one it names), 5 s each, all at once; replies merged
+    307, 309   go to the group's member with the given client id, for 10 s; its reply is passed back
+    223        sends 221 to every member (or the one named), 5 s each, all at once; merges replies
 
-Example: 307 for a client that is not connected is answered with 1, one that stays silent with 207.
+Example: 307 for a client that is not connected is answered with 1; for a silent client, with 207.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ FORWARD_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 VERSION_FORWARD_MIN = 62  # V3_1_8_SNAPSHOT
 VERSION_NOTICE_MIN = 28  # V3_0_7_SNAPSHOT
-MEMBERS_MAX = 1000  # that one 223 may ask
+MEMBERS_MAX = 1000  # how many members one 223 may ask
 
 
 class Context(Protocol):
@@ -63,7 +63,7 @@ def get_running_info(context: Context, request: Request) -> Awaitable[Reply]:
 
 def consume_directly(context: Context, request: Request) -> Awaitable[Reply]:
     command = request.command
-    if request.of_sibling:  # it found the message already
+    if request.of_sibling:  # the other shard has already found the message
         return _forward(context, request, command.fields, command.body)
     fields = {**command.fields, "brokerName": context.settings.brokerName}
     topic = context.topics.get(command.text_field("topic") or "")

@@ -1,15 +1,15 @@
-"""Consumer retries: 36 CONSUMER_SEND_MSG_BACK that the reactor could not do by itself.
+"""Consumer retries: requests 36 CONSUMER_SEND_MSG_BACK that the reactor could not do by itself.
 
-The copy itself is the reactor's work (cext/flow/send/send_back.pxd). It hands a request over when
-it does not know the group or its retry or dead letter topic, and when the broker takes no sends.
-Checks and their order are RocketMQ's:
+The reactor makes the copy of the message (cext/flow/send/send_back.pxd). It hands a request over
+when it does not know the group or its retry or dead letter topic, and when the broker takes no
+sends. Checks and their order are RocketMQ's:
 
-    1   group unknown and not to be made                                  26
+    1   group unknown and may not be made                                 26
     2   broker not writable                                               16
     3   the group has no retry queues: dropped                            0
     4   no message starts at the offset                                   1
 
-Then the topics exist and the frame goes back; the reactor never hands the same frame over twice.
+Then the topics are made and the frame goes back; the reactor never hands the same frame over twice.
 
 Example: the first failed message of group g makes %RETRY%g; one that failed too often, %DLQ%g.
 """
@@ -76,7 +76,7 @@ async def send_back(context: Context, request: Request) -> Reply:
     if delay_level < 0 or _times(record) >= times_max:
         await context.topics.create_dead_letter(group.name)
     context.groups.put_in_core(group.name)
-    # The group's name as it is, should the client have escaped it.
+    # The group's plain name, in case the client has escaped it.
     command.fields = {**command.fields, "group": group.name}
     context.core.resubmit(request.connection.number, request.frame)
     return None

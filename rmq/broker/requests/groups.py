@@ -19,7 +19,7 @@ from rmq.codes import RequestCode as Code
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 
-GROUPS_MAX = 10_000  # of one request 225; ours
+GROUPS_MAX = 10_000  # of one request 225; RocketMQ has no such limit
 
 
 class Context(Protocol):
@@ -48,7 +48,7 @@ async def update_groups(context: Context, request: Request) -> Reply:
 
 
 def _changed(context: Context, members: Mapping[str, Any]) -> GroupConfig:
-    """A group of a request: its attributes are changes, not the final ones."""
+    """The group that a request asks for; the request's attributes are changes, not final values."""
     group = GroupConfig.of(members)
     present = context.groups.get(group.name)
     current = present.attributes if present is not None else {}
@@ -82,7 +82,7 @@ async def delete_group(context: Context, request: Request) -> Reply:
     await context.groups.delete(group)
     if clean:
         context.offsets.remove_group(group)
-    await context.offsets.save(behind_max=1)  # a start does not make it again by what it popped
+    await context.offsets.save(behind_max=1)  # so that no start makes it again from its old pops
     return command.reply()
 
 

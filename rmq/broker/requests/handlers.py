@@ -1,10 +1,10 @@
-"""Handlers: the one table of what this broker answers, request code -> handler.
+"""Handlers: the one table of the requests that this broker answers: request code -> handler.
 
-Each module states its rows in its HANDLERS: a new request code is a function and a row there, a new
+Each module has its rows in its HANDLERS: a new request code needs a function and a row there, a new
 module one more line in Contexts and in the table below.
 
-A code that is not here is answered with 3 and " request type <n> not supported". Those of
-ACL 1.0 (50-54) are left out on purpose: a client that gets 3 knows where it stands.
+A code that is not in the table is answered with 3 and " request type <n> not supported". The codes
+of ACL 1.0 (50-54) are left out on purpose: code 3 tells a client clearly that they are not served.
 """
 
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class Contexts(
     transactions.Context,
     Protocol,
 ):
-    """What all handlers together use; Broker has it."""
+    """What all handlers together use; Broker fulfils it."""
 
     @property
     def core(self) -> CoreCalls: ...
@@ -88,7 +88,7 @@ class Contexts(
 def handler_table(*areas: Mapping[int, Handler[Contexts]]) -> dict[int, Handler[Contexts]]:
     """The rows of all areas; ValueError when two of them answer the same code."""
     table: dict[int, Handler[Contexts]] = {}
-    taken: set[int] = set()  # the 16 bits of a code that a binary header has
+    taken: set[int] = set()  # the low 16 bits of codes, which are all that a binary header has
     for area in areas:
         for code, handler in area.items():
             if code & 0xFFFF in taken:

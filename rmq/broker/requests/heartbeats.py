@@ -7,16 +7,16 @@
                 "unitMode":false}],
               "heartbeatFingerprint":0,"withoutSub":false}
 
-The reply's fields IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE tell 5.x clients that later heartbeats
-may leave the subscriptions out (withoutSub) while the fingerprint stays; when another member of
-the group beat with another fingerprint, or we know no subscriptions of the group, IS_SUB_CHANGE
-asks for a full one.
+The reply's field IS_SUPPORT_HEART_BEAT_V2 tells 5.x clients that later heartbeats may leave the
+subscriptions out (withoutSub) while the fingerprint stays the same. IS_SUB_CHANGE asks for a full
+heartbeat, when another member of the group has sent another fingerprint, or the group's
+subscriptions are not known here.
 
-One of too many groups, subscriptions or characters of them is refused.
+A heartbeat with too many groups, subscriptions, or characters in them is refused.
 
-consumeType, messageModel and consumeFromWhere may also be numbers, as the C++ client has them.
+consumeType, messageModel and consumeFromWhere may also be numbers, as the C++ client sends them.
 
-One group of a heartbeat that is illegal or unknown is skipped with a log line; the rest counts.
+A group of a heartbeat that is illegal or unknown is skipped with a log line; the others count.
 """
 
 import logging
@@ -51,8 +51,8 @@ from rmq.refusal import Refusal
 
 quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
-# Of all subscriptions of a heartbeat together; ours. A frame has room for a minute of compiling
-# SQL92, in which nobody else would be served.
+# Of all subscriptions of a heartbeat together. RocketMQ has no such limit, but a frame has room for
+# so much SQL92 that it would take a minute to compile, in which nobody else would be served.
 EXPRESSION_CHARACTERS_MAX = 1 << 18
 
 
@@ -66,7 +66,7 @@ class Context(subscription_filters.FilterContext, Protocol):
     topics: TopicTable
 
 
-RetryTopic = tuple[GroupConfig, bool, bool]  # of this group, unit mode, whether it is there
+RetryTopic = tuple[GroupConfig, bool, bool]  # (the group, unit mode, whether the topic exists)
 
 
 def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
@@ -96,7 +96,8 @@ def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
 
 
 def _check_sizes(consumers: list[Any]) -> None:
-    """Before anything is taken from it. What is of a wrong type is refused where it is read."""
+    """Checks the heartbeat's size before anything of it is used. Members of a wrong type are
+    refused later, where they are read."""
     count = characters = 0
     for data in consumers:
         items = data.get("subscriptionDataSet") if isinstance(data, Mapping) else None
@@ -124,7 +125,7 @@ async def _finish(
         try:
             await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
         except RmqError as error:
-            if not is_there:  # who had it made was told so
+            if not is_there:  # it was made because of this heartbeat
                 raise
             quiet.warning("retry topic", "retry topic of group %s: %s", group.name, error)
     return request.command.reply(fields={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": stale})
@@ -138,7 +139,7 @@ def _consumer(
     without_subscriptions: bool,
     retry_topics: list[RetryTopic],
 ) -> bool:
-    """One ConsumerData; True when the client should send its subscriptions in full."""
+    """Takes one ConsumerData; True when the client should send its subscriptions in full."""
     if not isinstance(data, Mapping):
         raise ProtocolError("consumerDataSet of the heartbeat holds something else than objects")
     name = text_member(data, "groupName")
@@ -166,7 +167,8 @@ def _consumer(
         items = list_member(data, "subscriptionDataSet")
         subscriptions = _subscriptions(context, client, name, items)
     known = context.consumers.get(name)
-    # One that beat without them before we had any, as after a restart, has made the group since.
+    # The group may be known without subscriptions: after a restart a heartbeat without them makes
+    # the group before a full one comes.
     stale = without_subscriptions and (known is None or not known.subscriptions)
     stale |= known is not None and known.fingerprint not in (0, fingerprint)
     context.consumers.register(name, client, how, subscriptions)
@@ -179,8 +181,8 @@ def _consumer(
 def _subscriptions(
     context: Context, client: Client, group: str, items: list[Any]
 ) -> list[Subscription]:
-    """Those that are legal; the others are logged and left out. A filter that is wrong is logged
-    and kept, so that pulls are answered with what is wrong with it."""
+    """The legal subscriptions; the others are logged and left out. A wrong filter is logged but
+    kept, so that pulls are answered with what is wrong with it."""
     found = []
     for item in items:
         if not isinstance(item, Mapping):
@@ -211,8 +213,8 @@ def _subscriptions(
 
 
 def _one_of(known: tuple[str, ...], data: Mapping[str, Any], name: str, default: str) -> str:
-    """Only names that every client can read back in code 203. The C++ client says at which place
-    of RocketMQ's enum the name stands."""
+    """The member's value if it is a known name, else the default: every client must be able to read
+    it back in code 203. The C++ client sends the position in RocketMQ's enum instead."""
     value = data.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         return known[value] if 0 <= value < len(known) else default

@@ -1,7 +1,7 @@
 """Locks: handlers of queue locks of orderly consumers: 41 lock, 42 unlock.
 
     body      {"clientId":"c","consumerGroup":"g","mqSet":[MQ,..]}
-    41 reply  {"lockOKMQSet":[MQ,..]}     those of the request that this client holds now
+    41 reply  {"lockOKMQSet":[MQ,..]}     the queues of the request that this client holds now
     MQ        {"brokerName":"b","queueId":0,"topic":"t"}
 
 Example: a queue that another client holds is left out of the reply; the client asks again later.
@@ -51,7 +51,7 @@ async def unlock_batch(context: Context, request: Request) -> Reply:
 
 
 def _read(context: Context, request: Request) -> tuple[str, list[MessageQueue], str]:
-    """Group, the queues that exist here, and the client of a lock request."""
+    """(group, the queues that exist here, client id) of a lock request."""
     body = request.json_body()
     group = check_group(text_member(body, "consumerGroup"))
     client_id = text_member(body, "clientId")
@@ -74,8 +74,9 @@ def _read(context: Context, request: Request) -> tuple[str, list[MessageQueue], 
 
 
 def _is_called_so(context: Context, queue: MessageQueue) -> bool:
-    """Whether clients have this broker's name for the queue, or that of a static topic's logical
-    queues. With any other it would be one more lock of the same queue."""
+    """Whether the request uses the broker name under which clients know the queue: this broker's,
+    or for a static topic that of logical queues. Any other name would make a second lock of the
+    same queue."""
     called = queue.broker_name
     if called in (context.settings.brokerName, names.LOGIC_QUEUE_BROKER):
         return True

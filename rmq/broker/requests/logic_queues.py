@@ -1,8 +1,8 @@
 """Logic queues: what the handlers of offsets and pulls do for a static topic.
 
-Who asks for a logical queue asks its leader (else 501), which knows the chain of physical queues
-(tables/queue_mapping.py). What lies on another broker the leader asks that broker for, with
-lo=false: the physical queue is meant, and the other one does not ask further.
+Requests for a logical queue must go to its leader (else 501), which knows the chain of physical
+queues (tables/queue_mapping.py). For items on another broker the leader asks that broker, with
+lo=false: this means the physical queue, so the other broker does not ask further.
 
     30, 31, 32, 29    from the last, the first or each item of the chain
     15                to the item in which the offset is, on its broker, as its physical offset
@@ -11,8 +11,9 @@ lo=false: the physical queue is meant, and the other one does not ask further.
 
 So a group's offset moves to the new leader when the group has read what the old one had.
 
-Example: logical 0 has broker-a's queue 0 from 0 and ours, queue 2, from 10000. A pull at 7 is
-broker-a's to answer, and its nextBeginOffset at the end of that queue becomes 10000.
+Example: logical queue 0 has broker-a's queue 0 from 0 on, and this broker's queue 2 from 10000 on.
+broker-a is asked to answer a pull at 7, and its nextBeginOffset at the end of that queue becomes
+10000.
 """
 
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ class Context(Protocol):
 
 
 class LogicQueue:
-    """A logical queue that this broker leads, as long as a request lasts."""
+    """A logical queue that this broker leads, for the time of a request."""
 
     def __init__(self, context: Context, topic: str, own_name: str, chain: Chain) -> None:
         self._context = context
@@ -59,7 +60,7 @@ class LogicQueue:
             raise _refusal(f"static topic {topic}: the queue has no offsets yet")
 
     def item_of(self, offset: int) -> LogicQueueItem:
-        """In which this logical offset is; the first one for what is before it."""
+        """The item that has this logical offset; the first item for offsets before it."""
         found = self.placed[0]
         for item in self.placed:
             if item.logic_offset <= offset:
@@ -71,12 +72,13 @@ class LogicQueue:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its offsets are those of one physical queue here."""
+        """Whether its offsets are the same as those of one physical queue here."""
         first = self.placed[0]
         return self.leader is first and first.logical(0) == first.start_offset == 0
 
     async def range(self, item: LogicQueueItem) -> tuple[int, int]:
-        """(first, next) physical offset of an item, as far as it is the logical queue's."""
+        """(first, next) physical offset of an item, limited to the part that belongs to the logical
+        queue."""
         if self.is_here(item):
             first, end = self._context.queues.range(self._topic, item.queue_id)
         else:
@@ -108,7 +110,7 @@ class LogicQueue:
         return -1
 
     async def search(self, time_ms: int, boundary: str | None) -> int:
-        """As a search in one queue: the first message at or after that time, or with the boundary
+        """Searches as in one queue: the first message at or after that time, or with the boundary
         UPPER the last one at or before it."""
         if (boundary or "").lower() == "upper":
             return await self._search_back(time_ms)
@@ -119,7 +121,8 @@ class LogicQueue:
         return await self.maximum()
 
     async def _search_back(self, time_ms: int) -> int:
-        """The newest item that begins at or before that time has it."""
+        """The last message at or before that time; it is in the newest item that begins at or
+        before it."""
         for item in reversed(self.placed):
             first, end = await self.range(item)
             if first < end and await self._search_in(item, time_ms + 1, None) > first:
@@ -134,7 +137,8 @@ class LogicQueue:
         return await self._number(item, code, "offset", timestamp=time_ms, boundaryType=boundary)
 
     async def group_offset(self, group: str) -> int:
-        """Of the newest item in which the group has one, as a logical offset; -1: in none."""
+        """The group's offset in the newest item in which it has one, as a logical offset; -1: it
+        has none."""
         for item in reversed(self.placed):
             if self.is_here(item):
                 offset = self._context.offsets.query(group, self._topic, item.queue_id)
@@ -151,7 +155,7 @@ class LogicQueue:
         return -1
 
     async def commit(self, group: str, offset: int) -> None:
-        """A group's progress, as a logical offset."""
+        """Commits a group's offset, given as a logical offset."""
         item = self.item_of(offset)
         physical = max(item.physical(offset), 0)
         if self.is_here(item):
@@ -164,7 +168,7 @@ class LogicQueue:
             raise _passed_on(item, reply)
 
     async def pull(self, command: Command) -> Reply:
-        """A pull of messages that another broker has: its answer, in logical offsets."""
+        """Pulls messages that another broker has; returns its answer, in logical offsets."""
         offset = command.int_field("queueOffset")
         item = self.item_of(offset)
         physical = item.physical(offset) if offset >= item.logic_offset else -1
@@ -198,7 +202,7 @@ class LogicQueue:
             following = first = end = item.start_offset
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
         elif code == ResponseCode.PULL_OFFSET_MOVED and physical < first and at > 0:
-            code = ResponseCode.PULL_RETRY_IMMEDIATELY  # no reset: on behind the gap
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY  # no reset: it goes on behind the gap
         return code, {
             "nextBeginOffset": item.logical(following),
             "minOffset": item.logical(first),
@@ -244,9 +248,9 @@ def logic_queue(context: Context, command: Command, topic: str, queue_id: int) -
 def kept_item(
     context: Context, command: Command, topic: str, queue_id: int, offset: int
 ) -> LogicQueueItem | None:
-    """The item of a logical queue with this offset, when it is here though another broker leads the
-    queue by now: a consumer that has not heard of the move yet may commit what it has read here.
-    RocketMQ's brokers refuse it."""
+    """The item of a logical queue with this offset, if it is here although another broker leads the
+    queue by now: a consumer that does not know of the move yet may commit what it has read here.
+    RocketMQ's brokers refuse that."""
     mapping = context.queue_mappings.get(topic)
     if mapping is None or command.bool_field("lo", True) is False or mapping.leads(queue_id):
         return None
@@ -256,7 +260,8 @@ def kept_item(
             found = item
     if found is None or found.bname != mapping.bname:
         return None
-    # Where the next item begins is not known here for certain: nothing is committed beyond the end.
+    # It is not surely known here where the next item begins, so nothing is committed beyond the
+    # end.
     end = context.queues.range(topic, found.queue_id)[1]
     return found if found.physical(offset) <= end else None
 
@@ -272,7 +277,7 @@ def _number_of(reply: Command, item: LogicQueueItem, name: str, good: int = 0) -
 
 
 def _passed_on(item: LogicQueueItem, reply: Command) -> Refusal:
-    """The other broker's refusal as ours."""
+    """The other broker's refusal, passed on as one of this broker."""
     text = f"broker {item.bname}: code {reply.code}: {reply.remark}"
     try:
         code = ResponseCode(reply.code)

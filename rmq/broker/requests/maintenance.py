@@ -1,11 +1,11 @@
-"""Handlers of maintenance: 329 expired log files, 306 and 316 queues and topics; 301 and 302; what
-RocketMQ asks where tables, pops or timers may be in RocksDB: 355, 200056, 5001.
+"""Handlers of maintenance: 329 expired log files, 306 and 316 queues and topics; 301 and 302; and
+requests about tables, pops or timers that RocketMQ may keep in RocksDB: 355, 200056, 5001.
 
-Here tables are JSON files, and pops and timers are in the log and in files. So a question that
-brings them there (mqadmin rocksDBConfigToJson, exportPopRecord, switchTimerEngine -e F) is answered
-as by a RocketMQ broker that has no RocksDB, and -e R is refused as there.
+Here tables are JSON files, and pops and timers are in the log and in files. So requests that move
+them from RocksDB to files (mqadmin rocksDBConfigToJson, exportPopRecord, switchTimerEngine -e F)
+are answered as by a RocketMQ broker without RocksDB, and -e R is refused as by such a broker.
 
-Example: 329 has the oldest segments deleted at once, whatever the hour (deleteWhen).
+Example: 329 lets the oldest segments be deleted at once, whatever the hour (deleteWhen).
 """
 
 from typing import Protocol
@@ -55,13 +55,13 @@ def no_records_to_move(context: Context, request: Request) -> Reply:
 
 
 async def write_json(context: Context, request: Request) -> Reply:
-    """355: the JSON files are brought up to what only their journals have."""
+    """355: writes to the JSON files what only their journals have."""
     tables = {
         "topics": context.topics.save_whole,
         "subscriptionGroups": context.groups.save_whole,
         "consumerOffsets": context.offsets.save_whole,
     }
-    by_name = {name.lower(): save for name, save in tables.items()}  # in any case, as RocketMQ's
+    by_name = {name.lower(): save for name, save in tables.items()}  # RocketMQ ignores case, too
     names = [name.strip() for name in request.command.require("configType").split(";")]
     wanted = {name.lower(): name for name in names if name}
     for key, name in wanted.items():
@@ -77,7 +77,7 @@ async def write_json(context: Context, request: Request) -> Reply:
 
 
 def switch_timer_engine(context: Context, request: Request) -> Reply:
-    """5001: there is one engine, that of files."""
+    """5001: there is only one engine, which uses files."""
     engine = request.command.text_field("E_T")
     if not context.settings.timerWheelEnable:
         why = "broker timerWheelEnable is false"

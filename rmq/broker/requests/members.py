@@ -6,8 +6,8 @@ Example: 203 for group "g" with one Java consumer answers
      "language":"JAVA","version":513}],"consumeFromWhere":..,"consumeType":..,
      "messageModel":..,"subscriptionTable":{"t":{..}}}
 
-and without a connected consumer 206. On a machine of several shards 203 and 204 list the clients
-of all shards: most are connected to each, but who has just come may not be yet.
+and 206 without a connected consumer. On a machine of several shards 203 and 204 list the clients of
+all shards: most clients are connected to each shard, but a new client may not be yet.
 """
 
 from typing import Any, Protocol
@@ -63,7 +63,7 @@ def _online(group: ConsumerGroup) -> dict[str, Any]:
 
 
 async def _of_siblings(context: Context, request: Request) -> list[dict[str, Any]]:
-    """The other shards' answers to the same request: their bodies, without those that failed."""
+    """The bodies of the other shards' answers to the same request, without failed ones."""
     if request.of_sibling:
         return []
     bodies = []
@@ -74,7 +74,7 @@ async def _of_siblings(context: Context, request: Request) -> list[dict[str, Any
 
 
 def _connections(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each client once, as the first of the bodies has it."""
+    """Each client once, as in the first body that has it."""
     found: dict[str, dict[str, Any]] = {}
     for body in bodies:
         for each in list_member(body, "connectionSet"):

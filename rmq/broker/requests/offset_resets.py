@@ -2,15 +2,16 @@
 
     useServerSideResetOffset=true (as in RocketMQ 5)
         the offsets are stored and marked; the group's next pull of each queue is answered 21 with
-        the new place, and what its consumers commit until then does not count. Pulls that are held
-        go back at once. It makes no difference whether consumers are connected, and a restart of
-        the broker forgets nothing of it
+        the new offset, and commits of its consumers until then do not count. Held pulls are
+        answered at once. It makes no difference whether consumers are connected, and the reset
+        survives a restart of the broker
     false (as in RocketMQ 4)
-        220 to every connected consumer, who goes there and commits; none connected: 206, and
-        mqadmin then sets the offsets itself. Without force no offset moves on
+        220 goes to every connected consumer, which moves there and commits. If none is connected,
+        the answer is 206, and mqadmin then sets the offsets itself. Without force no offset is
+        moved forward
 
 Time -1 is the end of the queue (skipAccumulatedMessage). queueId and offset name one queue and its
-place (5.x); queueId alone, one queue by time.
+new offset (5.x); queueId without offset names one queue, which is moved by time.
 
 Example: group g has read queue 0 of t up to 17. 222 with timestamp 20 finds offset 5 there; the
 answer is {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:5}}.
@@ -74,7 +75,7 @@ async def reset_offset(context: Context, request: Request) -> Reply:
 def _by_clients(
     context: Context, topic: TopicConfig, group: str, time_ms: int, force: bool
 ) -> dict[int, int]:
-    """Sends the group's consumers where to go on (220); returns it: queue id -> offset."""
+    """Tells the group's consumers where to go on (220); returns queue id -> offset."""
     table = {}
     for queue_id in range(topic.write_queues):
         known = context.offsets.query(group, topic.name, queue_id)
@@ -112,7 +113,7 @@ def _queues(context: Context, topic: TopicConfig, table: dict[int, int]) -> dict
 
 
 def _wanted(context: Context, command: Command, topic: TopicConfig, time_ms: int) -> dict[int, int]:
-    """queue id -> new offset: as requested for one queue, by time for one or all."""
+    """queue id -> new offset: for one queue as requested, or for one or all queues by time."""
     queue_id = command.int_field("queueId", ABSENT)
     requested = command.int_field("offset", ABSENT)
     if queue_id >= topic.queues:
@@ -141,7 +142,7 @@ def _offset_at(context: Context, topic: str, queue_id: int, time_ms: int) -> int
 
 
 def _reset_body(client: Client, queues: dict[MessageQueue, int]) -> bytes:
-    """C++ clients read a list, all others the map."""
+    """The body of 220: a list for C++ clients, a map for all others."""
     if client.language != "CPP":
         return fastjson.dumps({"offsetTable": queues})
     rows: list[dict[str, Any]] = [

@@ -1,15 +1,15 @@
 """Offsets: handlers of 14 query, 15 update, 43 all, 308 correction, 314 clone.
 
-A group without an offset on a queue (14): the answer is 0 when the queue still starts at 0 and its
-message 0 is still in memory, whatever the consumer's CONSUME_FROM setting, so a young topic is read
-whole; otherwise 22, and the client applies its own setting (last: 30, first: 31, timestamp: 29).
-setZeroIfNotFound=false asks for 22 in any case.
+If a group has no offset on a queue, 14 is answered with 0 when the queue still starts at 0 and its
+message 0 is still in memory, whatever the consumer's CONSUME_FROM setting, so that a young topic is
+read whole. Otherwise the answer is 22, and the client applies its own setting (last: 30, first: 31,
+timestamp: 29). setZeroIfNotFound=false asks for 22 in any case.
 
-The reactor takes commits by itself (cext/flow/tables/offset_commit.pxd) and hands over what it
-cannot judge: an unknown group or topic, a queue or number that is none, a logical queue
+The reactor takes commits by itself (cext/flow/tables/offset_commit.pxd) and hands over those that
+it cannot judge: with an unknown group or topic, an invalid queue or number, or a logical queue
 (logic_queues.py).
 
-Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ does.
+Example: 15 with commitOffset 5 where 9 was stored is taken (the offset becomes 5), as in RocketMQ.
 """
 
 from collections.abc import Awaitable
@@ -125,8 +125,8 @@ def get_all_consumer_offset(context: Context, request: Request) -> Reply:
 
 
 def query_correction_offset(context: Context, request: Request) -> Reply:
-    """Per queue the lowest offset of all groups but the filtered ones; where the compared group
-    is behind that, the largest number there is."""
+    """308: for each queue the lowest offset of all groups except the filtered ones; where the
+    compared group is behind that, the largest number there is."""
     command = request.command
     topic = check_topic(command.require("topic"))
     compared = context.offsets.of(command.require("compareGroup"), topic)
@@ -157,14 +157,14 @@ async def clone_group_offset(context: Context, request: Request) -> Reply:
         if each in context.topics
         and (offline or group is None or not group.subscriptions or each in group.subscriptions)
     ]
-    if not topic:  # what it names was judged before; nobody else reads the source's retry topics
+    if not topic:  # named topics were judged before; only the source reads its own retry topics
         copied = [each for each in copied if popped_topic(each, source) is None]
         for each in copied:
             if each != retry_topic(source):
                 context.access.require(request.asker, each, UPDATE)
     for each in copied:
         context.offsets.copy(source, target, each)
-    await context.offsets.save()  # an operator's word, as a reset is
+    await context.offsets.save()  # an operator has asked for it, as for a reset
     return command.reply()
 
 

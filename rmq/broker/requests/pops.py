@@ -1,22 +1,22 @@
-"""Pops: handlers of those that the reactor passes on to control: 200050, -52, -54, -55.
+"""Pops: handlers of pops that the reactor passes on to control: 200050, -52, -54, -55.
 
-That is: a topic or group unknown to it or not to be consumed, or an SQL92 expression it has not
-seen. The checks are RocketMQ's, in its order:
+It passes on pops whose topic or group it does not know or must not serve, and those with an SQL92
+expression that it has not seen. The checks are RocketMQ's, in its order:
 
     broker not readable                                     16
     topic unknown                                           17
     topic not readable                                      16
     queueId beyond the read queues                          29
-    group unknown and not to be made                        26
+    group unknown and may not be made                       26
     group may not consume                                   16
     expression not readable, or of an unknown type          23
     SQL92, and enablePropertyFilter=false                   1
     a message filter of the broker's owner                  23
 
-When none applies the reactor gets topic, group and expression, and the request goes back; the
+When none applies, the reactor gets topic, group and expression, and the request goes back; the
 reactor never hands the same frame over twice.
 
-Example: the first pop of a group that nobody made: the group is made and the pop served.
+Example: the first pop of a new group: the group is made and the pop is served.
 """
 
 from typing import Protocol
@@ -81,7 +81,7 @@ def pop(context: Context, request: Request) -> Reply:
 
 
 def again(context: Context, request: Request) -> Reply:
-    """Pops that came before topics and offsets were loaded, and can be served now."""
+    """Sends back pops that came before topics and offsets were loaded: they can be served now."""
     context.core.resubmit(request.connection.number, request.frame)
     return None
 

@@ -1,13 +1,13 @@
-"""Pulls: the handler of those that the reactor passes on to control: 11, 361.
+"""Pulls: the handler of pulls that the reactor passes on to control: 11, 361.
 
-That is: topic, group or subscription unknown to it, or one of them not allowing the pull;
-messages of a logical queue that are on another broker, which is asked for them (logic_queues.py);
-or more header fields than the reactor reads (64), which it refuses with 1 when it comes back.
-The checks are RocketMQ's, in its order:
+It passes on pulls whose topic, group or subscription it does not know or must not serve; pulls of a
+logical queue whose messages are on another broker, which is asked for them (logic_queues.py); and
+pulls with more header fields than it reads (64), which it refuses with 1 when they come back. The
+checks are RocketMQ's, in its order:
 
     1   broker not readable                                               16
     2   361 with litePullMessageEnable=false                              16
-    3   group unknown and not to be made                                  26
+    3   group unknown and may not be made                                 26
     4   group may not consume                                             16
     5   topic unknown                                                     17
     6   topic not readable                                                16
@@ -25,7 +25,7 @@ The checks are RocketMQ's, in its order:
         its SQL92 expression is wrong, or of an unknown type              27
         SQL92, and enablePropertyFilter=false                             1
 
-When none applies the reactor gets topic, group and subscriptions, and the pull goes back to it; it
+When none applies, the reactor gets topic, group and subscriptions, and the pull goes back to it; it
 never passes the same frame on twice.
 
 Example: a pull before the group's first heartbeat gets 24; the Java client asks again in 3 s.

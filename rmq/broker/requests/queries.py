@@ -1,7 +1,7 @@
 """Queries: handlers that read queues and messages: 12, 29, 30, 31, 32, 33, 321.
 
 Example: SEARCH_OFFSET_BY_TIMESTAMP (29) with topic t, queueId 0, timestamp 20 is answered with the
-field offset: the first message stored at or after ms 20. A queue that holds nothing answers 0.
+field offset: the first message stored at or after ms 20. For an empty queue the answer is 0.
 """
 
 from collections.abc import Awaitable
@@ -24,7 +24,7 @@ from rmq.format.remoting import Command
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
-ENTRIES_MAX = 10_000  # of one answer to 321; ours
+ENTRIES_MAX = 10_000  # in one answer to 321; RocketMQ has no such limit
 ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index/index_key)
 _I64_MAX = 2**63 - 1
 
@@ -54,7 +54,7 @@ def queue_of(command: Command) -> tuple[str, int]:
 
 
 async def _told(command: Command, name: str, number: Awaitable[int]) -> Reply:
-    """Of a logical queue: what is asked for may be on another broker."""
+    """The answer about a logical queue, whose number may come from another broker."""
     return command.reply(fields={name: await number})
 
 
@@ -110,10 +110,11 @@ def view_message(context: Context, request: Request) -> Reply:
 
 
 async def query_message(context: Context, request: Request) -> Reply:
-    """By unique key or key, or by tag (indexType T); the messages in the order of the log.
+    """12: finds messages by unique key or key, or by tag (indexType T), in the order of the log.
 
-    The index says where, the record itself whether: a message that only has the same hash is not
-    among the answers. Those that do not fit one frame are left out, oldest first.
+    The index says where a message may be, and the record itself shows whether it is the right one:
+    a message that only has the same hash is not returned. Messages that do not fit into one frame
+    are left out, the oldest first.
     """
     command = request.command
     topic = check_topic(command.require("topic")).encode()

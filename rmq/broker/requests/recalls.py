@@ -1,15 +1,15 @@
-"""Recalls: 370 RECALL_MESSAGE that the reactor did not take is refused, or its topic made known.
+"""Recalls: requests 370 RECALL_MESSAGE that the reactor passes on; refused, or sent back to it.
 
-A recall is the reactor's work (cext/flow/send/recall.pxd). It hands one over while it does not
-know the topic, and while recalls are not to be taken. The checks are RocketMQ's, in its order:
+The reactor does recalls (cext/flow/send/recall.pxd). It passes one on when it does not know the
+topic, and while recalls must not be taken. The checks are RocketMQ's, in its order:
 
     1   recallMessageEnable is false, as it is by default               16
     2   before startAcceptSendRequestTimeStamp; broker not writable
         and allowRecallWhenBrokerNotWriteable is false                  14
     3   topic unknown                                                   17
 
-When none fails the frame goes back; the reactor never hands the same frame over twice, and judges
-the handle.
+When none fails, the reactor gets the topic and the frame goes back; it never hands the same frame
+over twice, and judges the handle.
 """
 
 from typing import Protocol

@@ -1,11 +1,10 @@
 """Replicas: handlers of 45 delay offsets, 60 and 61 timers, 906 exchange, 907 status, 908, 1007
 epochs, 1008 role.
 
-906 tells a slave where the log is to be had; a slave of rmq is also told what has changed among the
-tables, when it has (rmq/broker/replication/exchange.py), and has the batches popped in order by it.
-908 is for a figure of RocketMQ's slaves that nothing reads: taken, and without effect. 60 and 61
-are asked by RocketMQ's slaves, every few seconds. 61 is answered with an empty table; a slave of
-rmq does not ask for it.
+906 tells a slave where to get the log. A slave of rmq is also told when tables change
+(rmq/broker/replication/exchange.py), and gets the batches popped in order by it. 908 sets a number
+of RocketMQ's slaves that nothing reads: it is accepted without effect. RocketMQ's slaves send 60
+and 61 every few seconds. 61 is answered with an empty table; a slave of rmq does not ask for it.
 
 Example: 906 -> masterAddress 10.0.0.1:10911, masterHaAddress 10.0.0.1:10912, masterFlushOffset
 5000.
@@ -64,8 +63,8 @@ def get_delay_offsets(context: Context, request: Request) -> Reply:
 
 
 def get_timer_check(context: Context, request: Request) -> Reply:
-    """How far timed messages are, as RocketMQ's wheel would say it: a slave of that kind which
-    becomes master goes on from there."""
+    """60: how far timed messages are delivered, in the form of RocketMQ's wheel: a RocketMQ slave
+    that becomes master goes on from there."""
     position = context.core.timers_delivered()
     if position is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "no timed messages here: timerWheelEnable=false")
@@ -73,15 +72,15 @@ def get_timer_check(context: Context, request: Request) -> Reply:
 
 
 def get_timer_metrics(context: Context, request: Request) -> Reply:
-    """How many wait of each topic, for RocketMQ's slaves: an empty table, always. Their wheel
-    counts them, our timers are sorted by time alone. The figure is for people and decides nothing;
-    a slave that becomes master counts from none on."""
+    """61: how many timed messages of each topic wait, for RocketMQ's slaves: always an empty table.
+    RocketMQ's wheel counts them by topic, rmq sorts timed messages by time alone. The number is
+    only for people; a slave that becomes master begins to count at 0."""
     version = {"stateVersion": 0, "timestamp": 0, "counter": 0}
     return request.command.reply(body=fastjson.dumps({"dataVersion": version, "timingCount": {}}))
 
 
 def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
-    if context.replication.is_slave:  # RocketMQ's masters tell their address, which we look for
+    if context.replication.is_slave:  # 906 from a RocketMQ master brings its address: unused
         return request.command.reply(fields={"rmqTimers": _timers(context)})
     if request.command.text_field("rmqAccounts"):
         return _accounts(context, request)
@@ -93,7 +92,8 @@ def exchange(context: Context, request: Request) -> Reply | Awaitable[Reply]:
 
 
 async def _exchange_tables(context: Context, request: Request) -> Reply:
-    """To a slave of rmq. What it says it has is waited for, and it takes one of few places."""
+    """The answer to a slave of rmq. Answers may wait for what this slave says it has, and it
+    takes one of few places."""
     command = request.command
     replicas = context.settings.rmqReplicaAddresses
     if why := not_a_replica(request.connection.address, replicas):
@@ -107,7 +107,7 @@ async def _exchange_tables(context: Context, request: Request) -> Reply:
     known, kept = (read_versions(command.text_field(each)) for each in ("rmqKnown", "rmqKept"))
     request.held_s = wait_ms / 1000
     versions = await context.replication.exchange.changed(slave, known, request.held_s, kept)
-    if context.replication.is_slave:  # by now
+    if context.replication.is_slave:  # it has become one meanwhile
         return command.reply()
     text = msgspec.json.encode(versions).decode()
     return command.reply(fields={**_where(context), "rmqVersions": text})
@@ -118,7 +118,7 @@ async def _orders(context: Context, request: Request) -> Reply:
 
 
 def _accounts(context: Context, request: Request) -> Reply:
-    """To a slave of rmq, which signs as a Super user; they hold passwords."""
+    """The accounts, which hold passwords, for a slave of rmq that signs as a Super user."""
     if not context.guard.is_on or not request.asker.is_super:
         why = "accounts are for Super users, where there are accounts"
     else:
@@ -131,13 +131,14 @@ def _accounts(context: Context, request: Request) -> Reply:
 
 
 def _timers(context: Context) -> str | None:
-    """To the millisecond: 60 has whole seconds. A slave's tell a takeover how far it follows."""
+    """The timers' position to the millisecond, where 60 has whole seconds. A slave's position tells
+    a takeover how far it follows."""
     timers = context.core.timers_delivered()
     return " ".join(map(str, timers)) if timers is not None else None
 
 
 def _where(context: Context) -> dict[str, object]:
-    # Offsets speak of all that was appended, also of what could not be written.
+    # Offsets cover everything that was appended, even if it could not be written.
     appended = context.core.delay_offsets()[1]
     begin, end, durable = context.core.log_range()
     return {
@@ -145,7 +146,7 @@ def _where(context: Context) -> dict[str, object]:
         "masterFlushOffset": durable,
         "masterHaAddress": context.replication.ha_address or None,
         "rmqLogEnd": max(end, appended),
-        # What is in a store pool gets there by itself; after a failed write it never does.
+        # The content of a store pool will be written by itself, but never after a failed write.
         "rmqLogWritten": end if context.core.stats().get("poisoned") else max(end, appended),
         "rmqLogStart": begin,
         "rmqTimers": _timers(context),
@@ -168,7 +169,7 @@ def get_epochs(context: Context, request: Request) -> Reply:
 
 
 def role_changed(context: Context, request: Request) -> Reply:
-    """A hint of the controller, which is asked for the truth."""
+    """1008: takes a hint that seems to come from the controller; the controller is then asked."""
     controlled(context).role_notified(replica_info(request.command))
     return request.command.reply()
 

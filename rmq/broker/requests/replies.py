@@ -1,20 +1,20 @@
-"""Reply messages: 324 and 325, a consumer's answer, go to the producer of the request (326).
+"""Reply messages: a consumer's answer (324, 325) goes to the producer of the request (326).
 
-The reactor does this by itself (cext/flow/request_reply/reply_push.pxd) and hands over what is not
-ordinary: a producer that is not connected here, a topic that is not known, a request to be refused,
-a batch.
+The reactor does this by itself (cext/flow/request_reply/reply_push.pxd) and passes on special
+cases: a producer that is not connected here, a topic that is not known, a request that must be
+refused, a batch.
 
     request    an ordinary message with CORRELATION_ID, REPLY_TO_CLIENT (a client id) and TTL
     reply      324 / 325 with the fields of a send, to <cluster>_REPLY_TOPIC
                -> 326 to a connection of the producer REPLY_TO_CLIENT, with PUSH_REPLY_TIME; 10 s
                -> stored in its topic as well, unless storeReplyMessageEnable=false
 
-The answer to 324 says whether the push went well: code 0, or 1 with the reason; msgId, queueId and
+The answer to 324 says whether the push succeeded: code 0, or 1 with the reason; msgId, queueId and
 queueOffset are those of the stored message ("0" and 0 when it is not stored). On a machine of
-several shards the producer may be connected to another one: all are asked, and the first that has
-pushed it is enough.
+several shards the producer may be connected to another shard: all are asked, and the first one that
+has pushed the reply is enough.
 
-Example: a reply to a client that left meanwhile is stored and answered with 1.
+Example: a reply to a client that has left meanwhile is stored and answered with 1.
 """
 
 from typing import Any, Protocol
@@ -111,7 +111,7 @@ async def send_reply(context: Context, request: Request) -> Reply:
 
 
 async def _push(context: Context, request: Request, header: SendHeader) -> str | None:
-    """Pushes the reply; why the producer did not get it, or None."""
+    """Pushes the reply; returns why the producer did not get it, or None."""
     properties = header.found()
     client_id = properties.get("REPLY_TO_CLIENT")
     if not client_id:
@@ -158,8 +158,8 @@ def _copy(command: Command) -> Command:
 def _store(
     context: Context, request: Request, header: SendHeader, topic: TopicConfig, queue_id: int
 ) -> dict[str, Any]:
-    """Stores the reply; where it is, or nothing when the log does not take it: it is pushed all
-    the same."""
+    """Stores the reply; returns where it is, or nothing when the log does not take it, in which
+    case it is pushed nevertheless."""
     command = request.command
     number = {
         name: command.int_field(spelling(command, name), 0, I32_MIN, I32_MAX)

@@ -1,15 +1,16 @@
-"""Sends: handlers of those that the reactor passes on to control: 10, 310, 320.
+"""Sends: handlers of sends that the reactor passes on to control: 10, 310, 320.
 
-The reactor passes on what goes to a topic it does not know: its own, or the dead letters of its
-group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; what
-steps 1 and 2 may refuse; and what has more header fields than it reads (64), which it refuses with
-1 when it comes back. The checks are RocketMQ's, in its order. When none fails the reactor gets what
-it did not know, then the frame (core.resubmit); it never passes the same frame on twice.
+The reactor passes on a send to a topic that it does not know, be it the topic itself or that of the
+group's dead letters (cext/flow/send/dead_letter.pxd); to a retry topic of a group that it does not
+know; a send that steps 1 and 2 may refuse; and one with more header fields than it reads (64),
+which it refuses with 1 when it comes back. The checks are RocketMQ's, in its order. When none
+fails, the reactor gets what it did not know, and then the frame (core.resubmit); it never passes
+the same frame on twice.
 
     1   before startAcceptSendRequestTimeStamp                          1
     2   broker not writable and the topic is ordered                    16
     3   topic name                                                      29
-    4   topics of the system that clients may not send to               16
+    4   a system topic that clients may not send to                     16
     5   topic unknown: create it like defaultTopic, or as retry topic   17
     6   queueId beyond the topic's queues                               29
     7   %RETRY%group: group unknown                                     26
@@ -17,10 +18,10 @@ it did not know, then the frame (core.resubmit); it never passes the same frame 
     9   no body, body or properties too long                            13
     10  transaction messages while rejectTransactionMessage is set      16
     11  %RETRY%group: reconsumed too often, or the group is orderly
-                      -> %DLQ%group is there; it has no permission      16
+                      -> %DLQ%group is made; it may not be written      16
 
-Sends that wait for a topic's creation are given back in the order of their arrival. So are those
-that a new master cannot keep yet (replication/waiting_sends.py), before any of these steps.
+Sends that wait for a topic's creation are given back in the order of their arrival. So are sends
+that a new master cannot promise to keep yet (replication/waiting_sends.py), before these steps.
 
 Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 queues and goes back;
 with e "4" it is answered with 29, and the topic is not created.
@@ -70,7 +71,7 @@ _SHORT = {
 
 
 class LimitsContext(Protocol):
-    """What a send is checked against."""
+    """What is used here of the broker to check a send."""
 
     settings: Settings
     topics: TopicTable
@@ -110,7 +111,8 @@ class SendHeader(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, command: Command) -> "SendHeader":
-        """ProtocolError naming the field (as the client spells it) that is missing or malformed."""
+        """Reads the fields; ProtocolError names the field, as the client spells it, that is missing
+        or malformed."""
         for name in ("producerGroup", "sysFlag", "bornTimestamp", "flag"):
             command.require(spelling(command, name))
         return cls(
@@ -202,7 +204,7 @@ def check_broker(context: LimitsContext, header: SendHeader) -> None:
 
 
 def check_sizes(context: LimitsContext, command: Command, header: SendHeader) -> None:
-    """Step 9, and that the send has no flags that this broker does not know."""
+    """Checks step 9, and that the send has no flags that this broker does not know."""
     unknown_flags = (
         command.int_field(spelling(command, "sysFlag"), 0, I32_MIN, I32_MAX) & ~SYS_FLAGS_KNOWN
     )
@@ -226,7 +228,7 @@ def check_sizes(context: LimitsContext, command: Command, header: SendHeader) ->
 
 
 def _check_message(context: Context, command: Command, header: SendHeader) -> None:
-    """Steps 8 to 10."""
+    """Checks steps 8 to 10."""
     check_sizes(context, command, header)
     found = header.found()
     delayed = header.delay_level() > 0
@@ -252,7 +254,7 @@ def _is_dead(context: Context, command: Command, header: SendHeader, group: Grou
 
 
 def _dead_letters(context: Context, group: str) -> TopicConfig:
-    """The group's %DLQ% topic, as it is or is to be."""
+    """The group's %DLQ% topic, as it is or would be created."""
     topic = context.topics.dead_letter(group)
     if not topic.perm & (PERM_READ | PERM_WRITE):
         raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic.name}] takes no messages")

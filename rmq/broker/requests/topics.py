@@ -2,8 +2,8 @@
 513 create or update a static topic.
 
 Names, permissions and numbers are checked before anything changes: illegal ones get 29 with the
-reason, attributes get 1. The reply to a change is sent when topics.json holds it and the name
-servers have it (siblings.py), so that the next question for a route is answered right.
+reason, illegal attributes get 1. The reply to a change is sent when topics.json and the name
+servers have it (siblings.py), so that the next question for a route gets the right answer.
 
 Example: 17 with topic "a b" is answered with code 29 and
 "the topic 'a b' holds characters outside ^[%|a-zA-Z0-9_-]+$".
@@ -37,7 +37,7 @@ from rmq.format.remoting import Command
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.refusal import Refusal
 
-TOPICS_MAX = 10_000  # of one request 18; ours
+TOPICS_MAX = 10_000  # of one request 18; RocketMQ has no such limit
 
 
 class Context(Protocol):
@@ -57,7 +57,7 @@ async def update_topic(context: Context, request: Request) -> Reply:
 
 
 async def update_static_topic(context: Context, request: Request) -> Reply:
-    """The mapping first: whoever sees the topic is to see it with its mapping."""
+    """513. The mapping is made first, so that the topic is never visible without its mapping."""
     command = request.command
     config = _requested(context, command)
     mapping = read_mapping(command.body)
@@ -78,7 +78,7 @@ async def update_static_topic(context: Context, request: Request) -> Reply:
 
 
 def _requested(context: Context, command: Command) -> TopicConfig:
-    """The topic as a request's fields say."""
+    """The topic that a request's fields describe."""
     topic = check_topic(command.require("topic"))
     _refuse_system(context, topic)
     present = context.topics.get(topic)
@@ -115,7 +115,7 @@ async def update_topics(context: Context, request: Request) -> Reply:
 
 
 def _with_attributes(context: Context, item: Mapping[str, Any]) -> TopicConfig:
-    """A topic of request 18: its attributes are changes ("+key": value), not the final ones."""
+    """A topic of request 18; its attributes are changes ("+key": value), not final values."""
     changes = item.get("attributes") or {}
     if not isinstance(changes, Mapping):
         raise ProtocolError("member attributes of a topic is not an object")
@@ -142,7 +142,7 @@ async def delete_topic(context: Context, request: Request) -> Reply:
     _refuse_system(context, topic)
     for group in context.groups.all():
         for retry in names.pop_retry_topics(group, topic):
-            # That of group eu and topic orders is also the retry topic of a group eu_orders.
+            # The retry topic of group eu and topic orders is also that of a group eu_orders.
             if context.groups.get(retry.removeprefix(names.RETRY_PREFIX)) is not None:
                 continue
             if await context.topics.delete(retry):
@@ -191,7 +191,7 @@ def get_all_topics(context: Context, request: Request) -> Reply:
 
 
 def get_topic(context: Context, request: Request) -> Reply:
-    """With lo=true also the mapping of a static topic."""
+    """351: one topic; with lo=true also the mapping of a static topic."""
     command = request.command
     topic = context.topics.require(command.require("topic"))
     members = topic.members()

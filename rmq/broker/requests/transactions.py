@@ -1,8 +1,8 @@
-"""Transactions: handlers of 37 end that the reactor could not do, 323 check again.
+"""Transactions: handlers of 37 (ends that the reactor could not do) and 323 (check again).
 
 Example: 37 commits a half message whose topic was deleted meanwhile: the topic is made anew, and
-the frame goes back to the reactor. Or it names a place at which a half message was before it was
-stored anew, which the reactor does not remember: the frame goes back with the place where it is.
+the frame goes back to the reactor. Or 37 names the place that a half message had before it was
+stored anew, and the reactor does not remember the move: the frame goes back with the new place.
 """
 
 from collections.abc import Awaitable
@@ -57,14 +57,14 @@ class Context(Protocol):
 
 
 def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Reply]:
-    """37 that the reactor could not end: its topic is gone, or its half message is ended, and was
-    perhaps given up before, or stored anew."""
+    """37 that the reactor could not do: the topic is gone, or the half message is ended; it may
+    have been given up before, or stored anew."""
     message, topic = _half(context, request)
     context.access.require(request.asker, topic.name, PUB)
     if message.properties.get("PGROUP") == request.command.require("producerGroup"):
         state = context.core.half_state(message.queue_offset, message.physical_offset)
         if state != HALF_OPEN:
-            request.command.body = b""  # thousands may wait: no body of any kind is kept for that
+            request.command.body = b""  # not kept in memory, as thousands of ends may wait
             sought = sought_of(message) if state == HALF_DOUBTED else None
             return _end_moved(context, request, sought, topic)
     return _give_back(context, request, topic)
@@ -86,13 +86,14 @@ def _half(context: Context, request: Request) -> tuple[StoredMessage, TopicConfi
 async def _end_moved(
     context: Context, request: Request, sought: Sought | None, topic: TopicConfig
 ) -> Reply:
-    """Its half message is not open where it says: it may be at another place, or set aside."""
+    """Ends a half message that is not open at the place that the end names: it may be at another
+    place, or set aside."""
     place: Place | None = None
     if sought is not None:
         place = await context.moved_halves.place_of(sought)
     if place is None and _commits(request):
         place = context.transactions.revive(_half(context, request)[0])
-    if place is None:  # it is ended: the reactor answers when that is safe
+    if place is None:  # the half message is ended: the reactor answers when that is safe
         context.core.resubmit(request.connection.number, request.frame)
         return None
     waits = _give_back(context, _moved(request, *place), topic)
@@ -100,7 +101,7 @@ async def _end_moved(
 
 
 def _give_back(context: Context, request: Request, topic: TopicConfig) -> Awaitable[Reply] | None:
-    """To the reactor, which ends it; the topic that a commit goes to is there then."""
+    """Gives the end back to the reactor, after the topic that a commit goes to was made."""
     if _commits(request):
         if not context.creations.is_made(topic.name):
             return context.creations.wait(request, topic)
@@ -115,7 +116,7 @@ def _commits(request: Request) -> bool:
 
 
 async def resume_check(context: Context, request: Request) -> Reply:
-    """323: the half message with this offset id, mostly one set aside, is checked again."""
+    """323: lets the half message with this offset id, usually one set aside, be checked again."""
     command = request.command
     _, offset = decode_message_id(command.require("msgId"))
     record = context.core.read_record(offset)
@@ -132,7 +133,7 @@ async def resume_check(context: Context, request: Request) -> Reply:
 
 
 def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:
-    """The same end (37), for the copy to which the half message has moved."""
+    """The same end (37), but for the copy to which the half message has moved."""
     command = request.command
     command.fields = {
         **command.fields,

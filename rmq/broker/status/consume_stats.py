@@ -1,14 +1,15 @@
-"""Consume stats: queues against offsets: 202 topic, 208 group, 303 time span, 317 broker.
+"""Consume stats: compares queues with offsets: 202 topic, 208 group, 303 time span, 317 broker.
 
     208 body  {"consumeTps":0.0,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:
                  {"brokerOffset":17,"consumerOffset":12,"lastTimestamp":1763726400000,
                   "pullOffset":12}}}
 
-brokerOffset minus consumerOffset is the lag, pullOffset minus consumerOffset what consumers have in
-their hands: up to there they have pulled since the broker's start (208; 317 does not look), never
-less than what is committed. Time stamps are store times read from the log: of the
-last message (202), of the last consumed one (208). They are read for at most TIMES_MAX queues of a
-request, the others get 0, so that a topic of thousands of queues cannot stall the control thread.
+brokerOffset minus consumerOffset is the lag; pullOffset minus consumerOffset is what consumers hold
+now. pullOffset is the offset up to which they have pulled since the broker's start (208 only), and
+never less than the committed one. Time stamps are store times read from the log: of the last
+message (202), or of the last consumed one (208). They are read for at most TIMES_MAX queues per
+request, and the others get 0, so that a topic of thousands of queues cannot stall the control
+thread.
 """
 
 from typing import Any, Protocol
@@ -32,7 +33,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.refusal import Refusal
 
 TIMES_MAX = 2048
-TPS_S = 60  # rates are of the last minute, from the first question about a topic or group on
+TPS_S = 60  # rates cover the last minute, beginning with the first question about them
 
 
 class Context(Protocol):
@@ -56,7 +57,8 @@ class Context(Protocol):
 
 
 def get_topic_stats(context: Context, request: Request) -> Reply:
-    """With rmqDetail=true also queues that hold messages and that the topic has no more."""
+    """Request 202. With rmqDetail=true also queues that hold messages but that the topic does not
+    have any more."""
     topic = context.topics.require(request.command.require("topic"))
     table: dict[MessageQueue, Any] = {}
     count = topic.queues
@@ -163,7 +165,7 @@ def _time_span(context: Context, group: str, topic: TopicConfig, queue_id: int) 
 
 
 def _subscribed(context: Context, group: str, topics: list[str]) -> list[str]:
-    """Of these topics, those a connected group still subscribes; all when it is offline."""
+    """Those of these topics that a connected group still subscribes; all when it is offline."""
     consumers = context.consumers.get(group)
     if consumers is None or not consumers.subscriptions:
         return topics
@@ -171,7 +173,7 @@ def _subscribed(context: Context, group: str, topics: list[str]) -> list[str]:
 
 
 def _tps(context: Context, topic: str, group: str) -> float:
-    """What the group consumes a second; 0 at the first question about it."""
+    """How many messages the group consumes per second; 0 at the first question about it."""
     context.watch_group(topic, group)
     return context.samples.rate(group_counter(topic, group), TPS_S)
 
@@ -181,7 +183,7 @@ def _group_offsets(
     pulled: dict[int, int],
 ) -> dict[MessageQueue, dict[str, int]]:  # fmt: skip
     table = {}
-    # A group's offset in a logical queue is the newest that is one: tools look for it by the -1.
+    # In a logical queue -1 tells tools that the group has no offset in this item of the chain.
     none = -1 if topic.name in context.queue_mappings else 0
     for queue_id, (_, end) in enumerate(context.queues.ranges(topic.name, queues)):
         consumed = max(none, offsets.get(queue_id, none))

@@ -1,16 +1,18 @@
-"""Consumer lag: messages behind, from the tables, and their ages, from the records.
+"""Consumer lag: how many messages groups are behind, from the tables, and how old, from records.
 
     rows = lags(core.topic_table(), core.offsets(), core.offsets(1))
     times.fill(rows, now_ms)  in a thread: reads records, which may have to come from the disk
 
-Per group and topic, over the queues of this shard (RocketMQ's ConsumerLagCalculator in words):
+The numbers are per group and topic, over the queues of this shard, as RocketMQ's
+ConsumerLagCalculator has them:
 
-    messages     above what is committed            latency    age of the oldest of them
-    inflight     of these delivered by a pull
-    ready        and those that are not             queueing   age of the oldest of these
+    messages     above the committed offset         latency    age of the oldest of them
+    inflight     those of them that a pull delivered
+    ready        those that no pull delivered       queueing   age of the oldest of these
 
-A group without a committed offset in a queue is not behind in it: it has not begun there. Until it
-has pulled from a queue since the broker's start, what is committed counts as delivered.
+A group without a committed offset in a queue is not behind in it, because it has not begun there.
+Until it has pulled from a queue since the broker's start, only committed messages count as
+delivered.
 
 Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 messages, 5 inflight,
 5 ready; the ages are those of offsets 90 and 95.
@@ -24,8 +26,8 @@ from rmq.base import clock
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.observe.sample import LagSample
 
-TIMES_MAX = 1000  # records one fill() looks at
-TIMES_S = 0.5  # and how long
+TIMES_MAX = 1000  # how many records one fill() looks at
+TIMES_S = 0.5  # and how long it looks
 
 CoreTopics = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]
 Offsets = dict[bytes, dict[int, int]]
@@ -41,7 +43,7 @@ class Lag(msgspec.Struct):
 
 
 def lags(table: CoreTopics, committed: Offsets, pulled: Offsets) -> list[Lag]:
-    """Groups and topics in order; only topics that are there."""
+    """The lags, groups and topics in order; only of topics that exist."""
     found = []
     for key, offsets in sorted(committed.items()):
         topic, _, group = key.partition(b"@")
@@ -73,30 +75,30 @@ def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled:
 
 
 class LagTimes:
-    """Store times of messages that lags begin with. Any thread.
+    """Store times of the messages with which lags begin. May be used by any thread.
 
-    A round that ends before all rows have been looked at forgets nothing that is still asked for,
-    and the next one begins with the row at which it ended: each has its turn."""
+    A round that ends before it has looked at all rows keeps the times that are still needed, and
+    the next round begins with the row at which it ended, so that each row has its turn."""
 
     def __init__(self, queues: QueueReader) -> None:
         self._queues = queues
         self._known: dict[Place, int] = {}
         self._first = 0  # the row that the next round begins with
         self._looks = 0  # records that this round has looked at
-        self._end = 0.0  # of this round
+        self._end = 0.0  # when this round must end
         self._one = threading.Lock()
         self._stopped = False
 
     def stop(self) -> None:
-        """No queue is read for this from here on; waits for the round under way. Then the core may
-        end: a thread that still calls it would wait for ever."""
+        """Stops reading queues; waits for the round under way. After that the core may end: a
+        thread that still calls it would wait for ever."""
         self._stopped = True
         with self._one:
             pass
 
     def fill(self, rows: list[Lag], now_ms: int) -> int:
-        """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where time ran out. How many
-        rows that was."""
+        """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where time ran out. Returns
+        for how many rows time ran out."""
         with self._one:
             return self._fill(rows, now_ms)
 
@@ -112,12 +114,12 @@ class LagTimes:
                 continue
             without_age += 1
             if not is_over:
-                # One with more queues than a round looks at keeps no other from its turn.
+                # So that a row with more queues than a round looks at does not block the others.
                 is_over, self._first = True, (first + max(number, 1)) % len(rows)
         return without_age
 
     def _look(self, row: Lag, before: dict[Place, int], is_over: bool) -> bool:
-        """Whether all its times are known now. is_over: those that were known are all there is."""
+        """Whether all times of the row are known now. is_over: no more records may be read."""
         is_whole = True
         for place in {*row.unconsumed, *row.unpulled} - self._known.keys():
             stored = before.get(place)
@@ -134,7 +136,7 @@ class LagTimes:
         return not (self._stopped or self._looks >= TIMES_MAX or clock.monotonic() > self._end)
 
     def _age(self, places: list[Place], now_ms: int) -> int:
-        """Of the oldest that can be read."""
+        """The age of the oldest message that can be read."""
         stored = [self._known[place] for place in places if self._known[place] > 0]
         if places and not stored:
             return -1

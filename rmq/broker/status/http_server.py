@@ -1,17 +1,17 @@
 """StatusServer: /metrics, /healthz and /readyz, when metricsExporterType=PROM.
 
-    /metrics    what Prometheus reads (rmq/observe/metrics.py), of all shards of the machine that
-                answer within a second: ask one of them. /metrics/own is of this shard alone. By
-                rmqMetricsNames with the names of rocketmq-exporter instead, or as well
+    /metrics    metrics for Prometheus (rmq/observe/metrics.py), of all shards of the machine that
+                answer within a second, so it is enough to ask one of them. /metrics/own is of this
+                shard alone. With rmqMetricsNames also, or only, by the names of rocketmq-exporter
     /healthz    200 while this process is worth keeping: the reactor is not stuck and the log is
                 sound. 503 means: restart it
-    /readyz     200 while clients are to be sent here: healthy, quick, takes writes, registered at a
+    /readyz     200 while clients should be sent here: healthy, quick, takes writes, registered at a
                 name server (when it has any). 503 means: wait, or look at the reason in the answer
 
-Where it listens: status_port.py. While the reactor takes no turns the event loop soon stands as
-well (reactor_watch.py), and nobody is answered: to who asks that is no, too, also while the reactor
-waits for a disk, for which /healthz itself would not say it. While the log is opened anew another
-one answers there (rmq/broker/status/store_reopening.py).
+status_port.py has the port. While the reactor takes no turns, the event loop soon stands still as
+well (reactor_watch.py), and there are no answers. Probes take that for a failure, too, even while
+the reactor waits for a disk, which /healthz itself would not report. While the log is opened anew,
+another server answers at the port (rmq/broker/status/store_reopening.py).
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from rmq.observe.sample import Sample, decode
 
 log = logging.getLogger("rmq.broker.http_server")
 
-Shown = tuple[Sample, dict[str, str]]  # a shard, and its runtime table where that is shown
+Shown = tuple[Sample, dict[str, str]]  # a shard's sample; its runtime table where that is shown
 
 
 class StatusContext(runtime_info.Context, Protocol):
-    """What health and metrics are read from."""
+    """What is used here of the broker."""
 
     reactor_watch: ReactorWatch
     registration: Registration
@@ -89,7 +89,7 @@ class StatusServer:
 
     async def _own(self) -> Shown:
         sample = await self._context.sampler.take_all()
-        # While the reactor stands the table, which asks it, would not come.
+        # The table asks the reactor, so it would not come while the reactor stands still.
         is_asked = self._context.settings.rmqMetricsNames != "rmq" and sample.state != "standing"
         return sample, runtime_info.runtime_table(self._context) if is_asked else {}
 
@@ -114,7 +114,7 @@ class StatusServer:
         return verdict(self.unhealthy_reason() or self.unready_reason())
 
     def unhealthy_reason(self) -> str | None:
-        """Why this process should be restarted (/healthz); None while it is well."""
+        """Why this process should be restarted (/healthz); None: it need not be."""
         if self._context.core.stats().get("poisoned"):
             return "the log is poisoned by a failed write or sync"
         return self._standing() if self._context.reactor_watch.is_stuck else None

@@ -1,7 +1,7 @@
 """Put times: how long sends took, in the words of the runtime table (28).
 
-Out of the reactor's counts, from the read that brought a message to its write: buckets of
-microseconds, of which each goes by its upper end, so a time is never shown too short.
+They are made from the reactor's counts of the time from the read that brought a message to its
+write. Each bucket of microseconds counts by its upper end, so a time is never shown too short.
 
     put_times([0] * 35 + [4])   four messages of 896 to 1023 us each:
     {"putMessageEntireTimeMax": "1", "putLatency99": "1.02", "putLatency999": "1.02",
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rmq.observe.latency import edge, percentile
 
-# First millisecond that is no longer in the range, and its name.
+# (the first millisecond that is not in the range any more, the range's name)
 RANGES = (
     (1, "<=0ms"),
     (10, "0~10ms"),

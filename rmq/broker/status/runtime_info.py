@@ -1,21 +1,22 @@
-"""Runtime info: handlers of 28 (the table of mqadmin brokerStatus and clusterList) and 315 (stats
-by name).
+"""Runtime info: handlers of 28 (the runtime table of mqadmin brokerStatus and clusterList) and 315
+(stats by name).
 
     28 body  {"table":{"putTps":"120.000 118.400 97.310","commitLogMaxOffset":"1048576",..}}
 
-With the field rmqDetail=true, which mqadmin does not send, the table has one entry more, rmqSample:
-the whole rmq/observe/sample.py as JSON; with tables the same without the ages of what waits, which
-are read from the log; with brief, for `rmq top` and `rmq broker status`, without its tables, too.
+With the field rmqDetail=true, which mqadmin does not send, the table has one more entry, rmqSample:
+the whole rmq/observe/sample.py as JSON. With rmqDetail=tables it lacks the ages of waiting
+messages, which are read from the log; with rmqDetail=brief, for `rmq top` and `rmq broker status`,
+it also lacks its tables.
 
 The plain table is made at most five times a second (body_cache.py). All values are text. The
 numbers come from the core's counters (COUNTERS names them), from samples of them every 10 s, and
-from the file system. Rates are three: last 10 s, 1 minute, 10 minutes.
+from the file system. There are three rates each: last 10 s, 1 minute, 10 minutes.
 
-315 knows what is counted for the whole broker, BROKER_PUT_NUMS and BROKER_GET_NUMS with the cluster
-name as key, TOPIC_PUT_NUMS and TOPIC_PUT_SIZE with a topic as key, and GROUP_GET_NUMS with
-topic@group: by how much the group's offsets on the topic grew. A topic or group is sampled from the
-first question about it on, so that thousands nobody asks about cost nothing. Other names are
-answered with code 1, which mqadmin takes.
+315 knows counts of the whole broker, BROKER_PUT_NUMS and BROKER_GET_NUMS with the cluster name as
+key, TOPIC_PUT_NUMS and TOPIC_PUT_SIZE with a topic as key, and GROUP_GET_NUMS with topic@group: by
+how much the group's offsets on the topic grew. A topic or group is sampled only after the first
+question about it, so that thousands nobody asks about cost nothing. Other names are answered with
+code 1, which mqadmin accepts.
 """
 
 import os
@@ -53,7 +54,7 @@ COUNTERS = {
     "missed": "pulls_empty",
 }
 _GETS = (Code.PULL_MESSAGE, Code.LITE_PULL_MESSAGE, Code.POP_MESSAGE)
-_QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache; none here
+_QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache's broker only
 
 
 class CoreCalls(LogCalls, StatCalls, Protocol):
@@ -207,8 +208,8 @@ def _rates(context: Context) -> dict[str, str]:
 
 
 def _slowest_get_ms(context: Context) -> int:
-    """A bound that no answer with messages was beyond; all that took longer than the last bound
-    count as that one. rocketmq-exporter takes no table without this number."""
+    """The bound that no answer with messages has exceeded; longer times count as the last bound.
+    rocketmq-exporter does not accept a table without this number."""
     slowest = 0
     for (code, _, held), (counts, _) in context.core.rpc_times().items():
         if code in _GETS and not held:
@@ -246,7 +247,8 @@ def _log(context: Context) -> dict[str, str]:
 
 
 def _pool_files_left(context: Context, counters: dict[str, int], waiting: int) -> int:
-    """Log files' worth of free store pool; Java's largest int where it refuses nobody."""
+    """How many log files would fit into the free store pool; Java's largest int where a full pool
+    refuses no sends."""
     if not counters.get("log_pooled") or not context.settings.fastFailIfNoBufferInStorePool:
         return 2**31 - 1
     left = counters["log_ring_bytes"] - waiting

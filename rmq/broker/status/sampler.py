@@ -1,14 +1,15 @@
-"""Sampler: makes the Sample of this shard (rmq/observe/sample.py) out of core, tables and /proc.
+"""Sampler: makes the Sample of this shard (rmq/observe/sample.py) from core, tables and /proc.
 
     sample = broker.sampler.take()
 
-Asked by /metrics, by `rmq top` and `rmq broker status` (code 28 with the field rmqDetail=true), and
-by the supervisor of several shards. It reads counters where they stand; only the table of topics
-goes through the reactor, a bounded number of topics per turn. What is dearer is remembered: the
-page cache is looked at every 5 s at most, the oldest message when the log's start moves.
+Samples are used by /metrics, by `rmq top` and `rmq broker status` (code 28 with the field
+rmqDetail), and by the supervisor of several shards. The sampler reads counters directly; only the
+table of topics comes from the reactor, a bounded number of topics per turn. Costly numbers are
+cached: the page cache is looked at every 5 s at most, the oldest message only when the log's start
+moves.
 
-At most metricsOtelCardinalityLimit topics, and as many lags, producers' and consumers' rows, are in
-a sample; `left_out` counts the rest. take() never waits; take_all() looks at the ages of lags too,
+A sample has at most metricsOtelCardinalityLimit topics, and as many rows of lags, producers and
+consumers; `left_out` counts the rest. take() never waits; take_all() also finds the ages of lags,
 in a thread (consumer_lag.py).
 """
 
@@ -55,7 +56,7 @@ class CoreCalls(GroupCalls, LogCalls, OffsetCalls, StatCalls, TopicCalls, Protoc
 
 
 class SamplerContext(Protocol):
-    """What a sample is made of."""
+    """What is used here of the broker."""
 
     commit_log_directory: Path
     consumers: ConsumerTable
@@ -87,21 +88,22 @@ class Sampler:
         self._page_cache = (0, -1, 0)
         self._page_cache_at = float("-inf")
         self._times = LagTimes(context.queues)
-        self._oldest = (-1, -1)  # (start of the log, store time of what is there)
+        self._oldest = (-1, -1)  # (start of the log, store time of the message there)
 
     def stop(self) -> None:
-        """From here on none of its threads calls the core."""
+        """After this none of the sampler's threads calls the core."""
         self._times.stop()
 
     async def take_all(self) -> Sample:
-        """With the ages of lags."""
+        """The sample, with the ages of lags."""
         sample, rows = self._take()
         told = rows[: self._context.settings.metricsOtelCardinalityLimit]
         sample.lags_without_age = await asyncio.to_thread(self._times.fill, told, sample.now_ms)
         return sample
 
     def take(self, brief: bool = False) -> Sample:
-        """`brief` leaves the tables out: topics, lags (but for their sum) and clients."""
+        """The sample. `brief` leaves out the tables: topics, lags (except their sum) and
+        clients."""
         return self._take(brief)[0]
 
     def _take(self, brief: bool = False) -> tuple[Sample, list[Lag]]:
@@ -137,7 +139,7 @@ class Sampler:
         )
         if context.reactor_watch.is_slow:
             sample.state = "standing"
-            return sample, []  # all else is asked of the reactor
+            return sample, []  # everything else needs the reactor
         sample.half_messages = half_messages(context.queues, counters)
         sample.timers_behind = self._timers_behind(counters)
         table = context.core.topic_table()
@@ -162,7 +164,7 @@ class Sampler:
         ):
             name = key.decode(errors="replace")
             if system(name) and messages_in == messages_out == 0:
-                continue  # a dozen of them are there from the start
+                continue  # a dozen such topics exist from the start
             row = TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
             row.end = sum(span[1] for span in spans if span is not None)
             if any(more):
@@ -188,7 +190,7 @@ class Sampler:
         sample.consumers = _bounded(consumers, limit)
 
     def _merged_times(self) -> list[RpcSample]:
-        """The reactor's and the control thread's; a code may be answered by both."""
+        """The times of the reactor and of the control thread, added up: both may answer a code."""
         found = {
             key: (list(counts), total)
             for key, (counts, total) in self._context.core.rpc_times().items()
@@ -219,7 +221,7 @@ class Sampler:
 
 
 def half_messages(queues: QueueReader, counters: dict[str, int]) -> int:
-    """Transactions that are open; -1: the core does not say."""
+    """How many transactions are open; -1: the core does not say."""
     if "half_messages_first" not in counters:
         return -1
     end = queues.range(names.HALF_TOPIC, 0)[1]
@@ -241,7 +243,8 @@ def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> 
 
 
 def _bounded(rows: list[ClientSample], limit: int) -> list[ClientSample]:
-    """The first so many; the others added up, without their groups: no connection is missing."""
+    """The first `limit` rows; the others are added up without their groups, so that no connection
+    is missing."""
     rest: dict[tuple[str, str, str, bool], int] = {}
     for row in rows[limit:]:
         key = (row.language, row.version, row.mode, row.is_system)

@@ -1,12 +1,12 @@
-"""Status port: where /metrics, /healthz and /readyz are asked for, when metricsExporterType=PROM.
+"""Status port: the port of /metrics, /healthz and /readyz, when metricsExporterType=PROM.
 
     port = StatusPort(settings, answers)
     await port.start(); await port.stop()
 
 It is off by default, as in RocketMQ; a second broker on the machine would find the port taken. It
 listens at metricsPromExporterHost (empty: this machine only) and metricsPromExporterPort (5557, 0
-any free one), by TLS with rmqMetricsTls. With rmqMetricsCredentials numbers want a user and a
-password; whether all is well everybody may ask.
+any free one), by TLS with rmqMetricsTls. With rmqMetricsCredentials the numbers need a user and a
+password; anybody may ask for health and readiness.
 """
 
 import logging
@@ -24,10 +24,10 @@ log = logging.getLogger("rmq.broker.status_port")
 
 
 class Answers(Protocol):
-    """Who answers."""
+    """The object that answers."""
 
     async def metrics(self) -> Answer:
-        """Of all shards of the machine."""
+        """The metrics of all shards of the machine."""
 
     async def own_metrics(self) -> Answer: ...
 
@@ -37,7 +37,8 @@ class Answers(Protocol):
 
 
 def context_of(settings: Settings) -> Callable[[], ssl.SSLContext] | None:
-    """For each connection, as the certificate is then. None: no TLS. ConfigError: there is none."""
+    """A function that makes the context of a connection, from the certificate as it is then. None:
+    no TLS. ConfigError: there is no certificate."""
     if not settings.rmqMetricsTls:
         return None
     files = TlsFiles.needed(settings, "rmqMetricsTls=true")
@@ -82,7 +83,7 @@ class StatusPort:
         self._is_open = False
 
     async def start(self) -> None:
-        """Listens; a taken address is logged and changes nothing else: messages come first."""
+        """Listens. A taken address is only logged: serving messages is more important."""
         host = self._settings.metricsPromExporterHost or "127.0.0.1"
         try:
             await self._server.start()
@@ -104,5 +105,5 @@ class StatusPort:
 
 
 def verdict(reason: str | None) -> Answer:
-    """None: all is well."""
+    """The answer to a probe; reason None: all is well."""
     return Answer(200, b"ok\n") if reason is None else Answer(503, f"{reason}\n".encode())

@@ -1,19 +1,19 @@
-"""Store reopening: while a log is cut, or begins elsewhere, nobody serves; what is known of it
-meanwhile.
+"""Store reopening: watches and reports while a log is cut or begins elsewhere and no broker serves.
 
     reopening = StoreReopening(settings, "cut at 8700", sample)
     await broker.stop()
     async with reopening:
-        reopening.step("reading")       by the thread that does it, before each step
+        reopening.step("reading")       called by the working thread before each step
 
-The reactor's watch ends with the broker. What opens the log anew waits for the same disk, so the
-same kind of watch looks at its thread (rmq/broker/reactor_watch.py), with its steps for turns: one
-that lasts is in the log, with what the kernel says of the thread. Nobody ends it here, as the next
-start would do the same again; a supervisor does after ten minutes (shards/supervisor.py).
+The reactor's watch ends with the broker. The thread that opens the log anew may have to wait for
+the same disk, so the same kind of watch looks at it (rmq/broker/reactor_watch.py), its steps
+counting as turns: a step that lasts is logged, with the kernel's state of the thread. The process
+is not ended here, because its next start would do the same again; a supervisor ends it after ten
+minutes (shards/supervisor.py).
 
-The port of metrics answers on, so that who asks for health does not restart a process that is at
-work: /healthz says yes, /readyz no, with the step and how long it has lasted, and /metrics what
-there was before, with the seconds since the last turn as rmq_reactor_standing_seconds.
+The port of metrics keeps answering, so that a health probe does not restart a process that is at
+work: /healthz says yes; /readyz says no, with the step and how long it has lasted; /metrics shows
+the numbers from before, with the seconds since the last turn as rmq_reactor_standing_seconds.
 
 Example: a disk takes 12 s to shorten a file. After 5 s the log has: the log is cut at 8700, and
 step cutting has taken 5 s: its thread waits for a disk (jbd2_log_wait_commit)
@@ -40,15 +40,15 @@ from rmq.system.threads import Thread, numbered_thread
 class Step(NamedTuple):
     number: int
     name: str
-    native_id: int  # of the thread that does it
+    native_id: int  # of the working thread
     began: float  # clock.monotonic()
 
 
 class StoreReopening:
-    """Of one change of the log. Owned by the event loop; step() is for whoever does the work."""
+    """Used for one change of the log. Owned by the event loop; the working thread calls step()."""
 
     def __init__(self, settings: Settings, what: str, before: Sample | None) -> None:
-        """`what` is done with the log; `before`: the numbers until now, where there is a port of
+        """`what` is done with the log; `before`: the last sample, where there is a port of
         metrics."""
         self._what = what
         self._began = clock.monotonic()
@@ -59,7 +59,7 @@ class StoreReopening:
         )
         limit_s = settings.rmqStuckReactorSeconds
         self.watch = ReactorWatch(self._turn, limit_s, self._thread, words)
-        self._before = before  # nothing may be asked of the core
+        self._before = before  # shown because the core must not be asked now
         self._port = StatusPort(settings, self) if before is not None else None
 
     async def __aenter__(self) -> None:
@@ -73,9 +73,9 @@ class StoreReopening:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The port is free after it."""
+        """Frees the port."""
         if error is None:
-            self.step("serving")  # so that the last one is over
+            self.step("serving")  # ends the last step
         self.watch.stop()
         if self._port is not None:
             await self._port.stop()
@@ -85,7 +85,7 @@ class StoreReopening:
         return int(clock.monotonic() - self._began)
 
     def step(self, name: str) -> None:
-        """The calling thread begins with it."""
+        """Notes that the calling thread begins this step."""
         self._step = self._new_step(self._step.number + 1, name)
 
     def _new_step(self, number: int, name: str) -> Step:
@@ -112,7 +112,7 @@ class StoreReopening:
         )
 
     async def metrics(self) -> Answer:
-        """Of this shard alone, as the others are not asked without a broker."""
+        """The metrics of this shard alone, because without a broker the others cannot be asked."""
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
