@@ -1,15 +1,15 @@
 """Broker set: what the controller knows of the replicas of one broker name.
 
     BrokerSet("c", "broker-a")                                      nobody has an id yet
-    replicas {1: .., 2: ..}, master_id 1, master_epoch 4,           1 takes sends; an ack of them is
+    replicas {1: .., 2: ..}, master_id 1, master_epoch 4,           1 takes sends; what is acked is
     sync_state_set {1, 2}, sync_state_set_epoch 7                   in the logs of 1 and 2
 
-A value: a change is a new BrokerSet. `master_epoch` grows with every master, and when there is none
-any more; `sync_state_set_epoch` with every change of the set. Ids are never given twice while their
-replica is known, and the next one is greater than all that ever were.
+It is a value: a change makes a new BrokerSet. `master_epoch` grows with every new master, and when
+there is no master any more; `sync_state_set_epoch` grows with every change of that set. An id is
+not given again while its replica is known, and the next id is greater than all before.
 
-The words are RocketMQ's (BrokerReplicaInfo and SyncStateInfo of its controller). encode() and
-decode() are what a state store keeps; decode() believes nothing.
+The words are RocketMQ's (BrokerReplicaInfo and SyncStateInfo of its controller). A state store
+keeps what encode() makes; decode() checks everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ I64_MAX = 2**63 - 1
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """`check_code`: what the broker drew when it asked for its id, "address;milliseconds"."""
+    """`check_code`: the text "address;milliseconds" with which the broker applied for its id."""
 
     address: str
     check_code: str
@@ -42,10 +42,10 @@ class BrokerSet(msgspec.Struct, frozen=True):
     master_epoch: int = 0  # 0: there was none yet
     sync_state_set: frozenset[int] = frozenset()  # ids; the master's is in it
     sync_state_set_epoch: int = 0
-    lease_ms: int = 0  # the longest that this mastership was granted, by any controller
+    lease_ms: int = 0  # the longest lease granted to this mastership, by any controller
 
     def address_of(self, broker_id: int | None) -> str | None:
-        """None: nobody has that id."""
+        """The replica's address; None: nobody has that id."""
         replica = self.replicas.get(broker_id) if broker_id is not None else None
         return replica.address if replica is not None else None
 
@@ -57,7 +57,7 @@ _decoder = msgspec.json.Decoder(BrokerSet)
 
 
 def decode(content: bytes, where: str) -> BrokerSet:
-    """What encode() gave; StoreCorruptError, which names `where`, for anything else."""
+    """The broker set in what encode() made; StoreCorruptError, which names `where`, otherwise."""
     try:
         found = _decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -68,7 +68,7 @@ def decode(content: bytes, where: str) -> BrokerSet:
 
 
 def fault_of(found: BrokerSet) -> str:
-    """What cannot be right of it, in words; "" for nothing."""
+    """In words, what cannot be right in this broker set; "": nothing is wrong."""
     ids = found.replicas.keys()
     if not 0 < len(found.name) <= NAME_CHARACTERS_MAX:
         return f"a broker name of {len(found.name)} characters"

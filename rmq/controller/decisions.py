@@ -1,27 +1,27 @@
-"""Decisions: what a request changes of a broker set, and what it is answered. No I/O, no clock.
+"""Decisions: what a request changes in a broker set, and how it is answered. No I/O, no clock.
 
     decision = alter_sync_state_set(broker_set, request, live)
-    decision.code       SUCCESS, or the CONTROLLER_ code of the first rule that it breaks
-    decision.after      the set as it is to be stored; None: nothing changes
-    decision.removed    the whole set is to be forgotten
+    decision.code       SUCCESS, or the CONTROLLER_ code of the first rule that the request breaks
+    decision.after      the set as it must be stored; None: nothing changes
+    decision.removed    the whole set must be forgotten
 
-Whoever calls stores `after` only where the set is still the one that was decided on, and decides
-anew where it is not (state_store.py). So of two controllers that both take themselves for the
+The caller stores `after` only if the stored set is still the one that the decision was made for;
+otherwise it decides anew (state_store.py). So of two controllers that both take themselves for the
 leader one wins, and the other sees what it did.
 
 The rules, their order and codes are those of Apache's controller (ReplicasInfoManager,
-DefaultElectPolicy), which its brokers rely on. What differs, on purpose:
+DefaultElectPolicy), which its brokers rely on. These differences are on purpose:
 
-    log ends are compared as the 64 bits they are, not as their difference's low 32
-    ids are not given anew because the same broker asks twice
+    log ends are compared with all 64 bits, not by the low 32 bits of their difference
+    a broker that applies twice gets the same id, not a new one
     a change of the sync state set that is asked for twice is a success both times
-    a clean that would leave replicas and nobody in sync is refused: no election could end that
-    who is cleaned is no master any more
+    a clean that would leave replicas but nobody in sync is refused: no election could end that
+    a master that is cleaned is no master any more
     a member of the set whose log is empty, or has lost an epoch, is no candidate (electable())
-    nor is the first who asks, while another one has a log (_with_more())
+    a first master with such a log is refused while another replica has a longer one (_with_more())
 
 Example: master 1 of epoch 4, in sync {1, 2}; 1 is silent. elect() gives master 2, epoch 5, in sync
-{2}: from now on 1 cannot change the set, as its epoch is 4, and without 2 it has no ack to give.
+{2}: from now on 1 cannot change the set, because its epoch is 4, and cannot acknowledge without 2.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rmq.controller.broker_set import (
 )
 from rmq.controller.live_replicas import LiveReplica
 
-Live = Mapping[int, LiveReplica]  # by broker id; who is not in it is not known to live
+Live = Mapping[int, LiveReplica]  # by broker id; a replica that is missing is not known to live
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ def next_broker_id(found: BrokerSet | None) -> int:
 def apply_broker_id(
     found: BrokerSet | None, cluster: str, name: str, broker_id: int, check_code: str
 ) -> Decision:
-    """The broker that drew `check_code` ("address;milliseconds") wants this id."""
+    """The broker with this `check_code` ("address;milliseconds") applies for the id."""
     refused = ResponseCode.CONTROLLER_BROKER_ID_INVALID
     address = check_code.split(";", 1)[0]
     if not 0 < len(check_code) <= ADDRESS_CHARACTERS_MAX:
@@ -80,7 +80,7 @@ def apply_broker_id(
         if known.check_code == check_code:
             return Decision()  # its answer was lost
         return Decision(refused, f"id {broker_id} of broker {name} is that of {known.address}")
-    # A lower one that nobody has: it was cleaned, and comes again with the id in its file.
+    # A lower id that nobody has: its replica was cleaned, and comes back with the id in its file.
     if not FIRST_ID <= broker_id <= found.next_id:
         return Decision(
             refused, f"id {broker_id} of broker {name}: the next one is {found.next_id}"
@@ -97,15 +97,15 @@ def apply_broker_id(
 
 
 def _of_another(found: BrokerSet, cluster: str | None) -> str:
-    """What is wrong with the cluster that the request names, whose accounts let it in; None: it
-    names none, and was let in for all."""
+    """What is wrong with the cluster that the request names and was let in for. cluster None: the
+    request names none, and was let in for all."""
     if cluster is None or found.cluster == cluster:
         return ""
     return f"broker {found.name} is of cluster {found.cluster}, not of {cluster}"
 
 
 def register(found: BrokerSet | None, cluster: str, broker_id: int, address: str) -> Decision:
-    """A broker with an id is there, at this address."""
+    """A broker with an id registers its address."""
     unknown = ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
     if found is None:
         return Decision(unknown, "this broker name has no ids yet: apply for one first")
@@ -130,8 +130,9 @@ def register(found: BrokerSet | None, cluster: str, broker_id: int, address: str
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """A master wants these to be its sync state set, which was that of `set_epoch`. `is_new_epoch`:
-    also the same ones, so that a question of that epoch which is still on its way comes to nothing.
+    """A master wants its sync state set, which has `set_epoch` now, to become `wanted`.
+    `is_new_epoch`: this may be the present set, which then gets a new epoch, so that another
+    question with the old epoch that is still on its way fails.
     """
 
     master_id: int
@@ -147,7 +148,7 @@ def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live)
             ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED, "this broker name is not known"
         )
     if _is_made(found, asked):
-        return Decision()  # its answer was lost, the store's or ours
+        return Decision()  # the answer to it was lost, the store's or this controller's
     refusal = _refused_alteration(found, asked, live)
     if refusal is not None:
         return refusal
@@ -159,7 +160,7 @@ def alter_sync_state_set(found: BrokerSet | None, asked: Alteration, live: Live)
 
 
 def _is_made(found: BrokerSet, asked: Alteration) -> bool:
-    """The set is what was asked for, by this master, at the epoch that it has got by that."""
+    """Whether this master's change is already made: the set is as asked for, one epoch later."""
     master = found.master_id, found.master_epoch
     return master == (asked.master_id, asked.master_epoch) and (
         found.sync_state_set == asked.wanted and found.sync_state_set_epoch == asked.set_epoch + 1
@@ -167,7 +168,8 @@ def _is_made(found: BrokerSet, asked: Alteration) -> bool:
 
 
 def _refused_alteration(found: BrokerSet, asked: Alteration, live: Live) -> Decision | None:
-    """In the order of Apache's controller: brokers go by the code."""
+    """Why the change is refused. The order is that of Apache's controller, as brokers act on the
+    code."""
     code = ResponseCode
     if asked.wanted == found.sync_state_set and not asked.is_new_epoch:
         return Decision(
@@ -213,14 +215,15 @@ NOBODY = -1  # brokerId of an election that the controller itself asks for
 
 
 class Election(msgspec.Struct, frozen=True):
-    """`broker_id`: who asks, NOBODY for the controller itself. `designated`: it and nobody else.
-    `unclean`: also one whose log may lack what was acknowledged. `at_once`: or not at all."""
+    """`broker_id`: which replica asks, NOBODY for the controller itself. `designated`: it must be
+    that replica and no other. `unclean`: a replica whose log may lack acknowledged messages may be
+    elected, too. `at_once`: elect now or not at all."""
 
     broker_id: int = NOBODY
     designated: bool = False
     unclean: bool = False
     at_once: bool = False
-    cluster: str | None = None  # that the set is of; None: of whichever
+    cluster: str | None = None  # to which the set must belong; None: to any
 
 
 def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
@@ -263,7 +266,7 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
 
 def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
     if found.master_epoch == 0 and asked.broker_id in found.replicas:
-        # Nothing was acknowledged yet: the first who asks.
+        # Nothing was acknowledged yet, so the first that asks becomes master.
         return None if _with_more(found, asked, live) else asked.broker_id
     candidates = [electable(found, live)]
     if asked.unclean or found.master_epoch == 0:
@@ -284,9 +287,10 @@ def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
 
 
 def _with_more(found: BrokerSet, asked: Election, live: Live) -> list[int]:
-    """Who of a set that had no master yet has more than the one who asks, whose log is empty or has
-    lost its end: a broker that ran without a controller, say. None where somebody chose to lose.
-    One of the longest logs has nobody before it."""
+    """In a set that had no master yet, the replicas with a longer log than the asker, if the
+    asker's log is empty or has lost its end; for example brokers that ran without a controller.
+    Empty for an unclean election, in which an operator accepts losses. A replica with the longest
+    log always gets an empty list."""
     asker = live.get(asked.broker_id)
     if found.master_epoch > 0 or asked.unclean or asker is None or not asker.lacks:
         return []
@@ -306,9 +310,9 @@ def _why_not_first(found: BrokerSet, asked: Election, live: Live) -> str:
 
 
 def electable(found: BrokerSet, live: Live) -> list[int]:
-    """Who of the sync state set may be master. One whose log is empty, or has lost an epoch, lacks
-    what it acknowledged: its disk was replaced, or there was a power cut. It may not while another
-    one has all, or is not there and may have it."""
+    """The members of the sync state set that may be master. A member whose log is empty, or has
+    lost an epoch, lacks what it acknowledged: its disk was replaced, or there was a power cut. It
+    may not be master while another member has everything, or is away and may have it."""
     living = [each for each in found.sync_state_set if each in live]
     whole = [each for each in living if not live[each].lacks]
     return living if len(living) == len(found.sync_state_set) and not whole else whole
@@ -333,15 +337,16 @@ def _why_nobody(found: BrokerSet, live: Live) -> str:
 
 
 def _rank(broker_id: int, replica: LiveReplica) -> tuple[int, int, int, int]:
-    """The least is the best: who knows the newest epoch, then most of it, then the preferred."""
+    """The smallest rank is the best: newest epoch, then longest log, then preferred priority."""
     return -replica.epoch, -replica.max_offset, replica.priority, broker_id
 
 
-# ------------------------------------------------------------------- who is gone for good
+# ------------------------------------------------------------------- replicas gone for good
 
 
 class Clean(msgspec.Struct, frozen=True):
-    """`ids`: these replicas; none: the whole broker set. `living`: even those that live."""
+    """Removal of replicas. `ids`: which; empty: the whole broker set. `living`: even replicas that
+    live."""
 
     ids: frozenset[int] = frozenset()
     living: bool = False

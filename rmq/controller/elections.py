@@ -1,29 +1,30 @@
-"""Elections: one controller's part in deciding, from heartbeats and requests to stored broker sets.
+"""Elections: makes decisions from heartbeats, leases and requests, and stores the broker sets.
 
-    change()    reads a broker set, has a decision made of it, and stores that
-    clean()     the same where the master may be taken off
+    change()    reads a broker set, gets a decision about it, and stores the result
+    clean()     the same where the master may be removed
     elect()     the same for an election, which leases may hold back for a while
-    resign()    an election without the present master, who asks for it
-    grant()     a lease for a master
-    start()     in the background: masters that are silent, or whose connection closed, are replaced
+    resign()    an election without the present master, which asks for it
+    grant()     grants a lease to a master
+    start()     in the background, replaces masters that are silent or whose connection closed
 
-Which of those who may become master is elected says _rank() of decisions.py.
+_rank() of decisions.py says which of the candidates is elected.
 
-Only the leader decides; on another controller all of it raises NotLeaderError. What an election
-needs beside the set is who lives (live_replicas.py) and whose lease runs (leases.py).
+Only the leader decides; on another controller all calls raise NotLeaderError. Besides the stored
+set, an election needs to know who lives (live_replicas.py) and whose lease runs (leases.py).
 
-    A lease is granted when a read has shown who is master. So all but change() come one after
-    another, or a grant could rest on a read from before an election, and that on leases from before
-    the grant. change() is of registrations and of who is in sync, and keeps no master waiting for
-    its lease where the store takes its time. An election keeps it waiting: it would lose to it.
+    A lease is granted when a read has shown who is master. So all calls but change() run one after
+    another; otherwise a grant could rest on a read from before an election, and that election on
+    leases from before the grant. change() is for registrations and for who is in sync, and does not
+    make a master wait for its lease while the store is slow. An election does make it wait, because
+    one of the two would fail.
 
-    A write that failed may be done yet: etcd has it, and its answer is late. If it names another
-    master, a read proves nothing as long as it shows the revision that this write compares, or an
-    older one; grant() writes then, and one of the two comes to nothing.
+    A write that failed may still take effect: etcd has it, and its answer is late. If it names
+    another master, a read proves nothing as long as it shows the revision that this write compares,
+    or an older one. Then grant() writes, too, and one of the two writes fails.
 
-Example: the connection of master 1 closes (kill -9). It said that each of its acks needs the whole
-sync state set, {1, 2}: so 2 is master at once, as without 2 there is none. Had it not said so, 2
-would have to wait for the end of its lease.
+Example: the connection of master 1 closes (kill -9). Master 1 had said that each of its acks needs
+the whole sync state set, {1, 2}: so 2 becomes master at once, because 1 cannot acknowledge without
+2. Had it not said so, 2 would have to wait for the end of 1's lease.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ ATTEMPTS = 5
 SCAN_S = 0.5
 SWEEP_S = 5.0
 CHANGED = "broker {} is changed by others all the time; try again"
-AGAIN_S = 0.05  # beyond the end of a lease
+AGAIN_S = 0.05  # after the end of a lease, until the election is tried again
 
 _log = logging.getLogger("rmq.controller.elections")
 
@@ -66,15 +67,15 @@ class Elections:
         self.live = live
         self.leases = leases
         self.unclean: Callable[[], bool] = lambda: False  # enableElectUncleanMaster
-        self.elected: Callable[[BrokerSet], None] = lambda _: None  # hears of each new master
+        self.elected: Callable[[BrokerSet], None] = lambda _: None  # called for each new master
         self._changes = _Locks()
         self._masterships = _Locks()
-        # Names whose next master may be stored yet: the revision that the write of it compares.
+        # Names for which a failed write may still store another master -> revision it compares.
         self._doubtful: dict[str, int] = {}
         self._is_sweeping = False
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks()
-        self._stopped = False  # connections that close at a stop are nobody's end
+        self._stopped = False  # connections that close because of a stop do not count as deaths
 
     def start(self) -> None:
         self._tasks.start(self._watch())
@@ -89,13 +90,14 @@ class Elections:
     # ---- decisions
 
     async def change(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
-        """The decision, which says nothing of who is master, and the set after it. Ours come one
-        after another, all others are seen by the revision."""
+        """Makes and stores a decision that does not concern who is master; returns it and the set
+        after it. Changes of this controller come one after another; those of others are noticed by
+        the revision."""
         async with self._changes.of(name):
             return await self._change(name, decide)
 
     async def clean(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
-        """As change(), where the master may be among those who are taken off."""
+        """Like change(), where the master may be among the replicas that are removed."""
         async with self._masterships.of(name), self._changes.of(name):
             return await self._change(name, decide)
 
@@ -122,8 +124,8 @@ class Elections:
     async def grant(
         self, name: str, master_id: int, epoch: int, covered: bool
     ) -> tuple[BrokerSet | None, int | None]:
-        """The set, and a lease in milliseconds if this is the master of that epoch. Not while an
-        election of the set is decided on."""
+        """(the set, the lease in milliseconds if this is the master of that epoch). It waits while
+        an election of the set is being decided."""
         async with self._masterships.of(name):
             for _ in range(ATTEMPTS):
                 found, revision = await self.store.read(name)
@@ -139,16 +141,16 @@ class Elections:
         raise BusyError(CHANGED.format(name))
 
     def _with_our_leases(self, found: BrokerSet, before_ms: int) -> BrokerSet:
-        """The next leader is to know how long the leases of this mastership are."""
+        """The set with the length of our leases, which the next leader must know."""
         return msgspec.structs.replace(found, lease_ms=max(before_ms, self.leases.lease_ms))
 
     def living(self, found: BrokerSet | None) -> dict[int, LiveReplica]:
-        """Who of the set lives, by id."""
+        """The replicas of the set that live, by id."""
         return self.live.of_set(found.cluster, found.name) if found is not None else {}
 
     async def elect(self, name: str, asked: Election) -> tuple[Decision, BrokerSet | None]:
-        """CONTROLLER_MASTER_STILL_EXIST also while the last master's lease runs: then it is tried
-        again when that is over, unless `at_once` was asked for."""
+        """Holds an election. CONTROLLER_MASTER_STILL_EXIST also while the last master's lease runs:
+        then the election is tried again when that is over, unless `at_once` was asked for."""
 
         def decide(found: BrokerSet | None) -> Decision:
             return self._decide(found, asked, self.living(found))
@@ -156,13 +158,14 @@ class Elections:
         return await self._elect(name, decide)
 
     async def resign(self, name: str, master_id: int, master_epoch: int) -> None:
-        """This master acknowledges nothing any more: another one is elected, or nobody is master.
-        One decision: it may be alive and say so at any time, and is no candidate in this one."""
+        """Elects another master, or nobody, because this one acknowledges nothing any more. It is
+        one decision, in which this master is no candidate although it may live and send
+        heartbeats."""
         asked = Election(NOBODY, unclean=self.unclean())
 
         def decide(found: BrokerSet | None) -> Decision:
             if found is None or _mastership(found) != (master_id, master_epoch):
-                return Decision()  # of a mastership that is over
+                return Decision()  # that mastership is already over
             self.leases.resign(name, master_epoch)
             self.live.forget((found.cluster, name, master_id))
             living = self.living(found)
@@ -179,7 +182,7 @@ class Elections:
         after = decision.after
         if after is None or after.master_id is None:
             return decision
-        # The leases of the mastership before are over, or covered: they matter no more.
+        # Leases of the last mastership are over, or covered, so they need not be remembered.
         return msgspec.structs.replace(decision, after=self._with_our_leases(after, 0))
 
     async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
@@ -197,14 +200,14 @@ class Elections:
     def _within_leases(self, found: BrokerSet, asked: Election, decision: Decision) -> Decision:
         after = decision.after
         if found.master_epoch == 0 or after is None:
-            return decision  # nobody was ever granted one
+            return decision  # no lease was ever granted
         is_in_sync = after.master_id in found.sync_state_set
         left_s = self.leases.left_s(found.name, found.master_epoch, is_in_sync, found.lease_ms)
         if left_s == 0.0:
             return decision
         if not asked.at_once:
             if asked.designated:
-                self.leases.stop(found.name)  # it lives, and would renew for ever
+                self.leases.stop(found.name)  # the present master lives and would renew for ever
             self._try_again(found.name, asked, left_s + AGAIN_S)
         return Decision(
             ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
@@ -228,7 +231,7 @@ class Elections:
             self.leases.go_on(name)
             raise
         if not decision.changes and name not in self._held_back:
-            self.leases.go_on(name)  # the designated one is gone: the present one stays
+            self.leases.go_on(name)  # the designated replica is gone: the present master stays
 
     # ---- masters that are gone
 
@@ -242,7 +245,7 @@ class Elections:
                 self._start(partial(self.replace, name))
 
     async def replace(self, name: str) -> None:
-        """Elects where the master does not live any more."""
+        """Holds an election if the master does not live any more."""
         found, _ = await self.store.read(name)
         if found is None or found.master_id is None:
             return
@@ -261,14 +264,14 @@ class Elections:
                 self._start(self._sweep)
 
     async def _sweep(self) -> None:
-        """Masters that went while another controller led, or nobody. One at a time: of many names
-        it takes its while where the store is slow, and several would slow the store."""
+        """Replaces masters that went while another controller led, or none. One sweep at a time:
+        with many names and a slow store it takes a while, and several would slow the store."""
         try:
             for name in await self.store.names():
                 try:
                     await self.replace(name)
                 except (StateStoreError, StoreCorruptError, BusyError) as error:
-                    _log.error("%s", error)  # the others are looked at all the same
+                    _log.error("%s", error)  # the other names are nevertheless looked at
         finally:
             self._is_sweeping = False
 
@@ -277,7 +280,7 @@ class Elections:
             try:
                 await work()
             except NotLeaderError:
-                pass  # then it is another one's matter
+                pass  # another controller leads and will do it
             except (StateStoreError, StoreCorruptError, BusyError, msgspec.MsgspecError) as error:
                 _log.error("%s", error)
 
@@ -285,8 +288,8 @@ class Elections:
 
 
 class _Locks:
-    """One of each name. A name that anybody said is kept no longer than it is decided on: who holds
-    the lock, or waits for it, keeps it."""
+    """A lock for each name. It exists only while somebody holds it or waits for it, because names
+    may come from anybody."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -302,5 +305,5 @@ class _Locks:
 
 
 def _mastership(found: BrokerSet | None) -> tuple[int | None, int] | None:
-    """Who is master, and of which epoch; None: there is no such set."""
+    """(who is master, master epoch); None: there is no such set."""
     return (found.master_id, found.master_epoch) if found is not None else None

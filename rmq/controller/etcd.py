@@ -1,17 +1,17 @@
-"""etcd: as much of its JSON interface (etcd 3.4 and later) as the controller needs.
+"""etcd: the part of its JSON interface (etcd 3.4 and later) that the controller needs.
 
     etcd = Etcd(("http://h1:2379", "http://h2:2379"))
-    lease = await etcd.grant(3)                     seconds; kept by keep_alive(lease)
+    lease = await etcd.grant(3)                     seconds; keep_alive(lease) prolongs it
     result = await etcd.transaction(
-        compare=[created(b"leader", 0)],            what must hold, or nothing is done
+        compare=[created(b"leader", 0)],            if this does not hold, `otherwise` is done
         then=[put(b"leader", b"me", lease)],
         otherwise=[get(b"leader")],
     )
     result.succeeded, result.revision, result.found[0]
 
-Each call goes to the endpoint that answered last, and to the next ones when that does not answer;
-a call that changes something may then have been done twice, or by an answer that was lost, which
-compared revisions make harmless. Bytes are base64 on the wire, and 64 bit numbers are text.
+Each call goes to the endpoint that answered last, and to the next ones when it does not answer. A
+call that changes something may then be done twice, or be done although its answer was lost;
+compared revisions make that harmless. Bytes are base64 on the wire, and 64 bit numbers are text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import msgspec
 from rmq.controller.state_store import StateStoreError
 
 ANSWER_BYTES_MAX = 16 << 20
-LEASE_OVER = "requested lease not found"  # in the words of etcd 3.4 and later
+LEASE_OVER = "requested lease not found"  # the text of etcd 3.4 and later
 
 T = TypeVar("T")
 
@@ -36,30 +36,31 @@ class KeyValue(msgspec.Struct, frozen=True):
     value: bytes
     create_revision: int
     mod_revision: int
-    lease: int  # 0: it stays
+    lease: int  # under which the key exists; 0: it stays
 
 
 class Result(msgspec.Struct, frozen=True):
-    """`found`: of each get() of the branch that ran. `revision`: the store's, then."""
+    """`found`: the results of each get() of the branch that ran. `revision`: that of the store at
+    that moment."""
 
     succeeded: bool
     revision: int
     found: list[list[KeyValue]]
 
 
-# ------------------------------------------------------------------- what a transaction is made of
+# ------------------------------------------------------------------- parts of a transaction
 
 Step = dict[str, Any]
 
 
 def created(key: bytes, revision: int) -> Step:
-    """The key was created by that revision; 0: there is none."""
+    """Compares: the key was created by that revision; 0: the key does not exist."""
     return {"key": _text(key), "target": "CREATE", "result": "EQUAL",
             "create_revision": str(revision)}  # fmt: skip
 
 
 def changed(key: bytes, revision: int) -> Step:
-    """The key was changed last by that revision; 0: there is none."""
+    """Compares: the key was last changed by that revision; 0: the key does not exist."""
     return {"key": _text(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(revision)}
 
 
@@ -78,7 +79,7 @@ def delete(key: bytes) -> Step:
     return {"request_delete_range": {"key": _text(key)}}
 
 
-# ------------------------------------------------------------------- answers, as far as read
+# ------------------------------------------------------------------- the parts of answers in use
 
 
 class _KeyValue(msgspec.Struct):
@@ -118,7 +119,7 @@ class _KeepAlive(msgspec.Struct):
 
 
 class LeaseOverError(StateStoreError):
-    """What was to be put has a lease that etcd does not know any more."""
+    """A key was to be put under a lease that etcd does not know any more."""
 
 
 class Etcd:
@@ -130,8 +131,8 @@ class Etcd:
         self._client = httpx.AsyncClient(timeout=timeout_s, trust_env=False)
 
     def beside(self) -> Etcd:
-        """The same, with connections of its own: no call waits for those of this one, which come
-        100 at a time."""
+        """Another client of the same etcd, with connections of its own, so that its calls do not
+        wait for those of this client, of which up to 100 run at a time."""
         return Etcd(self._endpoints, self._timeout_s)
 
     async def close(self) -> None:
@@ -151,14 +152,14 @@ class Etcd:
         return Result(answer.succeeded, answer.header.revision, found)
 
     async def grant(self, seconds: int) -> int:
-        """The id of a new lease; keys that were put with it go when it is not kept alive."""
+        """The id of a new lease; keys put under it are removed when it is not kept alive."""
         answer = await self._ask("/v3/lease/grant", {"TTL": str(seconds)}, _Grant)
         if answer.error or not answer.ID:
             raise StateStoreError(f"etcd grants no lease: {answer.error or 'it names no id'}")
         return answer.ID
 
     async def keep_alive(self, lease: int) -> bool:
-        """Once; False when the lease is over."""
+        """Prolongs the lease once; False when it is over."""
         answer = await self._ask("/v3/lease/keepalive", {"ID": str(lease)}, _KeepAlive)
         return answer.result.TTL > 0
 
@@ -174,7 +175,7 @@ class Etcd:
                 raise
             except (httpx.HTTPError, StateStoreError, msgspec.MsgspecError) as error:
                 reasons.append(f"{endpoint}: {error or type(error).__name__}")
-            if self._endpoints[0] == endpoint:  # not if another call has gone on already
+            if self._endpoints[0] == endpoint:  # else another call has already moved on
                 self._endpoints.append(self._endpoints.pop(0))
         raise StateStoreError("etcd does not answer: " + "; ".join(reasons))
 

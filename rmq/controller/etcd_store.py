@@ -1,15 +1,17 @@
 """etcd store: broker sets in etcd, for any number of controllers of which one leads.
 
     /rmq/<group>/leader             name and address of the leader, under its lease
-    /rmq/<group>/members/<name>     each controller, under its own
+    /rmq/<group>/members/<name>     each controller, under its own lease
     /rmq/<group>/brokers/<name>     a broker set (broker_set.py)
 
-Who creates the leader's key leads until the key is gone. The key's create revision stands in the
-comparison of every read and write, so these are done as of a moment at which we led, however long
-we were paused before or after: a lease that etcd ended late or early costs time, never a decision.
+The controller that creates the leader's key leads until the key is gone. Every read and write
+compares the key's create revision, so it takes effect only at a moment at which this controller
+led, however long it was paused before or after. A lease that etcd ends late or early costs time,
+but never leads to a wrong decision.
 
-Example: the leader is stopped (SIGSTOP). Its lease of LEASE_S ends, another controller creates the
-key. The first goes on: its next read fails the comparison, it leads no more, and stands again.
+Example: the leader is stopped (SIGSTOP). Its lease of LEASE_S ends, and another controller creates
+the key. When the first one goes on, the comparison of its next read fails: it leads no more, and
+stands for election again.
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ class _Member(msgspec.Struct):
 
 
 class EtcdStore:
-    """Owned by the event loop of the controller. `on_lead` is called before we begin to lead."""
+    """Owned by the event loop of the controller. `on_lead` is called before it begins to lead."""
 
     def __init__(self, client: Etcd, group: str, on_lead: Callable[[], None]) -> None:
         self._etcd = client
-        self._standing = client.beside()  # what keeps the lead waits for nobody's questions
+        self._standing = client.beside()  # for keeping the lead, which must not wait for requests
         self._on_lead = on_lead
         root = f"/rmq/{group}/"
         self._leader_key = (root + "leader").encode()
@@ -53,19 +55,19 @@ class EtcdStore:
         self._brokers_key = root + "brokers/"
         self._own = Controller("", "")
         self._lease = 0
-        self._is_member = False  # under that lease
-        self._leading = 0  # create revision of the leader's key; 0: another one's, or nobody's
+        self._is_member = False  # whether the member key exists under that lease
+        self._leading = 0  # create revision of the leader's key; 0: this controller does not lead
         self._leader: Controller | None = None
-        self._members: list[KeyValue] = []  # as of the last stand
+        self._members: list[KeyValue] = []  # as of the last _stand()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self, own: Controller) -> None:
         self._own = own
         for left in reversed(range(STARTS)):
             try:
-                await self._stand()  # an etcd that is not there stops the start
+                await self._stand()  # if etcd does not answer, the start fails
                 break
-            except LeaseOverError:  # one that was too slow for its own lease does not
+            except LeaseOverError:  # etcd was only too slow for the lease: try again
                 if not left:
                     raise
         self._task = asyncio.create_task(self._stand_for_ever())
@@ -132,12 +134,13 @@ class EtcdStore:
         return etcd.created(self._leader_key, self._leading)
 
     def _check_still(self, leading: int) -> None:
-        """The answer may be there when we lead anew: another one led, and granted leases, since."""
+        """NotLeaderError if the lead was lost during a call, even if this controller leads again by
+        now: another one may have led and granted leases in between."""
         if leading != self._leading:
             raise NotLeaderError("this controller did not lead all the time")
 
     def _lost(self, leading: int) -> NotLeaderError:
-        if leading == self._leading:  # else it is of an earlier time
+        if leading == self._leading:  # else it belongs to an earlier leadership
             self._follow(None)
         return NotLeaderError("this controller does not lead any more")
 
@@ -160,7 +163,7 @@ class EtcdStore:
                     self._follow(None)
 
     async def _stand(self) -> None:
-        """Keeps the lease, and takes the lead where nobody has it."""
+        """Keeps the lease alive, and takes the lead if nobody has it."""
         own = msgspec.json.encode(_Member(self._own.name, self._own.address))
         result = await self._keep(own) if self._lease else None
         if result is None:
@@ -176,15 +179,15 @@ class EtcdStore:
             self._lead(result.revision)
             return
         kept = result.found[0][0]
-        if kept.lease == self._lease:  # ours: the answer was lost, or we gave it up too early
+        if kept.lease == self._lease:  # ours: an answer was lost, or the lead was given up early
             if kept.create_revision != self._leading:
                 self._lead(kept.create_revision)
         else:
             self._follow(_controller(kept))
 
     async def _keep(self, own: bytes) -> Result | None:
-        """What the leader's key is now; None: the lease is over. Both are asked for at once: where
-        etcd is slow, one after the other would take longer than the lease."""
+        """Prolongs the lease and reads the leader's key; None: the lease is over. Both are done at
+        once, because with a slow etcd one after the other could take longer than the lease."""
         kept, claimed = await asyncio.gather(
             self._standing.keep_alive(self._lease), self._claim(own), return_exceptions=True
         )
@@ -197,7 +200,7 @@ class EtcdStore:
         return claimed
 
     async def _claim(self, own: bytes) -> Result:
-        """The leader's key is ours from now on, or is found to be whose it was; and all members."""
+        """Creates the leader's key, or reads it if it exists; and reads all members."""
         member = self._members_key + self._own.name.encode()
         known = [] if self._is_member else [etcd.put(member, own, self._lease)]
         members = etcd.get(self._members_key, prefix=True)

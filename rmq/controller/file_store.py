@@ -1,13 +1,13 @@
 """File store: broker sets in one file of one controller, for one machine and for trying things out.
 
-It is not fault-tolerant: while this controller is down nobody becomes master, and with its disk all
-is lost that says who may. Three machines want EtcdStore.
+It is not fault-tolerant: while this controller is down no master is elected, and if its disk is
+lost, so is the knowledge of who may become master. With three machines use EtcdStore.
 
     <directory>/controller.json     {"revision": 17, "brokers": {"broker-a": {..}}}
 
 A change is on the disk before it is answered. After a write that failed nothing is decided any
-more: the file may hold it nevertheless. A file that is damaged, or of which only the older copy is
-whole, stops the start: an epoch that was given twice would make two masters of one.
+more, because the file may hold the change nevertheless. A file that is damaged, or of which only
+the older copy is whole, stops the start: if an epoch were given twice, there could be two masters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FileStore:
 
     def __init__(self, directory: Path) -> None:
         self._file = JsonFile(directory / "controller.json", tables=("brokers",), advice=_ADVICE)
-        self._brokers: dict[str, tuple[BrokerSet, int]] = {}  # with its revision
+        self._brokers: dict[str, tuple[BrokerSet, int]] = {}  # name -> (broker set, its revision)
         self._revision = 0
         self._own = Controller("", "")
         self._one_change = asyncio.Lock()

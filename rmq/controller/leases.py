@@ -1,20 +1,21 @@
 """Leases: until when a master may acknowledge without asking the controller again.
 
-A master renews its lease with each question (1004), and counts from the moment it sent that: so its
-lease always ends before the leader of the controllers takes it to end. Nobody else becomes
-master before, except where acknowledging needs the next master's own yes (`covered`): then the old
-one cannot acknowledge anything once the new one has taken its epoch, whatever it believes.
+A master renews its lease with each question (1004), and counts the lease from the moment at which
+it sent the question. So for the master the lease always ends before it ends for the controller.
+Nobody else becomes master before that, with one exception: where each acknowledgement needs the
+next master's own confirmation (`covered`), the old master cannot acknowledge anything once the new
+one has taken its epoch, whatever the old one believes.
 
-    The leader alone grants, each time after the store said that it leads still. So all that an
-    earlier leader granted ends at most a lease after our beginning, and until then we hold every
-    broker set for leased: begin(). Its leases may have been longer than ours: how long the longest
-    of a mastership is stands in its broker set, before it is granted.
+    Only the leader grants leases, each time after the store said that it still leads. So all leases
+    of an earlier leader end at most one lease after the present leader began, and until then it
+    treats every broker set as leased: begin(). An earlier leader's leases may have been longer: the
+    longest length granted to a mastership is stored in its broker set before it is granted.
 
-DRIFT is how much slower than ours a master's clock may go: 1 part in 20, a thousand times more
-than clocks do.
+DRIFT is by how much a master's clock may be slower than the controller's: 1 part in 20, a thousand
+times more than real clocks differ.
 
-Example, leases of 5 s: the master's last question was granted at 100.0; it is silent. Nobody else
-is master before 105.25. It resigns (a clean stop): its lease ends at once.
+Example, with leases of 5 s: the master's last question was granted at 100.0, then it is silent.
+Nobody else becomes master before 105.25. If it resigns (a clean stop), its lease ends at once.
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 class Leases:
-    """Owned by the event loop of the controller, and meaningful while it leads."""
+    """Owned by the event loop of the controller, and valid only while it leads."""
 
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
         self._leases: dict[str, _Lease] = {}  # by broker name
-        self._stopped: set[str] = set()  # no more grants, until somebody else is master
+        self._stopped: set[str] = set()  # names that get no more leases until the master changes
         self._began_s = clock.monotonic()
 
     def begin(self) -> None:
-        """We lead from now on; what the leader before granted is not known."""
+        """Begins a leadership; leases granted by the leader before are not known."""
         self._leases.clear()
         self._stopped.clear()
         self._began_s = clock.monotonic()
 
     def grant(self, name: str, master_epoch: int, covered: bool, longest_ms: int) -> int:
-        """The lease in milliseconds, 0 for none. To be called after the store said that we lead.
-        longest_ms: of what this mastership was granted, before us perhaps, and does not give up for
-        a shorter one."""
+        """Grants a lease; returns it in milliseconds, 0 for none. To be called after the store said
+        that this controller leads. longest_ms: the longest lease that this mastership was granted,
+        perhaps by an earlier leader; a shorter new lease does not end it."""
         if name in self._stopped:
             return 0
         ends_s = clock.monotonic() + _length_s(self.lease_ms)
@@ -59,24 +60,26 @@ class Leases:
         return self.lease_ms
 
     def resign(self, name: str, master_epoch: int) -> None:
-        """The master acknowledges nothing any more, and says so; not if we know a later one."""
+        """Ends the lease of a master that says that it acknowledges nothing any more, unless a
+        lease of a later epoch is known."""
         lease = self._leases.get(name)
         if lease is None or lease.master_epoch <= master_epoch:
             self._leases[name] = _Lease(master_epoch, clock.monotonic(), True)
 
     def stop(self, name: str) -> None:
-        """Another one is to be master: the present one gets no more, and what it has runs out."""
+        """Grants the present master no more leases, because another one must become master; its
+        last lease runs out."""
         self._stopped.add(name)
 
     def go_on(self, name: str) -> None:
         self._stopped.discard(name)
 
     def left_s(self, name: str, master_epoch: int, is_in_sync: bool, longest_ms: int) -> float:
-        """How long nobody else may become master; 0.0: it may be now.
+        """How many seconds nobody else may become master; 0.0: now somebody may.
 
-        `is_in_sync`: it would be one of the sync state set, whose yes a covered master needs;
-        `longest_ms`: as of grant(). A lease of an older epoch runs as long as it does, and says
-        nothing of the master after it, nor of its set."""
+        `is_in_sync`: the next master would be a member of the sync state set, whose confirmation a
+        covered master needs; `longest_ms`: as for grant(). A lease of an older epoch runs until its
+        end, because it says nothing of the master after it, nor of that master's set."""
         lease = self._leases.get(name)
         if lease is None:
             ends_s = self._began_s + _length_s(max(self.lease_ms, longest_ms))
@@ -88,5 +91,5 @@ class Leases:
 
 
 def _length_s(lease_ms: int) -> float:
-    """As the slowest clock of a master has it."""
+    """How long the lease may last by the slowest allowed clock of a master."""
     return lease_ms / 1000 * (1 + DRIFT)

@@ -1,14 +1,14 @@
-"""Live replicas: who of a broker set was heard of lately, and how far it said its log is.
+"""Live replicas: which replicas were heard from lately, and how far they said their logs are.
 
-What one controller remembers of heartbeats (904). Brokers send these to every controller, so that
-the next leader knows it too. Nothing of it is a proof: an election rests on who is in sync, and on
-leases (leases.py); this only says who is worth a try.
+This is what one controller remembers of heartbeats (904). Brokers send these to every controller,
+so that the next leader knows the same. Heartbeats prove nothing: an election rests on who is in
+sync, and on leases (leases.py); heartbeats only show who is worth a try.
 
-Example: a heartbeat with heartbeatTimeoutMillis=3000 counts for three seconds. Its connection may
-close before: then the replica is gone at once, unless it was heard of on another one. It may have
-several, where it knows this controller by several addresses, and give all but one of them up.
+Example: a heartbeat with heartbeatTimeoutMillis=3000 counts for three seconds. If its connection
+closes before, the replica is gone at once, unless it was heard on another connection. A replica may
+have several, if it knows this controller by several addresses, and may close all but one of them.
 
-Names are what anybody says, so there are limits: of one connection, and of all.
+Anybody may send names, so there are limits, for one connection and for all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from rmq.base import clock
 from rmq.errors import ProtocolError
 
-TIMEOUT_MS = 10_000  # of a broker that names none
+TIMEOUT_MS = 10_000  # for a broker that names none
 PRIORITY_LEAST = 2**31 - 1
 REPLICAS_MAX = 20_000
 OF_CONNECTION_MAX = 64  # several brokers of one process may share it
@@ -26,20 +26,20 @@ CONNECTIONS_MAX = 8  # of one replica; the one that was silent longest is forgot
 
 
 class LiveReplica(msgspec.Struct, frozen=True):
-    """What a heartbeat said. `max_offset`: the end of its log; `epoch`: that of its last record;
-    `has_lost`: the end of its log, or a whole epoch, which it had."""
+    """What a heartbeat said. `max_offset`: the end of the replica's log; `epoch`: the epoch of its
+    last record; `has_lost`: it has lost the end of its log, or a whole epoch."""
 
     address: str
     epoch: int = -1
     max_offset: int = -1
     confirm_offset: int = -1
-    priority: int = PRIORITY_LEAST  # the least is preferred
+    priority: int = PRIORITY_LEAST  # the smallest number is preferred
     timeout_ms: int = TIMEOUT_MS
     has_lost: bool = False
 
     @property
     def lacks(self) -> str:
-        """What says that it may not have what it acknowledged, in words; empty: nothing does."""
+        """In words, why it may lack messages that it acknowledged; empty: nothing says so."""
         if self.has_lost:
             return "has lost the end of its log"
         return "is empty" if self.epoch < 0 and self.max_offset <= 0 else ""
@@ -66,7 +66,8 @@ class LiveReplicas:
         self._said: dict[object, set[Key]] = {}  # on each connection
 
     def heard(self, key: Key, replica: LiveReplica, connection: object) -> bool:
-        """Notes a heartbeat; whether the replica was not known to live. ProtocolError: too many."""
+        """Notes a heartbeat; returns whether the replica was not known to live before.
+        ProtocolError: too many."""
         is_new = not self.is_alive(key)
         said = self._said.get(connection, set())
         if key not in said and len(said) >= OF_CONNECTION_MAX:
@@ -87,7 +88,7 @@ class LiveReplicas:
         return heard is not None and clock.monotonic() - heard.at <= heard.replica.timeout_ms / 1000
 
     def of_set(self, cluster: str, name: str) -> dict[int, LiveReplica]:
-        """Those of one broker set that live, by id."""
+        """The living replicas of one broker set, by id."""
         return {
             broker_id: self._heard[key].replica
             for broker_id in self._ids.get((cluster, name), ())
@@ -95,13 +96,15 @@ class LiveReplicas:
         }
 
     def forget(self, key: Key) -> None:
-        """It resigned: it lives, and is not to be master by that."""
+        """Forgets a replica that has resigned: it lives, but must not be elected because of
+        that."""
         heard = self._heard.get(key)
         for connection in list(heard.on) if heard is not None else ():
             self._silent(key, connection)
 
     def connection_closed(self, connection: object) -> list[Key]:
-        """Who was heard of on it alone, or not lately on another one, and is gone."""
+        """The replicas that are gone with this connection: they were not heard lately on
+        another."""
         keys = list(self._said.get(connection, ()))
         for key in keys:
             self._silent(key, connection)
@@ -111,14 +114,14 @@ class LiveReplicas:
         return gone
 
     def expire(self) -> list[Key]:
-        """Who has been silent for too long since the last call, and is gone."""
+        """The replicas that have become silent for too long since the last call, and are gone."""
         gone = [key for key in self._heard if not self.is_alive(key)]
         for key in gone:
             self.forget(key)
         return gone
 
     def _silent(self, key: Key, connection: object) -> None:
-        """The replica is not heard of on that connection any more."""
+        """Notes that the replica is not heard on that connection any more."""
         said, heard = self._said[connection], self._heard[key]
         said.discard(key)
         if not said:

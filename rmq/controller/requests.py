@@ -3,22 +3,23 @@
     904             heartbeats of brokers, to every controller
     1012 1013 1003  a broker gets its id, and says where it is
     1001 1002 1004  who is in sync, who is master, and what a replica should know of both
-    1005            which controller leads; the one question that all of them answer
+    1005            which controller leads; every controller answers this
     1006 1011       for operators: broker sets; replicas that are gone for good
     1009 1010       settings
 
-All but 904, 1005, 1009 and 1010 are the leader's: others answer 2007, and who asked goes to 1005.
+Only the leader serves requests other than 904, 1005, 1009 and 1010: other controllers answer 2007,
+and the asker then asks who leads (1005).
 
-Ours beside RocketMQ's, which its brokers neither send nor look at:
+rmq adds these fields, which RocketMQ's brokers neither send nor look at:
 
     904     rmqCovered      "true": each ack of this master needs its whole sync state set
             rmqLost         "true": this log has lost an epoch that it had
     1001    rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
     1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
-            reply: rmqLeaseMillis, how long it may go on from when it sent this; 0: it may not
+            reply: rmqLeaseMillis, how long it may go on after it sent the request; 0: it may not
     1006    rmqAll "true": all broker names
-    1004    rmqResign "true": it is master no more, and acknowledges nothing
-    1002    rmqAtOnce "true": elected at once, or nothing is changed
+    1004    rmqResign "true": the sender is master no more, and acknowledges nothing
+    1002    rmqAtOnce "true": a master is elected at once, or nothing is changed
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def failure(request: Command, error: Exception) -> Command:
 
 
 def _name(request: Command, field: str = "brokerName") -> str:
-    """A name that becomes a key of the store."""
+    """A name from the request, checked because it becomes a key of the store."""
     name = request.require(field)
     if not 0 < len(name) <= NAME_CHARACTERS_MAX or not name.isprintable() or "/" in name:
         raise ProtocolError(f"{field} is not a name: {name[:40]!r}")
@@ -105,7 +106,7 @@ def _id(request: Command, field: str) -> int:
 
 
 def set_body(found: BrokerSet) -> bytes:
-    """SyncStateSet, as brokers read it."""
+    """The body SyncStateSet, as brokers read it."""
     return msgspec.json.encode(
         {
             "syncStateSet": sorted(found.sync_state_set),
@@ -204,8 +205,8 @@ async def _replica_info(c: Requests, request: Command, connection: object) -> Co
         found, _ = await c.store.read(name)
     elif epoch:
         found, granted_ms = await c.elections.grant(name, asker, epoch, covered)
-        lease_ms = granted_ms or 0  # said: RocketMQ's controller, which grants none, says nothing
-    else:  # a slave's: its master's question does not wait for it, where the store is slow
+        lease_ms = granted_ms or 0  # 0 is sent, too: RocketMQ's controller sends no such field
+    else:  # a slave asks: with a slow store its master's question must not wait for this one
         found, _ = await c.store.read(name)
         lease_ms = 0
     if found is None:
@@ -269,7 +270,7 @@ async def _elect(c: Requests, request: Command, connection: object) -> Command:
     if after is None or not (elected or stays):
         return _refused(request, decision)
     body: dict[str, Any] = {"syncStateSet": sorted(after.sync_state_set)}
-    if elected:  # mqadmin reads the group from the body itself, brokers from its place in it
+    if elected:  # mqadmin takes the whole body for the group, brokers read a member of it
         group = _member_group(after)
         body |= {**group, "brokerMemberGroup": group}
     return request.reply(
@@ -278,8 +279,8 @@ async def _elect(c: Requests, request: Command, connection: object) -> Command:
 
 
 def _member_group(found: BrokerSet) -> dict[str, Any]:
-    """With ids as texts: in a body of Apache's controller, which has them bare, its own mqadmin
-    finds an unquoted name and gives up."""
+    """The group, with ids as texts: Apache's controller writes them bare, at which its own mqadmin
+    gives up because of an unquoted name."""
     return {
         "cluster": found.cluster,
         "brokerName": found.name,

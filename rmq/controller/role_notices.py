@@ -1,9 +1,9 @@
-"""Role notices: replicas hear at once who is master now (NOTIFY_BROKER_ROLE_CHANGED, 1008).
+"""Role notices: tell replicas at once who is master now (NOTIFY_BROKER_ROLE_CHANGED, 1008).
 
-One one-way request to each replica that lives, on a connection of its own. Who misses it learns the
-same by asking (1004), some seconds later.
+Each living replica is sent one one-way request, on a connection of its own. A replica that misses
+it learns the same by asking (1004), some seconds later.
 
-Example: 2 was elected of {1, 2, 3}, of which 1 is dead: 2 and 3 are told
+Example: 2 was elected in {1, 2, 3}, where 1 is dead: 2 and 3 are told
 {masterBrokerId 2, masterAddress, masterEpoch 5, syncStateSetEpoch 9} and the set, [2].
 """
 

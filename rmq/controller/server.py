@@ -5,9 +5,9 @@
     ...
     await server.stop()
 
-With `rmqEtcd` any number of controllers of one `rmqControllerGroup` run, and one of them leads;
-without, one keeps its state in a file and is not fault-tolerant. Brokers are told of all of them:
-controllerAddr=h1:9878;h2:9878;h3:9878.
+With `rmqEtcd` any number of controllers of one `rmqControllerGroup` may run, and one of them leads;
+without it there is one controller, which keeps its state in a file and is not fault-tolerant.
+Brokers are given the addresses of all controllers: controllerAddr=h1:9878;h2:9878;h3:9878.
 
 Settings used: bindAddress, listenPort, controllerStorePath, configStorePath, configBlackList,
 enableElectUncleanMaster, notifyBrokerRoleChanged, serverChannelMaxIdleTimeSeconds, rmqEtcd,
@@ -36,7 +36,7 @@ from rmq.serving.proxy_protocol import Balancers
 from rmq.serving.runtime_config import RuntimeConfig, path_of
 from rmq.serving.tls import TlsFiles
 
-SWEEP_S = 5.0  # between two looks at connections that are idle
+SWEEP_S = 5.0  # between two checks for idle connections
 
 _log = logging.getLogger("rmq.controller")
 
@@ -59,7 +59,8 @@ class ControllerServer:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Loads, listens, and stands for election; RmqError for what cannot be used."""
+        """Loads, listens, and stands for election; RmqError if a file, address or store cannot be
+        used."""
         settings = self.settings
         self._config.load()
         self.guard.open()
@@ -90,7 +91,7 @@ class ControllerServer:
 
     @property
     def address(self) -> str:
-        """What brokers and other controllers are told; settled once it listens."""
+        """The address that brokers and other controllers are told; known once it listens."""
         bound = f"{self.settings.bindAddress}:{self.port}"
         return self.settings.rmqControllerAddress or bound
 

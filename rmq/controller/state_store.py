@@ -1,15 +1,15 @@
 """State store: where broker sets are kept, and which controller leads.
 
-    await store.start(own)      from now on we stand for election; is_leader(), leader()
+    await store.start(own)      from now on it stands for election; is_leader(), leader()
     found, revision = await store.read("broker-a")
-    await store.write("broker-a", after, revision)      False: somebody wrote in between
+    await store.write("broker-a", after, revision)      False: it was changed in between
 
-read() and write() succeed only while we lead, at the moment at which they take effect: both raise
-NotLeaderError otherwise. A decision is a read, a pure function (decisions.py) and a write at the
-revision read; who loses decides anew.
+read() and write() succeed only if this controller leads at the moment at which they take effect;
+otherwise both raise NotLeaderError. A decision is a read, a pure function (decisions.py) and a
+write at the revision that was read; if the write fails, the decision is made anew.
 
     EtcdStore   etcd_store.py: any number of controllers, of which one leads
-    FileStore   file_store.py: one controller, on one disk; it leads always, and nobody takes over
+    FileStore   file_store.py: one controller, on one disk, which always leads; no other takes over
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NotLeaderError(RmqError):
 
 
 class StateStoreError(RmqError):
-    """What the store holds cannot be read or written now; the text names cause and remedy."""
+    """The store cannot be read or written now; the text names cause and remedy."""
 
 
 class Controller(msgspec.Struct, frozen=True):
@@ -45,18 +45,20 @@ class StateStore(Protocol):
         """Gives leadership back."""
 
     def is_leader(self) -> bool:
-        """Whether we took ourselves for the leader a moment ago; no proof."""
+        """Whether this controller took itself for the leader a moment ago; this is no proof."""
 
     async def leader(self) -> Controller | None: ...
 
     async def members(self) -> list[Controller]:
-        """All that run, by name, as of lately: brokers ask for them, and wait for no store."""
+        """All running controllers, by name, as known lately: brokers ask for them, and the answer
+        does not wait for the store."""
 
     async def names(self) -> list[str]:
-        """Of all broker sets."""
+        """The names of all broker sets."""
 
     async def read(self, name: str) -> tuple[BrokerSet | None, int]:
-        """The broker set and its revision, as of a moment within this call at which we led."""
+        """The broker set and its revision, as of a moment within this call at which this controller
+        led."""
 
     async def write(self, name: str, after: BrokerSet | None, revision: int) -> bool:
-        """Replaces (None: removes) the set of that revision, durably; False when it is another."""
+        """Replaces (None: removes) the set, durably; False when its revision is another one."""
