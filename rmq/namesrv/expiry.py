@@ -1,8 +1,9 @@
 """Expiry: silent brokers and idle connections are removed in the background.
 
 Every `scanNotActiveBrokerInterval` (5 s) the route tables drop brokers that have been silent longer
-than they said they would be, and close the connections those registered on; idle connections of
-clients are closed in the same pass. A pass that fails is logged and the next one runs all the same.
+than the timeout they had announced, and close the connections on which these had registered; idle
+connections of clients are closed in the same pass. A pass that fails is logged, and the next one
+runs nevertheless.
 
 Example: a broker with heartbeatTimeoutMillis=3000 whose machine lost power is out of all routes at
 most 3 s + one interval after its last heartbeat, although its connection never closed.

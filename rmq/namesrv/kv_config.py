@@ -5,9 +5,10 @@
 is the file's whole content, the one Apache's name server reads and writes. mqadmin uses it for
 ordered topics (namespace ORDER_TOPIC_CONFIG: which broker has how many queues of the topic).
 
-Each change is on disk before it is answered; when writing fails the change is taken back and the
-request gets the error. The file may hold it nevertheless (the rename was done, its sync failed), so
-the next change writes even when it changes nothing. Without a path a restart forgets all.
+Each change is on disk before it is answered; when writing fails, the change is taken back and the
+request gets the error. The file may hold the change nevertheless (the rename was done, its sync
+failed), so the next change writes the file even if it changes nothing. Without a path a restart
+forgets everything.
 
 Changes are made one after another (the caller awaits them); reads see the last finished change.
 """
@@ -35,7 +36,7 @@ class KvConfig:
         self._tables: Tables = {}
         self._bytes = 0
         self._one_change = asyncio.Lock()
-        self._is_file_known = True  # not after a write that failed
+        self._is_file_known = True  # false after a write that failed
 
     def load(self) -> None:
         """Reads the file if there is one; ConfigError when it holds something else."""
@@ -55,7 +56,7 @@ class KvConfig:
         return self._tables.get(namespace, {}).get(key)
 
     def table(self, namespace: str) -> dict[str, str] | None:
-        """All of a namespace; None for one that never had a key. Not to be changed."""
+        """All keys of a namespace; None if it never had a key. The caller must not change it."""
         return self._tables.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:

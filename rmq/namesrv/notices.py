@@ -1,9 +1,9 @@
-"""Notices: a broker's processes hear that another of them leads (NOTIFY_MIN_BROKER_ID_CHANGE, 905).
+"""Notices: tell a broker's processes which of them leads now (NOTIFY_MIN_BROKER_ID_CHANGE, 905).
 
-Off unless notifyMinBrokerIdChanged=true. Slaves that may act as master want to hear at once when a
-process with the smallest id comes or goes, not at their next registration. The notice is one
-one-way request on a connection of its own; a broker that does not listen misses it, and learns the
-same by asking for its group (901).
+They are off unless notifyMinBrokerIdChanged=true. Slaves that may act as master must be told at
+once when a process with the smallest id comes or goes, not at their next registration. The notice
+is a one-way request on a connection of its own; a broker that does not listen misses it, and learns
+the same by asking for its group (901).
 
 Example: master h1:10911 (id 0) leaves, slave h2:10911 (id 1) stays: h2:10911 is sent
 {minBrokerId: 1, minBrokerAddr: "h2:10911", offlineBrokerAddr: "h1:10911"}.

@@ -33,8 +33,8 @@ VERSION_WITH_QUEUE_MAPS = 413  # V5_0_0
 
 MASTER_ID = 0
 
-# The first byte of a zlib stream with the usual window, and of no JSON. Brokers of 5.x that are
-# set to compressedRegister=true compress the body and yet say compressed=false.
+# The first byte of a zlib stream with the usual window; no JSON begins with it. Brokers of 5.x with
+# compressedRegister=true compress the body and yet say compressed=false.
 _ZLIB_HEAD = b"\x78"
 
 
@@ -82,11 +82,11 @@ class Registration(msgspec.Struct, kw_only=True):
     ha_address: str
     zone: str | None
     heartbeat_timeout_ms: int | None  # None: the name server's default
-    enable_acting_master: bool | None  # None: a broker older than 5.0, which does not know it
+    enable_acting_master: bool | None  # None: a broker older than 5.0 does not send it
     data_version: DataVersion
     topics: dict[str, TopicConfig]
     queue_maps: dict[str, dict[str, Any]]
-    filter_servers: list[str] | None  # None: not in the request, the known ones stay
+    filter_servers: list[str] | None  # None: not in the request, so the known ones stay
 
 
 def read(command: Command) -> Registration:

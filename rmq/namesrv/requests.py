@@ -1,8 +1,8 @@
 """Requests: what the name server does for each code: one table, one small function per code.
 
-A handler takes the request and the connection it came on and returns the reply; those that write
-to disk are coroutines. Trouble has two ways out: ProtocolError and ConfigError become SYSTEM_ERROR
-with their text (which names the field or key), everything else is our fault and is logged.
+A handler takes the request and the connection it came on and returns the reply; handlers that write
+to disk are coroutines. ProtocolError and ConfigError become SYSTEM_ERROR with their text, which
+names the field or key; any other error is a bug of the name server and is logged.
 
     100 101 102 219     key-value configuration
     103 104 322 904     brokers: registration, heartbeats, ends
@@ -53,7 +53,7 @@ class Requests:
         self.started = clock.monotonic()
 
     def start(self, request: Command, connection: object) -> "Command | Awaitable[Command]":
-        """The reply, or a coroutine for it. Errors of a coroutine are for failure()."""
+        """The reply, or a coroutine for it, whose errors the caller passes to failure()."""
         try:
             return _table.start(self, request, connection)
         except Exception as error:
@@ -148,7 +148,7 @@ def _heartbeat(ns: Requests, request: Command, connection: object) -> Command:
 
 @_handles(RequestCode.QUERY_DATA_VERSION)
 def _query_data_version(ns: Requests, request: Command, connection: object) -> Command:
-    """Whether the broker has to register again; the question counts as a sign of life."""
+    """Whether the broker must register again; the question counts as a sign of life."""
     cluster, address = request.require("clusterName"), request.require("brokerAddr")
     asked = registration.read_data_version(request.body)
     known = ns.tables.data_version(cluster, address)

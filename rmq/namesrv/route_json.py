@@ -7,7 +7,7 @@ Route of a topic (105), without blanks, because Go cuts brokerAddrs at "," and "
 The broker ids are bare integers for clients older than 4.9.4, which write them so themselves, and
 quoted ("0") for those from 4.9.4 on or when the request asks for standard JSON.
 
-Members stand in alphabetical order; what is unknown (orderTopicConf, zoneName) is left out.
+Members are in alphabetical order; unknown ones (orderTopicConf, zoneName) are left out.
 """
 
 from typing import Any
@@ -21,11 +21,9 @@ from rmq.namesrv.registration import MASTER_ID
 from rmq.namesrv.route_tables import Broker, RouteTables
 from rmq.namesrv.topic_queues import QueueData
 
-# Brokers ask for their own group by a topic of this name and must see it as it is.
-
 
 class Route(msgspec.Struct):
-    """What a client learns of one topic, before it is written."""
+    """What a client is told of one topic, before it is made into JSON."""
 
     topic: str
     rows: list[QueueData]
@@ -47,13 +45,14 @@ class Route(msgspec.Struct):
 def find_route(tables: RouteTables, topic: str, acting_masters: bool) -> Route | None:
     """The route of a topic that some live broker holds; None when there is none.
 
-    With acting masters, a group whose master is gone and which nobody may write to shows its slave
-    with the smallest id as master, so that old clients go on consuming.
+    With acting masters, a group whose master is gone and to which nobody may write shows its slave
+    with the smallest id as master, so that old clients keep consuming.
     """
     rows = sorted(tables.topics.rows(topic).values(), key=lambda row: row.brokerName)
     brokers = [tables.brokers[row.brokerName] for row in rows if row.brokerName in tables.brokers]
     if not brokers:
         return None
+    # Brokers ask for their own group by a topic with this prefix, and must see it as it is.
     if acting_masters and not topic.startswith(BROKER_MEMBER_PREFIX):
         readonly = {row.brokerName for row in rows if not row.perm & PERM_WRITE}
         brokers = [_with_acting_master(b) if b.name in readonly else b for b in brokers]
@@ -130,7 +129,7 @@ def topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
 
 
 def system_topics(tables: RouteTables) -> bytes:
-    """TopicList (304): every cluster and every broker name is a topic of the system."""
+    """TopicList (304): every cluster and every broker name is a system topic."""
     names = set(tables.clusters)
     for held in tables.clusters.values():
         names |= held

@@ -13,8 +13,8 @@ Example: master 10.0.0.1:10911 and slave 10.0.0.2:10911 of broker-a are one Brok
 {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"} and two Live entries. When the master's connection
 closes, {1: ...} stays, and so do the topics; when the slave goes too, all of broker-a is forgotten.
 
-Differs from Apache's in what it cleans up: an address that moves to another broker name or is
-replaced under the same id takes its old entry along at once, instead of leaving it for ever.
+It cleans up more than Apache's: when an address moves to another broker name, or is replaced under
+the same id, its old entry is removed at once instead of staying for ever.
 
 Owned by the event loop of the name server; nothing here waits or does I/O.
 """
@@ -68,8 +68,8 @@ class SmallestIdChange(msgspec.Struct):
 
     smallest_id: int
     smallest_address: str
-    offline_address: str | None  # who led before, when it left
-    ha_address: str | None  # where to replicate from, when a new process came
+    offline_address: str | None  # the process that led before, if it has left
+    ha_address: str | None  # where to replicate from, if a new process has come
     peers: list[str]  # addresses to notify
 
 
@@ -105,8 +105,9 @@ class RouteTables:
     ) -> Accepted | None:
         """Takes a registration; None when it is refused.
 
-        Refused is a list of exactly one topic from a process not known yet: brokers announce a
-        changed topic this way, and taking it for the whole list would hide all their others.
+        A list of exactly one topic from a process that is not known yet is refused: brokers
+        announce a changed topic this way, and taking it for the whole list would hide their other
+        topics.
         """
         broker = self.brokers.get(registration.broker_name)
         known_id = broker is not None and registration.broker_id in broker.addresses
@@ -146,7 +147,7 @@ class RouteTables:
         return self._master_of(broker) if registration.broker_id != MASTER_ID else Accepted()
 
     def _outranked(self, broker: Broker, registration: Registration) -> bool:
-        """The id is held by another live address whose state version is higher."""
+        """Whether the id is held by another live address whose state version is higher."""
         holder = broker.addresses.get(registration.broker_id)
         if holder is None or holder == registration.address:
             return False
@@ -242,7 +243,7 @@ class RouteTables:
     # ---- signs of life
 
     def touch(self, cluster: str, address: str) -> None:
-        """A sign of life other than a registration."""
+        """Notes a sign of life other than a registration."""
         live = self.live.get((cluster, address))
         if live is not None:
             live.last_seen_ms = self._clock()
@@ -255,20 +256,21 @@ class RouteTables:
     # ---- ends
 
     def unregister(self, cluster: str, address: str, broker_name: str) -> None:
-        """A process unregisters."""
+        """Removes a process that unregisters."""
         key = (cluster, address)
         live = self.live.get(key)
         if live is not None and live.broker_name == broker_name:
             self._leave(key, "unregistered")
 
     def connection_closed(self, connection: object) -> None:
-        """Takes off every process that registered on this connection last."""
+        """Removes every process whose last registration came on this connection."""
         gone = [key for key, live in self.live.items() if live.connection is connection]
         for key in gone:
             self._leave(key, "its connection closed")
 
     def expire(self) -> list[object]:
-        """Takes off silent processes; returns the connections they registered on, to be closed."""
+        """Removes silent processes; returns the connections on which they registered, which the
+        caller closes."""
         now = self._clock()
         silent = [
             (key, live)
@@ -287,7 +289,7 @@ class RouteTables:
     def _remove_address(self, address: str, broker_name: str) -> None:
         broker = self.brokers.get(broker_name)
         if broker is None or (broker.cluster, address) in self.live:
-            return  # after a change of cluster the process lives on under its new key
+            return  # the process has changed its cluster and lives on under its new key
         led_by = broker.smallest_id
         for broker_id in [i for i, held in broker.addresses.items() if held == address]:
             del broker.addresses[broker_id]

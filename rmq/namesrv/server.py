@@ -5,10 +5,10 @@
     ...
     await server.stop()         # at most about a second
 
-`rmq namesrv` is a process of one (rmq/node/process.py). Several name servers may run in one process
-or on one machine; none talks to another: every broker registers at all of them, and a client asks
-any of them. All state but the key-value configuration and changed settings is in memory and brokers
-register anew within 30 s of a restart.
+`rmq namesrv` is a process with one name server (rmq/node/process.py). Several may run in one
+process or on one machine; none talks to another: every broker registers at all of them, and a
+client asks any of them. All state except the key-value configuration and changed settings is in
+memory; brokers register anew within 30 s of a restart.
 
 Settings used (names of RocketMQ): bindAddress, listenPort, kvConfigPath, configStorePath ("" keeps
 nothing on disk), configBlackList, orderMessageEnable, returnOrderTopicConfigToBroker,
@@ -41,7 +41,7 @@ class NameServer:
     """Lives in one event loop; start and stop are called there."""
 
     def __init__(self, settings: Settings, guard: Guard | None = None) -> None:
-        """guard: of its process, which opens it; None: one of its own."""
+        """guard: that of the process, which opens it; None: the name server has its own."""
         self.settings = settings
         self.guard = guard or own_guard(settings)
         self._owns_guard = guard is None

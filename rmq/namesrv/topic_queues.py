@@ -24,7 +24,7 @@ _UNIT_SUBSCRIBED = 2
 
 
 class QueueData(msgspec.Struct):
-    """One row. The members stand in the order in which Java writes them."""
+    """One row. The members are in the order in which Java writes them."""
 
     brokerName: str
     perm: int
@@ -47,7 +47,8 @@ class TopicQueues:
         return sorted(self._rows)
 
     def rows(self, topic: str) -> dict[str, QueueData]:
-        """Broker name -> row of this topic; empty when nobody holds it. Not to be changed."""
+        """Broker name -> row of this topic; empty when nobody holds it. The caller must not change
+        it."""
         return self._rows.get(topic, {})
 
     def put(self, topic: str, row: QueueData) -> None:
@@ -68,7 +69,7 @@ class TopicQueues:
         _remove(self._mappings, topic, broker_name)
 
     def remove_broker(self, broker_name: str) -> None:
-        """Every row of a broker name that has no process left."""
+        """Removes every row of a broker name that has no process left."""
         for topic in self.topics_of(broker_name):
             self.remove_row(topic, broker_name)
 
@@ -89,7 +90,7 @@ class TopicQueues:
         return self._flagged(_UNIT_SUBSCRIBED, _UNIT_SUBSCRIBED)
 
     def unit_subscribed_plain_topics(self) -> list[str]:
-        """Subscribed by units without being of a unit."""
+        """Topics that units subscribe to without being topics of a unit."""
         return self._flagged(_UNIT | _UNIT_SUBSCRIBED, _UNIT_SUBSCRIBED)
 
     def _flagged(self, mask: int, wanted: int) -> list[str]:
