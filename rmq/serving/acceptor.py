@@ -1,13 +1,13 @@
-"""Acceptor: a listening socket on an asyncio loop that never spins for want of descriptors.
+"""Acceptor: a listening socket on an asyncio loop that does not spin when descriptors run out.
 
     acceptor = Acceptor(on_socket, "rmq.serving.listener")
     port = await acceptor.open(host, port, backlog)     OSError when the address is taken
     acceptor.close()
 
-asyncio's own servers, out of descriptors, log a traceback for each connection that could wait, and
-come again at once. This one keeps a spare descriptor: with it a connection that cannot be kept is
-taken in and closed, so that its client hears at once instead of waiting; then it pauses for
-PAUSE_S. One line of the log in LINE_S says so.
+When asyncio's own servers have no descriptors left, they log a traceback for each connection that
+could wait, and try again at once. This acceptor keeps a spare descriptor: with it, a connection
+that cannot be kept is accepted and closed, so that its client need not wait; then it pauses for
+PAUSE_S. At most one line per LINE_S is logged about it.
 
 Example: `ulimit -n 64` and 80 idle clients: the last ones are closed, two lines of warning in 20 s.
 """
@@ -27,7 +27,7 @@ ACCEPTS_AT_ONCE = 64
 PAUSE_S = 0.5
 LINE_S = 10.0
 _OUT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# The connection went before it was taken, or its own way to us is broken; the next one is fine.
+# The connection ended before it was accepted, or its network path is broken; the next one is fine.
 _GONE = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN, errno.EHOSTUNREACH,
          errno.ENETUNREACH, errno.ENONET, errno.EHOSTDOWN, errno.ENOPROTOOPT)  # fmt: skip
 
@@ -45,7 +45,7 @@ class Acceptor:
         self.closed_at_once = 0  # connections for which there was no descriptor
 
     async def open(self, host: str, port: int, backlog: int) -> int:
-        """Listens on all addresses of the host; the port (0: any free one) of the first."""
+        """Listens on all addresses of the host; returns the port (0: any free one) of the first."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -77,7 +77,7 @@ class Acceptor:
         return number
 
     def close(self) -> None:
-        """Takes no more connections; a second call does nothing."""
+        """Accepts no more connections; a second call does nothing."""
         loop = asyncio.get_running_loop()
         for timer in self._paused.values():
             timer.cancel()
@@ -107,7 +107,8 @@ class Acceptor:
             self._on_socket(accepted)
 
     def _out(self, listening: socket.socket, error: OSError) -> None:
-        """No descriptor is left: closes those that wait by the spare one, then pauses."""
+        """Called when no descriptor is left: closes waiting connections by means of the spare one,
+        then pauses."""
         if self._spare >= 0:
             os.close(self._spare)
             self._spare = -1

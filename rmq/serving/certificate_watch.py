@@ -1,14 +1,14 @@
-"""Certificate watch: certificates are read anew when one of their files changes, and each 12 h.
+"""Certificate watch: reads certificates anew when one of their files changes, and every 12 h.
 
-Connections keep what they began with. A certificate that cannot be used, or whose key is another
-one's, is logged, and the one before goes on: so it does not matter in which order the files are
-replaced.
+Connections keep the certificate with which they began. A certificate that cannot be used, or does
+not belong to its key, is logged, and the one before stays in use: so it does not matter in which
+order the files are replaced.
 
-What is made of the same files after 12 h has other keys of tickets, as OpenSSL makes them at random
-for each context: whoever gets at those of now cannot read what sessions of last week have said.
+A context made of the same files after 12 h has other ticket keys, because OpenSSL makes these at
+random for each context: somebody who gets the present keys cannot read the sessions of last week.
 
-Example: server.pem is renewed for the key that is there. A second later `renew` has been called,
-and who connects from then on sees the new one.
+Example: server.pem is renewed for the same key. A second later `renew` has been called, and clients
+that connect from then on see the new certificate.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rmq.errors import ConfigError
 from rmq.serving.tls import Stamp, TlsFiles
 
 POLL_S = 1.0
-TICKETS_S = 12 * 3600.0  # that keys of tickets last; a ticket does for two hours
+TICKETS_S = 12 * 3600.0  # how long ticket keys are used; a ticket is valid for two hours
 
 log = logging.getLogger("rmq.serving.certificates")
 
@@ -31,23 +31,23 @@ class CertificateWatch:
     """Owned by the event loop."""
 
     def __init__(self, files: TlsFiles | None, renew: Callable[[TlsFiles], None]) -> None:
-        """renew reads them; ConfigError for what cannot be used. None: a server speaks no TLS, and
-        nothing is looked at."""
+        """renew: reads the files; ConfigError if they cannot be used. files None: the server does
+        not use TLS, and there is nothing to watch."""
         self._files = files
         self._renew = renew
-        self._stamp: Stamp = ()  # whatever was read before, the first look reads anew
+        self._stamp: Stamp = ()  # so that the first look always reads the files
         self._read_at = clock.monotonic()
         if files is not None and files.is_own and not files.trusted:
-            self._stamp = files.stamp()  # it is in memory, and nobody changes it
+            self._stamp = files.stamp()  # the server's own is in memory and never changes
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         while self._files is not None:
             await asyncio.sleep(POLL_S)
             self.look()
 
     def look_anew(self) -> None:
-        """The next look reads them, changed or not."""
+        """Lets the next look read the files even if they have not changed."""
         self._stamp = ()
 
     def look(self) -> None:

@@ -1,13 +1,13 @@
 """Connection: one client of a server: bytes -> frames -> requests -> replies, in order.
 
-    a frame that is not legal, or does not decode, closes this connection and harms no other
-    a request that writes to disk stops the reading of this connection until it is answered
+    a frame that is illegal, or cannot be decoded, closes this connection and harms no other
+    while a request writes to disk, this connection is not read until the request is answered
     a client that does not read its replies is not read either
 
 Example: two pipelined requests in one TCP segment are answered in their order, in one write or two.
 
-Limits: the largest frame, and its header; and what all connections together hold of frames that are
-not complete yet, of which its owner is told (listener.py).
+There are limits for the size of a frame and of its header, and for the bytes of incomplete frames
+of all connections together, which the owner is told (listener.py).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _log = logging.getLogger("rmq.serving.connection")
 
 
 class Owner(Protocol):
-    """What a connection needs of the listener; see listener.py."""
+    """What a connection uses of the listener (listener.py)."""
 
     def admit(self, connection: "Connection") -> bool: ...
     def hold(self, connection: "Connection", change: int) -> None: ...
@@ -40,7 +40,7 @@ class Owner(Protocol):
 
 
 def shown(peer: tuple[Any, ...] | None) -> str:
-    """host, port, .. as people write it."""
+    """The text of an address given as (host, port, ..)."""
     if not peer:
         return ""
     host, port = peer[:2]
@@ -54,23 +54,23 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._frames = FrameReader(REQUEST_HEADER_BYTES_MAX)
-        self.partial_bytes = 0  # that the owner knows of
+        self.partial_bytes = 0  # of an incomplete frame, as the owner was told
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read
         self._silent = True  # no request has come yet
         self.peer = UNKNOWN
         self.host = ""
-        self.proved = ""  # whom its certificate names
+        self.proved = ""  # the name in the client's certificate
         self.last_active = clock.monotonic()
 
     def come_from(self, peer: tuple[Any, ...] | None) -> None:
-        """host, port, ..; None: that is not known."""
+        """Sets the client's address, (host, port, ..); None: it is not known."""
         if peer:
             self.host = str(peer[0])
             self.peer = shown(peer)
 
     def close(self) -> None:
-        """Closes after what is already written has left."""
+        """Closes the connection after everything written has left."""
         if self._transport is not None:
             self._transport.close()
 
@@ -146,7 +146,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command) -> None:
         if request.is_response:
-            return  # these servers ask nothing here, so the answer is to nothing
+            return  # a response, although this server sends no requests to its clients
         if self._silent:
             self._silent = False
             self._owner.first_request(self)

@@ -1,10 +1,10 @@
-"""Identity: as whom, and how hidden, this process asks other servers.
+"""Identity: the account and the TLS context with which this process asks other servers.
 
-    take(guard.credentials, settings)       at the start of the process; the first is asked for each
-                                            request anew
+    take(guard.credentials, settings)       at the start of the process; guard.credentials is called
+                                            anew for each request
     encode(signed(command)); create_connection(.., ssl=tls())
 
-One for the process: whatever it asks of name servers, controllers and brokers, it asks as itself.
+There is one identity per process, for all its requests to name servers, controllers and brokers.
 Without an account nothing is signed, and without a context nothing is encrypted.
 """
 
@@ -27,18 +27,18 @@ class _Identity:
 
 
 def take(source: Source, settings: Settings) -> None:
-    """ConfigError: what the settings say of TLS cannot be used."""
+    """Sets the identity. ConfigError: the settings of TLS cannot be used."""
     _Identity.source = staticmethod(source)
     _Identity.tls = client_context(settings)
 
 
 def tls() -> ssl.SSLContext | None:
-    """For a connection to another server; None: plain."""
+    """The context for a connection to another server; None: plain."""
     return _Identity.tls
 
 
 def signed(command: Command) -> Command:
-    """The command, which now says who sends it."""
+    """The command, signed with this process's account."""
     credentials = _Identity.source()
     if credentials is not None:
         command.fields = credentials.sign(command.fields, command.body)

@@ -1,17 +1,18 @@
 """Listener: the listening socket of a server and the set of its connections.
 
     open()      binds; ConfigError names the address when it cannot
-    sweep()     closes connections on which nothing has moved for `idle_seconds`
-    stop()      stops accepting, lets written replies leave, then cuts what is left
+    sweep()     closes connections that were idle for `idle_seconds`
+    stop()      stops accepting, lets written replies leave, then cuts the connections
 
-Limits: PARTIAL_BYTES_MAX of half requests, beyond which the address with most of them loses one;
-`connections_max`. For one more the oldest of those that have sent no request since they came,
-SILENT_S ago at least, is closed; where there is none the new one is, with one log line a second at
-most. Of one address: rmq/serving/address_table.py; there one of the same address is closed. Out of
-descriptors: rmq/serving/acceptor.py.
+Limits: when incomplete requests exceed PARTIAL_BYTES_MAX, the address with most of them loses a
+connection. When there are more than `connections_max`, the oldest connection is closed that has
+sent no request since it came, at least SILENT_S ago; if there is none, the new connection is
+closed, with at most one log line a second. Limits of one address are in
+rmq/serving/address_table.py; there another connection of the same address is closed.
+rmq/serving/acceptor.py handles the lack of descriptors.
 
-Example: with connections_max=2 a third client sees its connection closed before any reply; as soon
-as one of the first two leaves, a new one is served.
+Example: with connections_max=2 the connection of a third client is closed before any reply, if the
+first two have sent requests; as soon as one of them leaves, a new client is served.
 """
 
 import asyncio
@@ -44,8 +45,8 @@ from rmq.serving.raw_socket import received
 from rmq.serving.tls import HELLO, TlsFiles
 from rmq.serving.tls_alert import connected
 
-HELLO_S = 10.0  # for a handshake
-# Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
+HELLO_S = 10.0  # for a TLS handshake
+# Bytes of incomplete frames of all connections. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
 SILENT_S = 1.0
@@ -81,7 +82,7 @@ class Listener:
         tls: TlsFiles | None = None,
         balancers: Balancers | None = None,
     ) -> None:
-        """`what` it is that listens, for people: "name server"."""
+        """what: the name of the server for people: "name server"."""
         self._addresses = AddressTable(of_address)
         self._tls = tls
         self._balancers = balancers
@@ -93,9 +94,9 @@ class Listener:
         self.partial_bytes_max = PARTIAL_BYTES_MAX
         self._closed = closed
         self._connections: set[Connection] = set()
-        self._setting_up: dict[Connection, asyncio.Task[None]] = {}  # that are not in there yet
+        self._setting_up: dict[Connection, asyncio.Task[None]] = {}  # not admitted yet
         self._pace = Pace(HANDSHAKES_A_TURN)
-        # Connection without a request -> when it came, or had shaken hands; oldest first.
+        # Connection without a request -> when it came, or its handshake was done; oldest first.
         self._silent: dict[Connection, float] = {}
         self._connections_max = connections_max
         self._idle_seconds = idle_seconds
@@ -103,7 +104,7 @@ class Listener:
         self._stopping = False
         self._what = what
         self._empty = asyncio.Event()
-        self._refused_at: dict[str, float] = {}  # by setting
+        self._refused_at: dict[str, float] = {}  # setting -> time of its last log line
 
     async def open(self, host: str, port: int, backlog: int) -> int:
         """Listens on host:port (0: any free one); returns the port. backlog: connections that may
@@ -149,8 +150,8 @@ class Listener:
     async def _set_up(
         self, connection: Connection, accepted: socket.socket, is_balancer: bool
     ) -> None:
-        """What comes before the first request: who it is, and TLS."""
-        with contextlib.suppress(OSError, asyncio.TimeoutError):  # gone, or speaks nothing of ours
+        """Does what comes before the first request: the PROXY protocol and TLS."""
+        with contextlib.suppress(OSError, asyncio.TimeoutError):  # it is gone, or speaks nonsense
             context = None
             if is_balancer:
                 await self._hear_balancer(connection, accepted)
@@ -164,14 +165,15 @@ class Listener:
             await connected(connection, accepted, context, HELLO_S)
 
     def _is_set_up(self, connection: Connection, accepted: socket.socket) -> None:
-        """Or not: a task that is cancelled before its first step has no `finally`."""
+        """Ends the set-up, successful or not. It is called from outside the task, because a task
+        that is cancelled before its first step runs no `finally`."""
         self._setting_up.pop(connection, None)
         if connection not in self._connections:
             self._forget(connection)
             accepted.close()
 
     async def _hear_balancer(self, connection: Connection, accepted: socket.socket) -> None:
-        """Until it has said whose the connection is, that counts to no address."""
+        """Reads from a balancer whose connection this is; until then it counts for no address."""
         assert self._balancers is not None
         try:
             client = await within(self._balancers.client_of(accepted), self._idle_seconds)
@@ -205,15 +207,15 @@ class Listener:
         return True
 
     def first_request(self, connection: "Connection") -> None:
-        """The connection's first request has come."""
+        """Called when the connection's first request has come."""
         self._silent.pop(connection, None)
         self._addresses.asked(connection)
 
     # ---- limits
 
     def hold(self, connection: Connection, change: int) -> None:
-        """So many bytes more of frames that are not whole. Beyond the limit the address that has
-        most of them loses its largest, the newest of several."""
+        """Adds bytes of incomplete frames. Beyond the limit the address that has most of them loses
+        the connection that holds most, or the newest of several."""
         self.partial_bytes += change
         self._addresses.hold(connection, change)
         if change > 0 and self.partial_bytes > self.partial_bytes_max:
@@ -228,7 +230,7 @@ class Listener:
         return self._may_stay(connection, limit, now)
 
     def _may_stay(self, connection: Connection, limit: str, now: float) -> bool:
-        """True: no limit is exceeded, or another of its address has made room."""
+        """True if no limit is exceeded, or another connection of the address has made room."""
         if not limit:
             return True
         rival = self._addresses.rival(connection, limit, now - SILENT_S)
@@ -239,7 +241,7 @@ class Listener:
         return False
 
     def _displace(self, now: float) -> None:
-        """Closes the one that has been silent for longest, when that is SILENT_S."""
+        """Closes the connection that has been silent for longest, if for at least SILENT_S."""
         oldest, came = next(iter(self._silent.items()), (None, now))
         if oldest is not None and now - came >= SILENT_S:
             self._drop(oldest)
@@ -254,14 +256,14 @@ class Listener:
             self.closed(connection)
 
     def _refuse(self, peer: str, limit: str, now: float) -> None:
-        """One line a second for each limit."""
+        """Logs a refusal, at most one line a second for each limit."""
         if now - self._refused_at.get(limit, float("-inf")) >= 1:
             self._refused_at[limit] = now
             why = TOO_MANY.get(limit, f"{len(self)} connections are open; raise {limit}")
             _log.warning("%s refused: %s", peer, why)
 
     def _forget(self, connection: Connection) -> None:
-        """All that is counted of one that has gone, or does not come."""
+        """Forgets all counts of a connection that has gone, or was not admitted."""
         self._silent.pop(connection, None)
         self._addresses.leave(connection)
 
@@ -280,7 +282,7 @@ class Listener:
         limit = clock.monotonic() - self._idle_seconds
         for connection in [c for c in self._connections if c.last_active < limit]:
             _log.info("%s: idle for %g s, closed", connection.peer, self._idle_seconds)
-            connection.abort()  # nothing waits to be sent, and TLS would wait for a farewell
+            connection.abort()  # nothing waits to be sent, and close() would wait for TLS's end
 
     async def stop(self) -> None:
         """Returns within STOP_SECONDS_MAX and a turn of the loop; a second call does nothing."""
@@ -305,11 +307,11 @@ class Listener:
 def _address(accepted: socket.socket) -> tuple[Any, ...] | None:
     try:
         found: tuple[Any, ...] = accepted.getpeername()
-    except OSError:  # it is gone
+    except OSError:  # the client has gone
         return None
     return found
 
 
 async def _says_hello(accepted: socket.socket) -> bool:
-    """Whether the client speaks TLS: its first byte says so, and stays where it is."""
+    """Whether the client begins with TLS, by its first byte, which stays in the socket."""
     return (await received(accepted, 1, socket.MSG_PEEK))[0] == HELLO

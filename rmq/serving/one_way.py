@@ -1,12 +1,12 @@
-"""One way: frames to addresses, each on a connection of its own, in the background; nobody answers.
+"""One way: sends frames to addresses in the background, each on its own connection, unanswered.
 
     notices = OneWay("of its new leader")
     notices.send("127.0.0.1:10911", frame)
     notices.stop()
 
-What is not sent after a second is given up, with a line in the log: "127.0.0.1:10911 could not be
-told of its new leader: connection refused". IN_FLIGHT_MAX are under way at once; of more there is a
-line too.
+A frame that is not sent after a second is given up, with a log line: "127.0.0.1:10911 could not be
+told of its new leader: connection refused". At most IN_FLIGHT_MAX are under way at once; further
+ones are given up, with a line too.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _log = logging.getLogger("rmq.serving.one_way")
 
 
 class OneWay:
-    """Owned by one event loop. `what` the frames are about is for the log."""
+    """Owned by one event loop. what: what the frames are about, for log lines."""
 
     def __init__(self, what: str) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""A server's own certificate, for as long as none is named: in memory, another one in each process.
+"""A server's own certificate, used while none is named: in memory, a different one in each process.
 
 Example: own_certificate() is "/proc/self/fd/7", which holds key and certificate as PEM.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @functools.cache
 def own_certificate() -> str:
-    """A path that only this process can read; OSError or RuntimeError where it cannot be had: no
+    """A path that only this process can read; OSError or RuntimeError where that is impossible: no
     /proc, no memory file."""
     from cext.net.self_signed import self_signed_pem
 

@@ -1,8 +1,8 @@
-"""Pace: so many steps in a turn of the event loop, so that others are heard between them.
+"""Pace: limits the steps in one turn of the event loop, so that other work is done between them.
 
 A TLS handshake costs the loop a millisecond, in which nobody else is answered. However many clients
-begin one at once, a turn has the first few of them, and the rest wait in the order in which they
-came.
+begin one at the same time, one turn does the first few, and the rest wait in the order in which
+they came.
 
 Example: pace = Pace(HANDSHAKES_A_TURN); of five tasks that wait for `await pace.step()` four go on
 in the next turn and the fifth in the one after.
@@ -25,7 +25,7 @@ class Pace:
         self._is_going = False
 
     async def step(self) -> None:
-        """Returns when it is this one's turn."""
+        """Returns when the caller may do its step."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
         if not self._is_going:
@@ -40,7 +40,7 @@ class Pace:
         left = self._steps_a_turn
         while self._waiting and left > 0:
             waiter = self._waiting.popleft()
-            if not waiter.done():  # who waited may be gone
+            if not waiter.done():  # else the waiting task was cancelled
                 waiter.set_result(None)
                 left -= 1
         if self._waiting:

@@ -1,10 +1,10 @@
-"""PROXY protocol: who the client is that comes by a balancer. cext/net/proxy_protocol.pxd is the
-same for the reactor, and says what a balancer says.
+"""PROXY protocol: the address of a client that connects through a balancer.
+cext/net/proxy_protocol.pxd is the same for the reactor, and describes what a balancer sends.
 
     balancers = Balancers.of(settings)              rmqProxyProtocolFrom; None: nobody is believed
     await balancers.client_of(accepted)             ("192.0.2.7", 40000); None: the balancer itself
 
-Nothing that is behind its words is taken from the socket.
+Only the balancer's words are read from the socket, and nothing behind them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.serving.raw_socket import received
 
-LINE_BYTES = 107  # most of a line of version 1, its end included
+LINE_BYTES = 107  # the longest line of version 1, with its end
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
 HEAD_BYTES = 16  # of version 2
 LOCAL, PROXY = 0x20, 0x21
@@ -36,16 +36,16 @@ Client = tuple[str, int]
 
 
 class WordsError(ConnectionAbortedError):
-    """A balancer has said something else than who comes by it."""
+    """A balancer has sent something other than its client's address."""
 
 
 class Balancers(msgspec.Struct, frozen=True):
     networks: tuple[Network, ...]
-    may_say_nothing: bool = False  # then it is the balancer itself
+    may_say_nothing: bool = False  # a connection without words is the balancer's own
 
     @classmethod
     def of(cls, settings: Settings) -> Balancers | None:
-        """ConfigError for what is no address."""
+        """The balancers in rmqProxyProtocolFrom; ConfigError if a part is no address."""
         texts = [each.strip() for each in settings.rmqProxyProtocolFrom.split(",") if each.strip()]
         try:
             found = tuple(map(networks.network, texts))
@@ -60,16 +60,17 @@ class Balancers(msgspec.Struct, frozen=True):
         return b"".join(map(networks.packed, self.networks))
 
     def hold(self, accepted: socket.socket) -> bool:
-        """Whether it comes from one of them."""
+        """Whether the connection comes from one of the balancers."""
         try:
             address = networks.peer(accepted.getpeername()[0])
-        except (OSError, ValueError):  # it is gone
+        except (OSError, ValueError):  # the other side has gone
             return False
         return any(address in network for network in self.networks)
 
     async def client_of(self, accepted: socket.socket) -> Client | None:
-        """Who comes by one of them. WordsError: what was said is wrong; another OSError: the
-        connection has ended; asyncio.TimeoutError: it has begun to say it, and does not end."""
+        """The client that connects through a balancer. WordsError: the balancer's words are wrong;
+        another OSError: the connection has ended; asyncio.TimeoutError: the words did not end in
+        time."""
         first = await received(accepted, 1, socket.MSG_PEEK)
         if first in (b"P", b"\r"):
             return await within(_said(accepted, first), WORDS_S)
@@ -112,7 +113,7 @@ def _client_of_line(line: bytes) -> Client | None:
         return None
     if len(words) != 6 or words[0] != b"PROXY" or words[1] not in FAMILIES:
         raise _wrong()
-    if b"%" in line:  # a scope, which is of one machine alone
+    if b"%" in line:  # a scope, which has a meaning only on one machine
         raise _wrong()
     try:
         of = FAMILIES[words[1]]
@@ -125,7 +126,8 @@ def _client_of_line(line: bytes) -> Client | None:
 
 
 def _client(source: Address, port: int) -> Client | None:
-    """A client on the balancer's own machine is not on this one: it counts as the balancer."""
+    """The client; None for a loopback address: that client is on the balancer's machine, not on
+    this one, so it counts as the balancer."""
     seen = networks.unmapped(source)
     is_local = seen.is_loopback or seen.is_unspecified
     return None if is_local else (str(source), port)

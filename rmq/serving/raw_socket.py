@@ -1,6 +1,6 @@
-"""Raw socket: the first bytes of a connection, before anything is made of it.
+"""Raw socket: reads the first bytes of a connection, before a transport is made of it.
 
-Example: await received(accepted, 1, socket.MSG_PEEK) is the first byte, which stays where it is.
+Example: await received(accepted, 1, socket.MSG_PEEK) is the first byte, which stays in the socket.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import socket
 
 
 async def received(accepted: socket.socket, room: int, flags: int = 0) -> bytes:
-    """Waits for some bytes of a socket that does not block; ConnectionAbortedError at their end."""
+    """Waits for some bytes from a non-blocking socket; ConnectionAbortedError at their end."""
     while True:
         try:
             found = accepted.recv(room, flags)
@@ -23,7 +23,7 @@ async def received(accepted: socket.socket, room: int, flags: int = 0) -> bytes:
 
 
 async def ready(connected: socket.socket, writable: bool = False) -> None:
-    """Waits until it is readable, or writable."""
+    """Waits until the socket is readable, or writable."""
     loop = asyncio.get_running_loop()
     waiter = loop.create_future()
     if writable:

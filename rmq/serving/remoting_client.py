@@ -25,7 +25,7 @@ class CallError(RmqError):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """host and port of "host:port" or "[v6]:port"."""
+    """(host, port) of "host:port" or "[v6]:port"."""
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
@@ -42,7 +42,7 @@ class RemotingClient:
         on_lost: Callable[[], None] = lambda: None,
         answer_bytes_max: int = FOLLOW_BYTES_MAX,
     ) -> None:
-        """on_lost: the other side has closed a connection on which no call was under way."""
+        """on_lost: called when the other side closes a connection on which no call is under way."""
         self.address = address
         self._on_lost = on_lost
         self._answer_bytes_max = answer_bytes_max
@@ -77,7 +77,7 @@ class RemotingClient:
             link.close()
 
     async def _open(self, timeout_s: float) -> "_Link":
-        """The connection, made when there is none."""
+        """The connection, which is made if there is none."""
         if self._link is not None and self._link.is_closed:
             self._lost(self._link)
         if self._link is None:
@@ -99,7 +99,7 @@ class RemotingClient:
 
 
 class _Link(asyncio.Protocol):
-    """A connection; call() gives a future, so that an answer costs no task and no further turn of
+    """A connection. call() returns a future, so that an answer costs no task and no further turn of
     the loop."""
 
     def __init__(self, on_lost: Callable[["_Link"], None], answer_bytes_max: int) -> None:

@@ -1,4 +1,4 @@
-"""Request table: which function answers which request code, of a server that holds no store.
+"""Request table: which function answers which request code, for servers that hold no store.
 
     requests: RequestTable[Requests] = RequestTable()
 
@@ -7,8 +7,8 @@
 
     requests.start(ns, request, connection)     the reply, or a coroutine for it
 
-A handler takes the server's state, the request and the connection it came on. What it raises is the
-caller's: failure() of the server makes the reply, unexpected() that of a fault of ours.
+A handler takes the server's state, the request and the connection it came on. The caller handles
+its exceptions: the server's failure() makes the reply, with unexpected() if it is a bug.
 """
 
 import logging
@@ -31,7 +31,7 @@ class RequestTable(Generic[State]):
     ) -> Callable[
         [Callable[[State, Command, object], Reply]], Callable[[State, Command, object], Reply]
     ]:
-        """A decorator; a code has one handler."""
+        """A decorator that makes a function the handler of a code; a code has only one."""
 
         def note(
             handler: Callable[[State, Command, object], Reply],
@@ -57,6 +57,6 @@ class RequestTable(Generic[State]):
 
 
 def unexpected(log: logging.Logger, request: Command, error: Exception) -> Command:
-    """The reply to a request that met a fault of ours, which is logged."""
+    """The reply to a request that failed because of a bug, which is logged."""
     log.error("request %d failed", request.code, exc_info=error)
     return request.reply(ResponseCode.SYSTEM_ERROR, f"internal error: {type(error).__name__}")

@@ -1,10 +1,10 @@
 """Runtime config: a server's settings, listed and changed at run time (name server: 319, 318).
 
 A change is a text of properties, "enableTopicList=false\n". Keys on the black list (configBlackList
-and the paths, which no request may choose) are refused with NO_PERMISSION; keys unknown, not
-changeable at run time, or with a wrong value are refused with an error that names them; then all of
-the change is taken or none. What was changed is kept in the file configStorePath and applied again
-at the next start, over the property file the server is started with.
+and the paths, which no request may choose) are refused with NO_PERMISSION; keys that are unknown,
+not changeable at run time, or have a wrong value are refused with an error that names them. Either
+the whole change is taken or nothing. Changes are kept in the file configStorePath and applied again
+at the next start, over the property file with which the server is started.
 
 A key of RocketMQ's without effect here (productEnvName) is kept and shown, and the answer names it.
 
@@ -31,7 +31,7 @@ class Forbidden(ConfigError):
 
 
 def path_of(text: str) -> Path | None:
-    """The path that a setting names; "" keeps nothing on disk."""
+    """The path that a setting names; None for "", with which nothing is kept on disk."""
     return Path(text).expanduser() if text else None
 
 
@@ -43,7 +43,7 @@ class RuntimeConfig:
         self._one_change = asyncio.Lock()
 
     def load(self) -> None:
-        """Applies what earlier updates left in the file; keys it cannot apply are logged."""
+        """Applies the earlier updates in the file; keys that cannot be applied are logged."""
         content = atomic_file.read(self._path) if self._path is not None else None
         if content is None:
             return
@@ -66,8 +66,8 @@ class RuntimeConfig:
         return java_properties.format(self.settings.shown()).encode()
 
     async def update(self, text: bytes) -> str:
-        """Takes a change, durably; what is to be told about it: keys that are kept and shown, and
-        change nothing else. Forbidden, ConfigError or OSError."""
+        """Takes a change, durably; returns what to tell about it: keys that are only kept and
+        shown. Forbidden, ConfigError or OSError."""
         changes = java_properties.parse(text.decode("utf-8", "replace"), "the update")
         black = _ALWAYS_BLACK | set(self.settings.configBlackList.split(";"))
         for key in changes:

@@ -1,15 +1,16 @@
-"""TLS: what settings say of certificates, for servers and for what they ask of others.
+"""TLS: certificates as settings name them, for servers and for their requests to other servers.
 
     tls.server.mode          disabled, permissive (plain clients, too), enforcing
-    tls.server.certPath ..   PEM files; looked at each second, and read anew when they have changed;
+    tls.server.certPath ..   PEM files; checked every second, and read anew when they have changed;
                              where none is named the server makes one that nobody can check
-    tls.enable               what this process asks of other servers goes by TLS, too; with
-                             enforcing in any case
+    tls.enable               requests of this process to other servers use TLS, too; with enforcing
+                             they always do
 
-RocketMQ's names and meanings, but for three: a certificate is read anew also where its key stays,
-one that is not the key's is refused, and what is named is used whatever tls.test.mode.enable says.
+Names and meanings are RocketMQ's, with three differences: a certificate is read anew even if its
+key stays, a certificate that does not belong to the key is refused, and named files are used
+whatever tls.test.mode.enable says.
 
-Example: TlsFiles.of(settings).context() is what asyncio shows clients.
+Example: TlsFiles.of(settings).context() is the context with which asyncio serves clients.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """Of a server that speaks TLS."""
+    """The files of a server that uses TLS."""
 
     certificate: str
     key: str
     password: str = field(repr=False)
     trusted: str
-    asks: str  # for clients' certificates: none, optional, require
+    asks: str  # whether clients' certificates are asked for: none, optional, require
     is_permissive: bool
     is_own: bool  # made by this process
 
     @classmethod
     def of(cls, settings: Settings) -> TlsFiles | None:
-        """None: it speaks none."""
+        """The files that the settings name; None: the server uses no TLS."""
         mode = getattr(settings, "tls.server.mode") or "permissive"
         certificate = getattr(settings, "tls.server.certPath")
         key = getattr(settings, "tls.server.keyPath")
@@ -82,7 +83,7 @@ class TlsFiles:
 
     @classmethod
     def needed(cls, settings: Settings, what: str) -> TlsFiles:
-        """For a setting, `what`, that is of no use without. ConfigError: there is none."""
+        """The files for a setting, `what`, that needs TLS. ConfigError: there is no TLS."""
         found = cls.of(settings)
         if found is None:
             raise ConfigError(
@@ -92,17 +93,17 @@ class TlsFiles:
         return found
 
     def stamp(self) -> Stamp:
-        """Another one where a file is another one."""
+        """A value that differs when one of the files has changed."""
         return tuple(_stamp(path) for path in (self.certificate, self.key, self.trusted) if path)
 
     def context(self) -> ssl.SSLContext:
-        """ConfigError, which names the file, for what cannot be used."""
+        """The context made of the files; ConfigError, which names the file, if one is unusable."""
         context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # A handshake within a connection would be one that nobody has counted.
+        # A new handshake within a connection would not be counted.
         context.options |= ssl.OP_NO_RENEGOTIATION
         try:
-            # A function, or OpenSSL would ask at the terminal for one that is missing.
+            # A function, because otherwise OpenSSL asks at the terminal for a missing password.
             context.load_cert_chain(self.certificate, self.key, lambda: self.password)
             if self.trusted:
                 context.load_verify_locations(self.trusted)
@@ -126,8 +127,8 @@ def _stamp(path: str) -> tuple[int, int, int, int] | None:
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str:
-    """Whom a certificate names that was believed, as ssl tells it; empty where it names nobody, or
-    several, or has ended (of a session that goes on it was looked at when the first one began).
+    """The name in a certificate that was verified, as ssl gives it; empty if it has no name or
+    several, or has expired (a resumed session was verified only when the first one began).
     cext/net/tls.pyx is the same for the reactor."""
     if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
         return ""
@@ -139,7 +140,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str:
 
 
 def client_tls(settings: Settings) -> ClientTls:
-    """What tls.client.* says."""
+    """The client side of TLS, as tls.client.* says."""
 
     def of(key: str) -> str | None:
         return getattr(settings, f"tls.client.{key}") or None
@@ -151,7 +152,7 @@ def client_tls(settings: Settings) -> ClientTls:
 
 
 def client_context(settings: Settings) -> ssl.SSLContext | None:
-    """For what this process asks of other servers; None: plain."""
+    """The context for requests of this process to other servers; None: plain."""
     is_enforced = getattr(settings, "tls.server.mode") == "enforcing"
     if getattr(settings, "tls.enable") != "true" and not is_enforced:
         return None

@@ -1,12 +1,12 @@
-"""TLS alert: a client whose handshake is refused is told why before its connection is closed.
+"""TLS alert: tells a client why its handshake is refused, before its connection is closed.
 
     context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
     transport = await connected(make_protocol, accepted, context, handshake_s)
 
-asyncio closes the connection of a handshake that failed with the alert that OpenSSL has made still
-in memory. Here it is sent by the handshake itself, which knows its socket: whoever shows no
-certificate where one is asked for hears so, instead of an end of the stream for which there may be
-many reasons. It is a few bytes; where the socket has no room for them they are left out.
+When a handshake fails, asyncio closes the connection without sending the alert that OpenSSL has
+made. Here the handshake itself sends it, because it knows its socket: so a client that shows no
+certificate where one is required is told that, instead of seeing the stream end for an unknown
+reason. The alert has a few bytes; if the socket has no room for them they are left out.
 
 Example: with tls.server.need.client.auth=require, Python's client without a certificate gets
 ssl.SSLError, "tlsv13 alert certificate required".
@@ -21,8 +21,8 @@ import ssl
 from contextvars import ContextVar
 from typing import Any
 
-# Of the connection whose handshake begins: asyncio asks the context for it a turn later, in a copy
-# of the context of variables of whoever has connected it.
+# The socket of the connection whose handshake begins: asyncio uses the SSL context for it one turn
+# later, in a copy of the variable context of the task that connected it.
 _accepted: ContextVar[socket.socket | None] = ContextVar("accepted", default=None)
 
 
@@ -32,8 +32,8 @@ async def connected(
     context: ssl.SSLContext | None,
     handshake_s: float,
 ) -> asyncio.Transport:
-    """By TLS where there is a context; OSError, and the socket is closed, when that fails. For a
-    task of the connection's own."""
+    """Makes a transport, with TLS if there is a context; OSError, and the socket is closed, when
+    that fails. To be called in a task of the connection's own."""
     _accepted.set(accepted)
     transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
         lambda: protocol, accepted, ssl=context,
@@ -43,7 +43,7 @@ async def connected(
 
 
 class _AlertingObject(ssl.SSLObject):
-    """Its half of a connection; `outgoing` is what it has to say."""
+    """This side's half of a connection; `outgoing` holds the bytes that it must send."""
 
     outgoing: ssl.MemoryBIO
     accepted: socket.socket | None
@@ -55,7 +55,7 @@ class _AlertingObject(ssl.SSLObject):
             raise
         except ssl.SSLError:
             if self.accepted is not None:
-                with contextlib.suppress(OSError):  # it is gone, or does not read
+                with contextlib.suppress(OSError):  # the client is gone, or does not read
                     self.accepted.send(self.outgoing.read())
             raise
         self.accepted = None
