@@ -4,11 +4,11 @@
                          "acls":{"alice":[{"policyType":"Custom","entries":[..]}]},
                          "lastChange":{"asked":"5f2c..","by":"4711-..","at_ms":1764176400000}}
 
-All servers of a machine may have one file (shards of a broker do): who changes it holds its lock,
-and the others see by its stamp that it is another one. A change is written whole, and is on the
-disk when save() returns (rmq/base/json_file.py). A file that is damaged, with its copy, refuses the
-start: who may do what is not guessed. RocketMQ keeps the same in RocksDB; mqadmin's copyUser and
-copyAcl carry it over.
+All servers of a machine may share one file (shards of a broker do): the server that changes it
+holds its lock, and the others see by its stamp that it has changed. The file is written as a whole,
+and a change is on the disk when save() returns (rmq/base/json_file.py). If the file and its copy
+are damaged, the start fails: permissions are not guessed. RocketMQ keeps the same data in RocksDB;
+mqadmin's copyUser and copyAcl carry it over.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ NAME = "rmqAccounts.json"
 LOCK_S = 5.0
 LOCK_LOOK_S = 0.01
 
-Stamp = tuple[int, int, int]  # of a file: another one of the name has another
+Stamp = tuple[int, int, int]  # of a file; it differs when the file was replaced
 
 
 class LastChange(msgspec.Struct, frozen=True):
     asked: str = ""  # a digest of the request
-    by: str = ""  # the server that has done it
+    by: str = ""  # the server that made the change
     at_ms: int = 0
 
 
@@ -55,10 +55,10 @@ class AccountFile:
         )
         self._texts = AccountTexts()
         self.path = path
-        self.last_change = LastChange()  # of what was loaded or saved
+        self.last_change = LastChange()  # in the content that was loaded or saved
 
     def stamp(self) -> Stamp | None:
-        """None: there is no file."""
+        """The file's stamp; None: there is no file."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -67,8 +67,8 @@ class AccountFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else changes the file meanwhile; waits for who does, and StoreError when he takes
-        too long."""
+        """Holds the file's lock, so that nobody else changes the file; waits for another holder,
+        and raises StoreError when that takes too long."""
         make_directory(self.path.parent)
         name = f"{self.path}.lock"
         fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
@@ -86,8 +86,8 @@ class AccountFile:
             os.close(fd)
 
     def load(self) -> Accounts:
-        """At a start: the copy stands in for a damaged file. ConfigError for a file that others may
-        read, or that holds what is no account."""
+        """Reads the file at a start, or its copy if the file is damaged. ConfigError for a file
+        that other users may read, or that holds something that is no account."""
         for path in (self._file.path, self._file.backup_path):
             if path.exists() and path.stat().st_mode & 0o077:
                 raise ConfigError(
@@ -102,7 +102,8 @@ class AccountFile:
         return accounts
 
     def read(self) -> Accounts:
-        """Later: a file that is gone or damaged is an error, and what is in memory counts."""
+        """Reads the file later: one that is gone or damaged is an error, and the accounts in memory
+        stay valid."""
         try:
             return self._accounts(self._file.read())
         except ProtocolError as error:
@@ -116,7 +117,8 @@ class AccountFile:
         return accounts
 
     def of(self, content: Mapping[Any, Any]) -> tuple[Accounts, LastChange]:
-        """Of the file, or of another server. ProtocolError: these are no accounts."""
+        """The accounts in the content of the file, or from another server. ProtocolError: these are
+        no accounts."""
         accounts = self._texts.read(content)
         try:
             return accounts, msgspec.convert(content.get("lastChange") or {}, LastChange)
@@ -124,11 +126,11 @@ class AccountFile:
             raise ProtocolError(f"lastChange: {error}") from None
 
     def content(self, accounts: Accounts) -> dict[str, Any]:
-        """What of() takes, as msgspec encodes it; with the passwords."""
+        """The content that of() reads, with the passwords; msgspec encodes it."""
         return {**self._texts.content(accounts), "lastChange": self.last_change}
 
     def save(self, accounts: Accounts) -> None:
-        """And its copy: one that knows of a user who is gone would let him in again."""
+        """Writes the file and its copy: an old copy could let a deleted user in again."""
         self._file.save(self.content(accounts))
         self._file.settle()
 

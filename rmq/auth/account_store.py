@@ -1,22 +1,22 @@
 """Account store: the accounts of this process, in step with their file.
 
     store = AccountStore(Path("store/config/rmqAccounts.json"))
-    store.open(first)                       reads the file; makes the Super users that lack
+    store.open(first)                       reads the file; makes the Super users that are missing
     await store.change(b"delete alice", lambda accounts: accounts.delete_user("alice", True))
                                             on the disk when it returns; or Refusal, StoreError
-    await store.copy(text, own)             as slave: becomes what the master's content() is
-    await store.follow()                    for ever: what other processes change counts here POLL_S
-                                            later at most
+    await store.copy(text, own)             as slave: takes the master's content()
+    await store.follow()                    runs for ever: takes changes of other processes, at most
+                                            POLL_S later
 
 Tools send a change to every server, one after the other: mqadmin -c to each broker of the cluster.
-Where several have one file the first has made it for all. So the last change that was made, if
-another server of the file has made it just now, counts as done here, and is not "The user is
-existed".
+Where several servers share a file, the first one makes the change for all. So a request for the
+last change, if another server of the file has just made it, is answered as done, and not with "The
+user is existed".
 
-Accounts of other files (plain_acl.py) are looked at likewise; the store never writes to those.
+Files of other accounts (plain_acl.py) are followed in the same way; the store never writes them.
 
-`accounts` is one object from the beginning to the end, so that others may keep it. It changes in
-the event loop only; but for open() files are read and written beside it.
+`accounts` is the same object all the time, so that others may keep it. It changes only in the event
+loop; except in open(), files are read and written in a thread beside the loop.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ Change = Callable[[Accounts], None]
 
 class FixedFiles(Protocol):
     def read(self) -> FixedAccounts:
-        """At a start. ConfigError for what cannot be used. Blocks."""
+        """Reads the files at a start. ConfigError if they cannot be used. Blocks."""
 
     def changed(self) -> FixedAccounts | None:
-        """None: they are as at the call before. ConfigError for what cannot be used. Blocks."""
+        """The accounts if the files have changed; None: they are as at the last call. ConfigError
+        if they cannot be used. Blocks."""
 
 
 class AccountStore:
@@ -63,20 +64,20 @@ class AccountStore:
         on_change: Callable[[], None] = lambda: None,
         fixed: FixedFiles | None = None,
     ) -> None:
-        """on_change: called after `accounts` has changed, in the loop. fixed: of accounts that no
-        request changes."""
+        """on_change: called in the loop after `accounts` has changed. fixed: files of accounts that
+        no request changes."""
         self.accounts = Accounts()
         self._fixed = fixed
         self.on_change = on_change
         self._file = AccountFile(path)
         self._stamp: Stamp | None = None
-        self._name = f"{os.getpid()}-{id(self)}-{clock.now_ms()}"  # among the servers of the file
-        self._is_behind = False  # on_change() has failed
+        self._name = f"{os.getpid()}-{id(self)}-{clock.now_ms()}"  # unique for servers of the file
+        self._is_behind = False  # on_change() has failed and must be called again
         self._one_change = asyncio.Lock()
 
     def open(self, first: Iterable[tuple[str, Credentials]]) -> None:
-        """first: (setting, Super user that is to be there). ConfigError: there is none at all, or
-        the file cannot be used."""
+        """Reads the files. first: (setting, Super user that must exist). ConfigError: there is no
+        Super user at all, or the file cannot be used."""
         try:
             if self._fixed is not None:
                 self.accounts.fixed = self._fixed.read()
@@ -90,7 +91,7 @@ class AccountStore:
             found.fixed = self.accounts.fixed
             before = found.version
             for setting, user in first:
-                # The first user of all makes the others; one that was deleted stays away.
+                # The first user is only for making others: once deleted, it is not made again.
                 if setting == FIRST_USER and found.some_super() is not None:
                     continue
                 try:
@@ -108,13 +109,13 @@ class AccountStore:
             return self._file.stamp(), found
 
     def content(self) -> dict[str, Any]:
-        """For a slave's copy(), as msgspec encodes it: with the passwords."""
+        """The content for a slave's copy(), with the passwords; msgspec encodes it."""
         return self._file.content(self.accounts)
 
     async def copy(self, text: bytes, own: Iterable[Credentials]) -> None:
-        """Takes another server's content() as a whole, encoded; of `own` each stays a Super user,
-        or is made one. ProtocolError for what are none; OSError, StoreError: they cannot be
-        written."""
+        """Takes another server's encoded content() as a whole, except that each user of `own` stays
+        a Super user, or is made one. ProtocolError: these are no accounts; OSError, StoreError:
+        they cannot be written."""
         kept = tuple(own)
         await asyncio.shield(asyncio.ensure_future(self._copy(text, kept)))
 
@@ -138,9 +139,9 @@ class AccountStore:
             return file.stamp(), found
 
     async def change(self, asked: bytes, change: Change) -> None:
-        """asked: what is asked for, the same wherever it is asked."""
+        """Makes a change. asked: the request for it, which is the same at every server."""
         key = hashlib.sha256(asked).hexdigest()
-        # Who is cancelled meanwhile leaves it half known otherwise: on the disk, and not here.
+        # If the caller is cancelled, the change must not end up on the disk but not in memory.
         await asyncio.shield(asyncio.ensure_future(self._change(key, change)))
 
     async def _change(self, key: str, change: Change) -> None:
@@ -162,26 +163,26 @@ class AccountStore:
             return file.stamp(), found
 
     def _is_done(self, key: str) -> bool:
-        """By another server, just now."""
+        """Whether another server has just made this change."""
         last = self._file.last_change
         is_new = abs(clock.now_ms() - last.at_ms) < REPEAT_S * 1000
         return last.asked == key and last.by != self._name and is_new
 
     async def follow(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         said = ""
         while True:
             await asyncio.sleep(POLL_S)
             try:
                 await self.look()
                 said = ""
-            except Exception as error:  # whatever it is, the next look may go well
+            except Exception as error:  # after any error the next look may succeed
                 if str(error) != said:
                     said = str(error)
                     log.error("the accounts stay as they were: %s", error or repr(error))
 
     async def look(self) -> None:
-        """Takes what another process, or a person, has changed."""
+        """Takes changes that another process, or a person, has made to the files."""
         try:
             await self._look_at_fixed()
         finally:
@@ -216,7 +217,8 @@ class AccountStore:
         self._tell()
 
     def _tell(self) -> None:
-        """The change is made: one who cannot take it now is told again at the next look."""
+        """Calls on_change(). The change itself is made: if on_change() fails, it is called again at
+        the next look."""
         self._is_behind = True
         try:
             self.on_change()

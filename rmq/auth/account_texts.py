@@ -1,16 +1,17 @@
-"""Account texts: the JSON of each user and each ACL beside what was read of it, so that a change of
-one costs what one costs. A table of ten thousand users takes seconds to read, and whoever was
-deleted would be let in that long.
+"""Account texts: keeps the JSON of each user and each ACL beside the object read from it, so that
+only changed ones are read again. To read a table of ten thousand users takes seconds, during which
+a deleted user would still be let in.
 
     texts = AccountTexts()
-    accounts = texts.read(content)      of a file, or of another server: what has the text that it
-                                        had is the object of before
-    texts.content(accounts)             for a file: what is still that object has its text
+    accounts = texts.read(content)      the content of a file or from another server: an account
+                                        whose text is unchanged is the same object as before
+    texts.content(accounts)             the content for a file: an object that is unchanged keeps
+                                        its text
 
-plain_or_any() is how a file is taken apart for read(): the members of "users" and "acls" stay
-text, which takes a hundredth of the time that reading them does.
+plain_or_any() parses a file for read(): the members of "users" and "acls" stay text, which takes a
+hundredth of the time that reading them takes.
 
-Example: read() of a file in which alice alone has changed reads alice alone.
+Example: if only alice has changed in a file, read() reads only alice.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ T = TypeVar("T")
 
 
 class AccountTexts:
-    """read() may run in any thread, but in one at a time; content() beside it."""
+    """read() may run in any thread, but in one at a time; content() may run at the same time."""
 
     def __init__(self) -> None:
         self._users = _Texts[User](User.of)
         self._acls = _Texts[Acl](lambda _, policies: Acl.of(policies))
 
     def read(self, content: Mapping[Any, Any]) -> Accounts:
-        """ProtocolError for what is none: who may do what is not guessed."""
+        """The accounts in the content; ProtocolError if it is none: permissions are not guessed."""
         accounts = Accounts()
         accounts.fill(
             self._users.read(_table(content, "users")), self._acls.read(_table(content, "acls"))
@@ -46,7 +47,7 @@ class AccountTexts:
         return accounts
 
     def content(self, accounts: Accounts) -> dict[str, Any]:
-        """What read() takes, as msgspec encodes it; with the passwords."""
+        """The content that read() takes, with the passwords; msgspec encodes it."""
         users, acls = accounts.tables()
         return {
             "users": self._users.written(users, User.members),
@@ -84,10 +85,10 @@ class _Texts(Generic[T]):
 
 
 def plain_or_any(data: bytes) -> Any:
-    """The file's object. What is no plain JSON is read by fastjson, and ProtocolError if it is none
-    of its either."""
+    """The file's JSON object. If it is not plain JSON, fastjson reads it; ProtocolError if that
+    fails, too."""
     try:
-        data.decode()  # what stays text is not looked at so closely
+        data.decode()  # checks all of it, because members that stay text are not checked closely
         members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         return {
             name: msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
@@ -100,7 +101,7 @@ def plain_or_any(data: bytes) -> Any:
 
 
 def _text(given: Any) -> bytes:
-    """One text, however it is laid out; empty: nothing that could be compared."""
+    """The member as one text, independent of its layout; empty: it cannot be compared."""
     try:
         if isinstance(given, msgspec.Raw):
             return msgspec.json.format(bytes(given), indent=-1)

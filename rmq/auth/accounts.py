@@ -1,15 +1,15 @@
 """Accounts: users and their ACLs by name, and the rules by which they change.
 
-    createUser alice     29 blank name, 1 a Super user by somebody who is none, 16 it is there
-    updateUser alice     what is not said stays
-    deleteUser alice     its ACL goes with it; 0 also when there is none
-    createAcl User:alice            entries are added, or take the place of those of their resource
+    createUser alice     29 blank name, 1 a Super user made by a user who is none, 16 it exists
+    updateUser alice     members that are not given stay as they are
+    deleteUser alice     deletes its ACL, too; 0 also when there is no such user
+    createAcl User:alice            adds entries, or replaces those of the same resource
     updateAcl User:alice            the same
-    deleteAcl User:alice Topic:t    without a resource all of it
+    deleteAcl User:alice Topic:t    without a resource deletes the whole ACL
 
-Each change gives a new version. What is here is in memory; account_file.py is the file. Owned by
-one thread. `fixed` are those that are there besides, which none of these changes; where both have
-a name, it is not fixed.
+Each change gives a new version. This is the table in memory; account_file.py is the file. Owned by
+one thread. `fixed` has further accounts, which these requests do not change; a name that is in both
+is not fixed.
 
 Example: accounts.create_user({"username": "alice", "password": "secret"}, by_super=True).
 """
@@ -56,7 +56,7 @@ class Accounts:
         return self._users.get(name) or self._fixed.users.get(name)
 
     def acl(self, name: str) -> Acl:
-        """Empty where there is none."""
+        """The user's ACL, empty if there is none."""
         acls = self._fixed.acls if self.is_fixed(name) else self._acls
         return acls.get(name, Acl())
 
@@ -97,7 +97,7 @@ class Accounts:
             self.version += 1
 
     def _refuse_last(self, user: User | None) -> None:
-        """Of Super users one has to be left that is enabled: who else would make one?"""
+        """Refuses to lose the last enabled Super user, because nobody could make another one."""
         if user is None or not (user.is_super and user.is_enabled):
             return
         if self.some_super(others_than=user) is None:
@@ -108,18 +108,18 @@ class Accounts:
             raise _not_allowed(f"{name} is an account of plain_acl.yml: change it in that file")
 
     def users(self, part: str = "") -> list[User]:
-        """Those whose names hold the text, by name."""
+        """The users whose names contain the text, ordered by name."""
         all_users = self._fixed.users | self._users
         return [all_users[name] for name in sorted(all_users) if part in name]
 
     # ---- ACLs
 
     def put_acl(self, subject: str, policies: Any, by: User | None = None) -> None:
-        """Adds policies, as RocketMQ's createAcl and updateAcl both do. Who is not Super changes
-        others' alone."""
+        """Adds policies, as RocketMQ's createAcl and updateAcl both do. A user who is not Super may
+        not change its own."""
         name = self._name_of(subject)
         _refuse_own(name, by)
-        if _entry_count(policies) > ENTRIES_MAX:  # before they are read, which costs more
+        if _entry_count(policies) > ENTRIES_MAX:  # checked before reading them, which costs more
             raise _too_many_entries(subject)
         try:
             added = Acl.of(policies)
@@ -155,8 +155,8 @@ class Accounts:
         self.version += 1
 
     def acls(self, subject_part: str = "", resource_part: str = "") -> list[tuple[str, Acl]]:
-        """(User:name, ACL) by name, of those that hold the texts in their subject and in one of
-        their resources."""
+        """(User:name, ACL), ordered by name, of ACLs that have the one text in their subject and
+        the other in one of their resources."""
         fixed = {name: acl for name, acl in self._fixed.acls.items() if self.is_fixed(name)}
         return [
             (SUBJECT_PREFIX + name, acl)
@@ -170,7 +170,7 @@ class Accounts:
         ]
 
     def _name_of(self, subject: str) -> str:
-        """Of a user that is there."""
+        """The name in a subject; Refusal if there is no such user."""
         name = subject_name(subject)
         self._refuse_fixed(name)
         if name not in self._users:
@@ -186,29 +186,29 @@ class Accounts:
         return other
 
     def take(self, other: Accounts) -> None:
-        """Becomes what the other is, but for what is fixed; it costs two tables, for what is in
-        them never changes."""
+        """Becomes equal to the other, except for fixed accounts. It copies only the two tables,
+        because the objects in them never change."""
         self.fill(*other.tables())
 
     def tables(self) -> tuple[Mapping[str, User], Mapping[str, Acl]]:
-        """Users and ACLs by name, without what is fixed: as they are now."""
+        """(users, ACLs) by name, as they are now, without fixed ones."""
         return dict(self._users), dict(self._acls)
 
     def fill(self, users: Mapping[str, User], acls: Mapping[str, Acl]) -> None:
-        """Becomes what tables() gives."""
+        """Replaces all users and ACLs by those that tables() has returned."""
         self._users, self._acls = dict(users), dict(acls)
         self.version += 1
 
     def ensure_super(self, name: str, password: str) -> None:
-        """Makes a Super user of the name unless there is a user of it. ProtocolError: it cannot be
-        one."""
+        """Makes a Super user unless there is a user of this name. ProtocolError: name or password
+        is invalid."""
         if self.user(name) is None:
             members = {"password": password, "userType": UserType.SUPER.value}
             self._users[name] = User.of(name, members)
             self.version += 1
 
     def some_super(self, others_than: User | None = None) -> User | None:
-        """The first by name that is enabled."""
+        """The first enabled Super user by name."""
         found = (
             user
             for user in (self._fixed.users | self._users).values()
@@ -218,7 +218,7 @@ class Accounts:
 
 
 def subject_name(subject: str) -> str:
-    """alice of User:alice; Refusal for another kind of subject."""
+    """The name, alice, of a subject User:alice; Refusal for another kind of subject."""
     if not subject.startswith(SUBJECT_PREFIX) or not subject.removeprefix(SUBJECT_PREFIX).strip():
         raise Refusal(ResponseCode.INVALID_PARAMETER, "The subject is blank")
     return subject.removeprefix(SUBJECT_PREFIX)
@@ -230,7 +230,7 @@ def _refuse_own(name: str, by: User | None) -> None:
 
 
 def _entry_count(policies: Any) -> int:
-    """Of what is to become an ACL; what is none has none."""
+    """The number of entries in a request's policies; 0 for what is no policy."""
     each = policies if isinstance(policies, list) else []
     entries = [one.get("entries") for one in each if isinstance(one, Mapping)]
     return sum(len(one) for one in entries if isinstance(one, list))

@@ -1,13 +1,14 @@
-"""Admin: the requests by which users and their ACLs are made, changed, shown and deleted.
+"""Admin: the requests that make, change, show and delete users and their ACLs.
 
     3001 createUser   3002 updateUser   3003 deleteUser   3004 getUser   3005 listUser
     3006 createAcl    3007 updateAcl    3008 deleteAcl    3009 getAcl    3010 listAcl
 
-Whether one may ask at all is the gate's to say; here it is what only Super users may: touching
-Super users, and reading passwords, and these only over a connection that nobody listens to.
-Answers are RocketMQ's: who is not there is answered with success and no body.
+The gate decides whether a user may send these requests at all. Here is checked what only Super
+users may do: touch Super users, and read passwords, the latter only over a connection on which
+nobody can listen. Answers are RocketMQ's: a question about a missing user is answered with success
+and no body.
 
-Example: 3001 username=alice {"password":"secret"}: 0, and alice is on the disk.
+Example: 3001 username=alice {"password":"secret"} is answered 0, and alice is on the disk.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ ANSWER_BYTES_MAX = 15 << 20
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who asks, as the gate has found."""
+    """Who has sent a request, as the gate has found."""
 
-    user: User | None  # None: nobody was asked
+    user: User | None  # None: no account was required
     peer: str  # host:port
-    code: int = 0  # of his request
+    code: int = 0  # the request code
 
     @property
     def is_bound(self) -> bool:
-        """By the entries of its user."""
+        """Whether the user's policies limit what it may do."""
         return self.user is not None and not self.user.is_super
 
     @property
@@ -59,7 +60,7 @@ Handler = Callable[[AccountStore, Command, Asker], Awaitable[Command]]
 
 
 async def answer(store: AccountStore, request: Command, asker: Asker) -> Command:
-    """Refusal, ProtocolError or StoreError where it is not done."""
+    """Serves a request; Refusal, ProtocolError or StoreError if it is not done."""
     try:
         return await HANDLERS[request.code](store, request, asker)
     except OSError as error:
@@ -145,7 +146,7 @@ async def _change(store: AccountStore, request: Command, change: Change) -> None
 
 
 def _asked(request: Command) -> bytes:
-    """All of it but who asks."""
+    """The request without its asker, so that it is the same at every server."""
     members = (request.code, sorted(without_asker(request.fields).items()), request.body)
     return msgspec.json.encode(members)
 
@@ -178,7 +179,7 @@ HANDLERS: dict[int, Handler] = {
 
 
 def not_served(request: Command) -> Refusal:
-    """Of a server where nobody is asked who he is."""
+    """The refusal of a server without accounts."""
     return Refusal(
         ResponseCode.SYSTEM_ERROR,
         f"request {request.code}: accounts are not in use here; start with "

@@ -1,14 +1,14 @@
-"""Audit: who asked this server for what, from where, and whether he was let in.
+"""Audit: logs who asked this server for what, from where, and whether it was allowed.
 
-    refused    at INFO, one line for each who, what and whence in ten seconds, with how many more
-    allowed    at INFO what changes something: topics, groups, offsets, settings, accounts. All
-               else, and what servers say of themselves again and again, at DEBUG
+    refused    at INFO, one line per user, request and address in ten seconds, with how many more
+    allowed    at INFO if it changes something: topics, groups, offsets, settings, accounts. Other
+               requests, and those by which servers report at intervals, at DEBUG
 
     allowed: request 17 (UPDATE_AND_CREATE_TOPIC) of 'alice' from 10.0.0.1:4711: Create Topic:orders
     refused: request 310 (SEND_MESSAGE_V2) of 'bob' from 10.0.0.2:4711: check signature failed.
 
-Lines go to the logger rmq.audit (rmq/logs.py says where that ends), whose JSON has each part as a
-field of its own. Of what a request carries there are names alone, of users and settings, and no
+Lines go to the logger rmq.audit (rmq/logs.py says where that writes), whose JSON has each part as a
+field of its own. From the request they contain only names of resources, users and settings, and no
 values: so no line holds a password.
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger(LOGGER)
 quiet = RateLimitedLog(log)
 
 NAME_SHOWN = 64  # characters of a name that nobody has checked
-TEXT_SHOWN = 512  # of all else that is somebody's choice
+TEXT_SHOWN = 512  # characters of all other texts that come from a client
 RESOURCES_SHOWN = 3
 
 _CHANGES = frozenset((Action.CREATE, Action.UPDATE, Action.DELETE))
@@ -48,8 +48,9 @@ _OF_SETTINGS = frozenset(
 
 
 def refused(code: int, name: str, peer: str, text: str, *, known: bool) -> None:
-    """name: who is said to ask; known: it is his signature. peer: host:port."""
-    who = name if known else "?"  # else strangers with many names would fill the log
+    """Logs a refusal. name: the user that the request names; known: the signature is that user's.
+    peer: host:port."""
+    who = name if known else "?"  # so that strangers with many names cannot fill the log
     shown, text = plain(name, NAME_SHOWN), plain(text)
     quiet.log(
         logging.INFO,
@@ -62,8 +63,9 @@ def refused(code: int, name: str, peer: str, text: str, *, known: bool) -> None:
 def allowed(
     code: int, name: str, by: str, peer: str, wanted: list[Wanted], about: str = ""
 ) -> None:
-    """name: of a user, whom he proved to be by "signature" or "certificate"; empty, by "address":
-    anybody from there. about: as subject() says. Whether it is done then is its answer's matter."""
+    """Logs that a request was let in; whether it is then done is another matter. name: the user,
+    proved by "signature" or "certificate" (by); empty, with "address": anybody from that address is
+    let in. about: as subject() returns it."""
     changes = [each for each in wanted if each.actions <= _CHANGES]
     level = logging.INFO if changes and code not in _OF_SERVERS else logging.DEBUG
     if not log.isEnabledFor(level):
@@ -77,18 +79,18 @@ def allowed(
 
 
 def subject(command: Command) -> str:
-    """Whom a change of accounts is about; which settings are changed, by their names. Empty: more
-    than the resources say is not to be known."""
+    """Which account a change of accounts is about, or the names of the settings that are changed.
+    Empty: the resources say everything that may be logged."""
     if command.code in _OF_SETTINGS:
         try:
             return ", ".join(java_properties.parse(command.body.decode()))
         except (ConfigError, UnicodeDecodeError):
-            return ""  # it is refused where it is read
+            return ""  # the request will be refused where its body is read
     return command.fields.get("username") or command.fields.get("subject") or ""
 
 
 def plain(text: str, length: int = TEXT_SHOWN) -> str:
-    """What somebody has chosen, in one line that looks like nothing else."""
+    """A text from a client, on one line and without characters that could imitate other lines."""
     return "".join(letter if letter.isprintable() else "?" for letter in text[:length])
 
 
@@ -98,7 +100,7 @@ def request(code: int) -> str:
 
 
 def resources(wanted: list[Wanted]) -> str:
-    """Create Topic:a, Create Topic:b, Create Topic:c and 7 more."""
+    """A text like "Create Topic:a, Create Topic:b, Create Topic:c and 7 more"."""
     shown = [
         f"{'/'.join(sorted(action.value for action in each.actions))} {each.resource}"
         for each in wanted[:RESOURCES_SHOWN]

@@ -1,11 +1,11 @@
-"""Audit tail: the newest lines of the audit file, for a Super user who asks for them (30001).
+"""Audit tail: the newest lines of the audit file, for Super users (request 30001).
 
     tails = AuditTails(Path("/var/log/rmq/audit.log"))
     await tails.answer(request, asker)          maxNum=50 user=alice: 0, with a body of JSON
 
-The end of the file is looked through, SCANNED_BYTES_MAX of it, in a thread of its own and by one
-request at a time, so that nobody who asks slows down what else the server answers. What logrotate
-has moved away is not looked at.
+The last SCANNED_BYTES_MAX of the file are searched in a thread of its own, for one request at a
+time, so that these requests do not slow down the server. Files that logrotate has moved away are
+not searched.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from rmq.format.store_files import current_boot_id
 from rmq.refusal import Refusal
 
 SCANNED_BYTES_MAX = 8 << 20  # of the file, from its end
-LINES_BYTES_MAX = 1 << 20  # of an answer, as they are in the file
+LINES_BYTES_MAX = 1 << 20  # of lines in an answer, counted as in the file
 
 
 class AuditTails:
     """Owned by one event loop."""
 
     def __init__(self, path: Path | None) -> None:
-        """None: the lines are in the server's own log, among all others."""
+        """path None: audit lines are in the server's own log, among all other lines."""
         self._path = path
         self._one_at_a_time = asyncio.Lock()
 
     async def answer(self, request: Command, asker: Asker) -> Command:
-        """Refusal, ProtocolError, or StoreError: the file cannot be read."""
-        # Also where accounts are asked for and their entries are not, and not by an address alone.
+        """The answer to 30001. Refusal, ProtocolError, or StoreError: the file cannot be read."""
+        # Super users only, even if authorization is off; an address alone is not enough.
         if not asker.is_super:
             raise Refusal(
                 ResponseCode.NO_PERMISSION,
@@ -60,7 +60,8 @@ class AuditTails:
 
 
 def tail(path: Path, query: AuditQuery) -> AuditTail:
-    """StoreError: it cannot be read. Lines that are none are left out."""
+    """The newest lines that match; invalid lines are left out. StoreError: the file cannot be
+    read."""
     try:
         name, data, is_whole = _end(path)
     except OSError as error:
@@ -79,8 +80,8 @@ def tail(path: Path, query: AuditQuery) -> AuditTail:
 
 
 def _end(path: Path) -> tuple[str, bytes, bool]:
-    """Which file it is, its last bytes, and whether they are all. One that logrotate has moved away
-    is empty until the next line makes it anew."""
+    """(identity of the file, its last bytes, whether they are all of it). After logrotate has moved
+    the file away, it counts as empty until the next line makes it anew."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -98,7 +99,8 @@ def _end(path: Path) -> tuple[str, bytes, bool]:
 
 
 def _newest_first(data: bytes, is_whole: bool) -> Iterator[bytes]:
-    """Whole lines: one that is still being written, or was cut off at the front, is none."""
+    """The whole lines, newest first, without one that is still being written or was cut off at the
+    front."""
     end = data.rfind(b"\n")
     while end > 0:
         before = data.rfind(b"\n", 0, end)

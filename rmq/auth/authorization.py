@@ -2,9 +2,9 @@
 and where the request comes from.
 
     Super user                                  yes
-    each resource that the request touches      an entry decides (policy.py); none matches: no
+    each resource that the request touches      an entry decides (policy.py); no if none matches
 
-Texts are RocketMQ's.
+The texts are RocketMQ's.
 
 Example: refusal(alice, acl, [Wanted(topic("t"), PUB)], address("10.0.0.1")) is
 "User:alice has no permission to access Topic:t from 10.0.0.1, no matched policies.".
@@ -24,7 +24,7 @@ from rmq.base.networks import Address
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """One of the actions on the resource is enough."""
+    """What a request wants of a resource: permission for one of the actions is enough."""
 
     resource: Resource
     actions: frozenset[Action]
@@ -47,8 +47,8 @@ def refusal(user: User, acl: Acl, wanted: Iterable[Wanted], source: Address | No
 
 
 def address(text: str) -> Address | None:
-    """Of 10.0.0.1:1234, 10.0.0.1 or [::1]:1234. An IPv4 address that came by an IPv6 socket is that
-    IPv4 address. None: it is none."""
+    """The address in 10.0.0.1:1234, 10.0.0.1 or [::1]:1234; None if there is none. An IPv4 address
+    as an IPv6 socket gives it is turned back into the IPv4 address."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]

@@ -1,9 +1,9 @@
-"""Fixed accounts: those that files give (plain_acl.py), which no request changes.
+"""Fixed accounts: accounts that come from files (plain_acl.py) and that no request changes.
 
-Beside the users and what they may do there are addresses, as ACL 1.0 has them:
+Besides users and what they may do, they have addresses, as in ACL 1.0:
 
-    white       who comes from there may do everything, without an account
-    unsigned    and who gives this name from there, without a signature
+    white       requests from there may do everything, without an account
+    unsigned    requests from there that give this name may do everything, without a signature
 
 Example: FixedAccounts(white=[WhiteList.of("10.0.0.*")]).lets_in(address("10.0.0.7")) is true.
 """
@@ -28,5 +28,5 @@ class FixedAccounts(msgspec.Struct):
         return any(each.covers(source) for each in self.white)
 
     def trusts(self, name: str, source: Address | None) -> bool:
-        """Whether the user's name is enough, from there."""
+        """Whether the user's name is enough for requests from this address."""
         return name in self.unsigned and self.unsigned[name].covers(source)

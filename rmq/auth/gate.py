@@ -1,15 +1,15 @@
-"""Gate: whether a request may be served, asked before it is.
+"""Gate: decides whether a request may be served, before it is served.
 
-    white addresses  of ACL 1.0's files: all is served
-    authentication   AccessKey names a user that is enabled, whose password made the Signature; or
-                     there is none, and the client's certificate names one
-    authorization    its policies allow what the request wants
+    white addresses  of ACL 1.0's files: everything is served
+    authentication   AccessKey names an enabled user, with whose password the Signature was made; or
+                     there is no AccessKey, and the client's certificate names such a user
+    authorization    the user's policies allow what the request wants
 
     gate = Gate(accounts, "DefaultCluster", authenticates=True, authorizes=True)
     gate.verdict(request, "10.0.0.1:4711")      Verdict(user, ""), or Verdict(None, "check ..")
 
-What comes of it goes to the audit log (audit.py). The texts to clients are RocketMQ's. Where
-nothing is authenticated everybody is let in.
+Each verdict goes to the audit log (audit.py). The texts for clients are RocketMQ's. Without
+authentication everybody is let in.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rmq.format.signature import ACCESS_KEY, is_right
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    user: User | None  # who asks, where that is known, and what he may do counts
-    refusal: str  # for the client; empty: it may be served
-    name: str = ""  # the account, also one of ACL 1.0 that its address alone lets in
+    user: User | None  # who asks, if that is known and the user's policies count
+    refusal: str  # the text for the client; empty: the request may be served
+    name: str = ""  # the account; also one of ACL 1.0 that is let in by address alone
 
 
 OPEN = Verdict(None, "")
@@ -48,7 +48,8 @@ class Gate:
         unauthenticated: frozenset[int] = frozenset(),
         unauthorized: frozenset[int] = frozenset(),
     ) -> None:
-        """The codes are RocketMQ's white lists: served without a signature, or to any user."""
+        """The sets of codes are RocketMQ's white lists: unauthenticated codes are served without a
+        signature, unauthorized ones to any user."""
         self.accounts = accounts
         self._cluster = cluster
         self._authenticates = authenticates
@@ -57,14 +58,14 @@ class Gate:
         self._unauthorized = unauthorized
 
     def verdict(self, request: Command, peer: str, proved: str = "") -> Verdict:
-        """peer: where it comes from, as host:port; proved: whom its certificate names, where that
-        is enough."""
+        """The verdict on a request. peer: its source, as host:port; proved: the name in the
+        client's certificate, where that is enough."""
         if not self._authenticates or request.code in self._unauthenticated:
             return OPEN
         user: User | None = None
         text, found = "", list[Wanted]()
         given = request.fields.get(ACCESS_KEY, "")
-        is_signed = bool(given.strip(" "))  # as the reactor has it
+        is_signed = bool(given.strip(" "))  # the same rule as in the reactor
         name = given if is_signed else proved
         by = "signature" if is_signed else "certificate"
         trusted = self._trusted(given, peer)
@@ -85,8 +86,8 @@ class Gate:
         return Verdict(user, text, user.name if user is not None else trusted or "")
 
     def _trusted(self, name: str, peer: str) -> str | None:
-        """The account, where ACL 1.0 lets everything in from there that gives this name; empty:
-        everything."""
+        """The account, if ACL 1.0 lets in every request from this peer that gives this name; empty:
+        it lets in every request from this peer; None: neither."""
         accounts = self.accounts
         fixed = accounts.fixed
         if not fixed.white and not fixed.unsigned:
@@ -97,7 +98,7 @@ class Gate:
         return name if accounts.is_fixed(name) and fixed.trusts(name, source) else None
 
     def _user(self, request: Command, name: str, is_signed: bool) -> tuple[User | None, str]:
-        """Who asks; else why that is not known."""
+        """(who asks, why that is not known)."""
         if not name.strip(" "):
             return None, "username cannot be null."
         user = self.accounts.user(name)
@@ -110,7 +111,7 @@ class Gate:
         return user, ""
 
     def _wanted(self, request: Command) -> tuple[list[Wanted], str]:
-        """What it wants, or why that is not known."""
+        """(what the request wants, why that is not known)."""
         try:
             return wanted(request, self._cluster), ""
         except ProtocolError as error:

@@ -1,15 +1,15 @@
 """Guard: accounts, gate and signature of one server, as its settings say.
 
     guard = Guard(settings, Path("store/config"), "DefaultCluster")
-    guard.open()                                    ConfigError for what cannot be used
-    guard.start()  ..  await guard.stop()           follows the file meanwhile
-    guard.verdict(request, "10.0.0.1:4711")         OPEN where nobody is asked
-    await guard.answer(request, asker)              the requests of ANSWERED
-    guard.credentials()                             what the server itself signs with
+    guard.open()                                    ConfigError if settings or file are unusable
+    guard.start()  ..  await guard.stop()           follows the file in between
+    guard.verdict(request, "10.0.0.1:4711")         OPEN where no account is required
+    await guard.answer(request, asker)              answers the requests of ANSWERED
+    guard.credentials()                             those with which the server itself signs
 
-Who is Super is let in everywhere, so what a server sends is signed by a Super user: the one of
-innerClientAuthenticationCredentials; without that setting initAuthenticationUser; without either
-any other. With the password that it has now.
+A server signs its own requests as a Super user, because that user is let in everywhere: the user of
+innerClientAuthenticationCredentials; without that setting, of initAuthenticationUser; without
+either, any other. It uses the password that the user has at that moment.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rmq.format.remoting import Command
 from rmq.format.signature import Credentials
 from rmq.refusal import Refusal
 
-# What a core file would hold besides passwords of users.
+# Settings whose secrets a core file would contain, besides the passwords of users.
 SECRETS = (
     "innerClientAuthenticationCredentials", "rmqMetricsCredentials", "tls.client.keyPath",
     "tls.server.keyPath",
@@ -49,15 +49,15 @@ Start = Callable[[Command, object], "Command | Awaitable[Command]"]
 
 
 class Peer(Protocol):
-    """What a server's connections say of themselves."""
+    """What is used here of a server's connections."""
 
     peer: str  # host:port
-    proved: str  # whom its certificate names; empty: nobody
+    proved: str  # the name in the client's certificate; empty: none
 
 
 def note_refusal(request: Command, asker: Asker, refusal: Refusal) -> None:
-    """Of a request that was let in: what it turned out to want its user may not. RocketMQ's texts
-    about accounts have other codes."""
+    """Notes the refusal of a request that the gate had let in, but that turned out to want
+    something its user may not do. RocketMQ's refusals about accounts have other codes."""
     is_one = refusal.code == ResponseCode.NO_PERMISSION or request.code in ANSWERED
     if asker.user is not None and is_one:
         audit.refused(request.code, asker.user.name, asker.peer, refusal.remark, known=True)
@@ -67,7 +67,7 @@ class Guard:
     """Owned by one event loop."""
 
     def __init__(self, settings: Settings, directory: Path, cluster: str) -> None:
-        """directory: of rmqAccounts.json, unless rmqAccountsPath says otherwise."""
+        """directory: where rmqAccounts.json is, unless rmqAccountsPath says otherwise."""
         self.options = AuthOptions.of(settings)
         path = settings.rmqAccountsPath
         plain_acl = self.options.plain_acl
@@ -127,7 +127,7 @@ class Guard:
                 await following
 
     async def copy(self, text: bytes) -> None:
-        """As slave: the master's accounts are this server's, beside the one that it signs with."""
+        """As slave: takes the master's accounts, and keeps the one with which this server signs."""
         options = self.options
         own = options.inner or options.first_user
         await self.store.copy(text, () if own is None else (own,))
@@ -138,7 +138,7 @@ class Guard:
         return self._gate.verdict(request, peer, proved if self.options.by_certificate else "")
 
     def refusal(self, asker: Asker, wanted: list[Wanted]) -> str:
-        """Of what a request turns out to want while it is served; empty: it may."""
+        """Why a request may not do what it turns out to want while it is served; empty: it may."""
         options = self.options
         if asker.user is None or not options.authorizes or asker.code in options.unauthorized:
             return ""
@@ -146,7 +146,8 @@ class Guard:
         return refusal(asker.user, acl, wanted, address(asker.peer))
 
     async def answer(self, request: Command, asker: Asker) -> Command:
-        """To one of ANSWERED; Refusal, ProtocolError or StoreError where it is not done."""
+        """The answer to a request of ANSWERED; Refusal, ProtocolError or StoreError if it is not
+        done."""
         if not self.is_on:
             raise admin.not_served(request)
         if request.code == RequestCode.GET_AUDIT_LOG:
@@ -154,7 +155,7 @@ class Guard:
         return await admin.answer(self.store, request, asker)
 
     def credentials(self) -> Credentials | None:
-        """None: nothing is signed."""
+        """The account with which this server signs; None: it signs nothing."""
         if not self.is_on:
             return self.options.inner
         given = self.options.inner or self.options.first_user
@@ -164,7 +165,8 @@ class Guard:
         return None if user is None else Credentials(user.name, user.password)
 
     def before(self, start: Start) -> Start:
-        """`start` of a server's requests, for those that are let in."""
+        """Wraps a server's function that starts requests, so that only allowed requests reach
+        it."""
 
         def guarded(request: Command, connection: object) -> Command | Awaitable[Command]:
             peer = cast(Peer, connection).peer

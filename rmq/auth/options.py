@@ -1,18 +1,20 @@
 """Options: what a server's settings say of accounts.
 
-    authenticationEnabled, authorizationEnabled               who asks is asked who he is, and may
-                                                              only do what he may
-    initAuthenticationUser {"username":..,"password":..}      a Super user from the first start on
+    authenticationEnabled, authorizationEnabled               requests need a user; the user's
+                                                              policies must allow them
+    initAuthenticationUser {"username":..,"password":..}      a Super user that exists from the
+                                                              first start on
     innerClientAuthenticationCredentials {"accessKey":..,"secretKey":..}
-                                                              likewise, and servers sign by it
-    authenticationWhitelist, authorizationWhitelist 10,310    requests that are let in all the same
-    aclEnable, rmqPlainAclPath                                both, with the accounts of ACL 1.0 as
-                                                              well
-    rmqTlsUser commonName                                     whom a client's certificate names
-                                                              need not sign
+                                                              the same, and servers sign as this
+                                                              user
+    authenticationWhitelist, authorizationWhitelist 10,310    requests that need neither
+    aclEnable, rmqPlainAclPath                                turns on both, and uses the accounts
+                                                              of ACL 1.0, too
+    rmqTlsUser commonName                                     a client whose certificate names a
+                                                              user need not sign
 
-Instead of the JSON the path of a file that holds it, which not everybody may read; or a variable of
-the environment that holds either, alone or as the beginning of the path.
+Instead of JSON, a setting may have the path of a file that holds it and that not everybody may
+read; or a variable of the environment that holds either, alone or as the beginning of the path.
 
 Example: initAuthenticationUser=$CREDENTIALS_DIRECTORY/admin.json, with systemd's LoadCredential=.
 """
@@ -40,12 +42,12 @@ class AuthOptions(msgspec.Struct, frozen=True):
     inner: Credentials | None = None
     unauthenticated: frozenset[int] = frozenset()
     unauthorized: frozenset[int] = frozenset()
-    plain_acl: Path | None = None  # of plain_acl.yml; None: nobody goes by it
-    by_certificate: bool = False  # who shows one and signs nothing is the user of its name
+    plain_acl: Path | None = None  # of plain_acl.yml; None: it is not used
+    by_certificate: bool = False  # a client that does not sign is the user its certificate names
 
     @classmethod
     def of(cls, settings: Settings) -> AuthOptions:
-        """ConfigError, which shows no secret, for what is none."""
+        """The options in the settings; ConfigError, which shows no secret, if one is invalid."""
         plain_acl = _plain_acl(settings)
         return cls(
             settings.authenticates,
@@ -91,13 +93,13 @@ def _plain_acl(settings: Settings) -> Path | None:
 
 
 def inner_credentials(settings: Settings) -> Credentials | None:
-    """What this server signs with; None where nothing is said."""
+    """The account with which this server signs; None if the setting is not given."""
     return _credentials(INNER, settings.innerClientAuthenticationCredentials,
                         "accessKey", "secretKey")  # fmt: skip
 
 
 def metrics_credentials(settings: Settings) -> Credentials | None:
-    """What who reads metrics has to know; None: nothing."""
+    """The user and password that readers of metrics need; None: none."""
     return _credentials("rmqMetricsCredentials", settings.rmqMetricsCredentials,
                         "username", "password")  # fmt: skip
 
@@ -105,7 +107,7 @@ def metrics_credentials(settings: Settings) -> Credentials | None:
 def _credentials(key: str, text: str, name: str, secret: str) -> Credentials | None:
     if not text:
         return None
-    shown = text  # of the environment the variable's name: it may hold a password
+    shown = text  # for a variable only its name is shown, as its value may be a password
     if text.startswith("$"):
         text = _from_environment(key, text)
     content = text if text.startswith("{") else _file(key, text, shown)

@@ -1,8 +1,8 @@
-"""Packed policies: an ACL in the bytes that the reactor takes (cext/flow/auth/user_table.pxd), and
-white lists (cext/flow/auth/white_list.pxd).
+"""Packed policies: an ACL as bytes for the reactor (cext/flow/auth/user_table.pxd), and white lists
+(cext/flow/auth/white_list.pxd).
 
-What is about something that no request touches (Namespace) is left out. Entries go in the order in
-which the reactor looks for them, so that it need not sort them in a turn of its own.
+Entries about something that no request touches (Namespace) are left out. Entries are in the order
+in which the reactor searches them, so that it need not sort them in one of its turns.
 
 Example: packed(Acl()) is b"".
 """
@@ -37,7 +37,7 @@ def packed(acl: Acl) -> bytes:
 
 
 def _place(entry: PolicyEntry) -> tuple[int, bytes, int, bool]:
-    """What covers more before what it covers; of the same, what counts goes last."""
+    """Sort key: entries that cover more come first; of equal ones, the one that counts is last."""
     resource = entry.resource
     kind = _TYPES.get(resource.type, len(_TYPES))
     return kind, _name(entry), -resource.pattern, entry.decision is Decision.DENY
@@ -48,7 +48,7 @@ def _name(entry: PolicyEntry) -> bytes:
 
 
 def packed_addresses(lists: Iterable[WhiteList]) -> bytes:
-    """Empty: nobody."""
+    """The white lists as bytes; empty: nobody."""
     return b"".join(
         b"\0" if each.everybody else b"".join(map(_pattern, each.patterns)) for each in lists
     )

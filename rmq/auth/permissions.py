@@ -1,6 +1,6 @@
-"""Permissions: for each request code the resources that a request touches, and the actions it
-wants there. A code without a row is refused, whoever asks: a new one is closed until somebody
-thinks of it.
+"""Permissions: for each request code the resources that a request touches, and the actions that it
+needs there. A code without a row is refused for everybody: a new code is closed until somebody adds
+its row.
 
     10 SEND_MESSAGE     the topic: Pub            a retry topic: its group: Sub
     11 PULL_MESSAGE     the topic and the group: Sub
@@ -9,15 +9,16 @@ thinks of it.
     25 set the config   the cluster: Update
 
 RocketMQ's brokers let every account do what their table leaves out (reading all offsets, deleting
-files, changing the configuration). Those rows are here as well, and want the cluster: Get for what
-tells something of it, Update for what changes it.
+files, changing the configuration). Here these codes have rows, too, and need the cluster: Get to
+read something of it, Update to change it.
 
-Retry topics are their groups (resource.py), so that who may consume by one group reads and fills
-no other's.
+A retry topic counts as its group (resource.py), so that a user who may consume by one group can
+neither read nor fill the retry topic of another.
 
-A row reads the request and may find nothing in it: then any account may ask. ProtocolError: what
-has to be there is missing, or there is more than is served, and nobody may. That is counted before
-it is looked what the user may do with each, which a frame has room to keep everybody waiting for.
+A row reads the request. If it finds no resources in it, any account may send the request.
+ProtocolError: something required is missing, or there is more than is served; then nobody may send
+it. The number of resources is checked before their permissions: a frame has room for so many that
+checking each would keep everybody waiting.
 
 Example: wanted(Command(code=310, fields={"a": "g", "b": "t"}), "DefaultCluster") is
 [Wanted(topic("t"), {PUB})].
@@ -45,13 +46,13 @@ PUB, SUB = frozenset((Action.PUB,)), frozenset((Action.SUB,))
 CREATE, UPDATE = frozenset((Action.CREATE,)), frozenset((Action.UPDATE,))
 DELETE, GET = frozenset((Action.DELETE,)), frozenset((Action.GET,))
 ANY_USE = PUB | SUB | GET
-# Of one request. Of what is served a heartbeat has the most, 4096 groups and 8192 topics; requests
-# that make topics or groups have 10,000. Locks are of queues of few topics.
+# Resources of one request. A heartbeat may have the most, 4096 groups and 8192 topics; requests
+# that make topics or groups may have 10,000. Locks are of queues of few topics.
 WANTED_MAX = 20_000
 
 
 def wanted(command: Command, own_cluster: str) -> list[Wanted]:
-    """What the request wants; ProtocolError: there is no row for it, or it cannot be read."""
+    """What the request wants; ProtocolError: its code has no row, or it cannot be read."""
     row = ROWS.get(command.code)
     if row is None:
         raise ProtocolError(f"request type {command.code} is open to nobody")
@@ -64,22 +65,23 @@ def wanted(command: Command, own_cluster: str) -> list[Wanted]:
     return found
 
 
-# ---- what rows are made of
+# ---- the parts of rows
 
 
 def _of_servers(command: Command, _: str) -> Iterable[Wanted]:
-    """Servers, which sign as a Super user, say where they are: what others are sent there is signed
-    as well, and whoever named an address of his own could use it as he likes."""
+    """Only for servers, which sign as a Super user and register their addresses. Other servers send
+    signed requests to these addresses, so whoever registered his own address could misuse them."""
     raise ProtocolError(f"request type {command.code} is for servers, which sign as a Super user")
 
 
 def _of_super(command: Command, _: str) -> Iterable[Wanted]:
-    """What tells of everybody's doings is told to nobody by an entry."""
+    """Only for Super users: a request that shows what everybody does, which no entry can allow."""
     raise ProtocolError(f"request type {command.code} is open to Super users alone")
 
 
 def _topic(actions: frozenset[Action], name: str = "topic", optional: bool = False) -> Row:
-    """Who sends to a retry topic consumes by its group, whatever group he says he is of."""
+    """A topic. A send to a retry topic needs permission to consume by that topic's group, whatever
+    group the request names."""
 
     def row(command: Command, _: str) -> Iterator[Wanted]:
         if not optional or command.text_field(name):
@@ -193,7 +195,8 @@ def _acked(command: Command, _: str) -> Iterator[Wanted]:
 
 
 def popped_topic(name: str, of_group: str) -> Resource:
-    """What was popped again comes from %RETRY%group_topic or %RETRY%group+topic."""
+    """The topic of a pop; messages popped again come from %RETRY%group_topic or
+    %RETRY%group+topic."""
     popped = names.popped_topic(name, of_group.removeprefix(names.RETRY_PREFIX))
     return topic(name if popped is None else popped)
 
@@ -252,7 +255,7 @@ ROWS: dict[int, Row] = {
     Code.SEND_REPLY_MESSAGE: _topic(PUB),
     Code.SEND_REPLY_MESSAGE_V2: _topic(PUB, "b"),
     Code.RECALL_MESSAGE: _topic(PUB),
-    # Where it names no topic, control looks at the message (so with 37, of clients before 5.0).
+    # If it names no topic, control looks at the message (as with 37 of clients before 5.0).
     Code.CONSUMER_SEND_MSG_BACK: _all(
         _topic(SUB, "originTopic", optional=True), _group(SUB, "group")
     ),
@@ -286,7 +289,7 @@ ROWS: dict[int, Row] = {
     Code.CLONE_GROUP_OFFSET: _all(
         _group(GET, "srcGroup", optional=True),
         _group(UPDATE, "destGroup"),
-        _topic(UPDATE, optional=True),  # without one: Update on each that is copied (offsets.py)
+        _topic(UPDATE, optional=True),  # without one, each copied topic needs Update (offsets.py)
     ),
     Code.QUERY_CORRECTION_OFFSET: _all(
         _each(group, "filterGroups", ",", GET), _group(GET, "compareGroup"), _topic(GET)
@@ -316,11 +319,11 @@ ROWS: dict[int, Row] = {
     Code.QUERY_SUBSCRIPTION_BY_CONSUMER: _all(_group(GET, "group"), _topic(GET)),
     Code.CONSUME_MESSAGE_DIRECTLY: _all(_group(SUB), _topic(SUB, optional=True)),
     Code.RESUME_CHECK_HALF_MESSAGE: _topic(UPDATE),
-    # A message by its place: of whatever topic, where none is named.
+    # A message by its place in the log; if no topic is named, it may be of any topic.
     Code.VIEW_MESSAGE_BY_ID: _either(
         lambda command: command.text_field("topic"), _topic(GET), _CLUSTER_GET
     ),
-    # routes: whoever may use the topic in any way; of what topics are made from, everybody
+    # routes: for users that may use the topic in any way; that of the template topic for everybody
     Code.GET_ROUTEINFO_BY_TOPIC: _either(
         lambda command: command.text_field("topic") == names.AUTO_CREATE_TOPIC,
         _nothing,
@@ -348,11 +351,11 @@ ROWS: dict[int, Row] = {
     Code.CLEAN_BROKER_DATA: _cluster(UPDATE, "clusterName"),
     Code.CONTROLLER_GET_NEXT_BROKER_ID: _cluster(GET, "clusterName"),
     Code.CONTROLLER_APPLY_BROKER_ID: _of_servers,
-    # A master renews its lease by it, or resigns.
+    # A master renews its lease with it, or resigns.
     Code.CONTROLLER_GET_REPLICA_INFO: _either(
         lambda command: "rmqBrokerId" in command.fields, _of_servers, _CLUSTER_GET
     ),
-    # accounts; what they may see and change beside that is in rmq/auth/accounts.py
+    # accounts; further rules about what users may see and change are in rmq/auth/accounts.py
     **{code: _CLUSTER_UPDATE for code in (
         Code.AUTH_CREATE_USER, Code.AUTH_UPDATE_USER, Code.AUTH_DELETE_USER, Code.AUTH_CREATE_ACL,
         Code.AUTH_UPDATE_ACL, Code.AUTH_DELETE_ACL,
@@ -361,7 +364,7 @@ ROWS: dict[int, Row] = {
         Code.AUTH_GET_USER, Code.AUTH_LIST_USER, Code.AUTH_GET_ACL, Code.AUTH_LIST_ACL,
     )},
     Code.GET_AUDIT_LOG: _of_super,
-    # what tells something of the whole cluster, or of all topics or groups
+    # requests that show something of the whole cluster, or of all topics or groups
     **{code: _CLUSTER_GET for code in (
         Code.QUERY_BROKER_OFFSET, Code.GET_ALL_TOPIC_CONFIG, Code.GET_TOPIC_CONFIG_LIST,
         Code.GET_TOPIC_NAME_LIST, Code.GET_BROKER_CONFIG, Code.GET_BROKER_RUNTIME_INFO,
@@ -378,7 +381,7 @@ ROWS: dict[int, Row] = {
         Code.CONTROLLER_GET_SYNC_STATE_DATA, Code.GET_BROKER_EPOCH_CACHE,
         Code.GET_CONTROLLER_CONFIG, Code.GET_COLD_DATA_FLOW_CTR_INFO,
     )},
-    # what changes it
+    # requests that change it
     **{code: _CLUSTER_UPDATE for code in (
         Code.UPDATE_BROKER_CONFIG, Code.TRIGGER_DELETE_FILES, Code.ADJUST_CONSUMER_THREAD_POOL,
         Code.REGISTER_FILTER_SERVER, Code.REGISTER_MESSAGE_FILTER_CLASS,
@@ -392,8 +395,8 @@ ROWS: dict[int, Row] = {
     )},
 }  # fmt: skip
 
-# What no server of ours serves: clients are asked this, or another kind of server; or it told and
-# changed accounts of ACL 1.0 (50 to 54), which RocketMQ 5.5 does not serve either.
+# Codes that no server of rmq serves: they are for clients, or for another kind of server; or they
+# read and changed accounts of ACL 1.0 (50 to 54), which RocketMQ 5.5 does not serve either.
 CLOSED = frozenset(
     (
         Code.CHECK_TRANSACTION_STATE, Code.NOTIFY_CONSUMER_IDS_CHANGED, Code.SUSPEND_CONSUMER,

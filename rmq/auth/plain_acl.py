@@ -2,20 +2,20 @@
 
     conf/plain_acl.yml and every .yml and .yaml under conf/acl
 
-    globalWhiteRemoteAddresses: [10.10.103.*]         who comes from there may do everything
+    globalWhiteRemoteAddresses: [10.10.103.*]         requests from there may do everything
     accounts:
       - accessKey: alice12
         secretKey: 12345678
-        whiteRemoteAddress: 10.0.0.*                  the name is enough from there, for everything
+        whiteRemoteAddress: 10.0.0.*                  from there the name is enough for everything
         admin: false                                  true: a Super user
         defaultTopicPerm: DENY                        Topic:*, a Default policy
-        defaultGroupPerm: SUB                         Group:*, likewise
+        defaultGroupPerm: SUB                         Group:*, a Default policy
         topicPerms: [orders=PUB|SUB, bills=DENY]      Topic:orders, Custom
         groupPerms: [g=SUB]                           Group:g
 
-PUB and SUB become Pub and Sub, DENY is Deny All. A default is for what is not listed: where it
-would allow more of what is, the Default policy denies that by its whole name. An access key counts
-in the first file that has it. Names are whole ones: ACL 1.0 knows no patterns of them.
+PUB and SUB become Pub and Sub, DENY is Deny All. A default applies only to names that are not
+listed: where it would allow more for a listed name, the Default policy denies it for that name. An
+access key counts in the first file that has it. Names are whole: ACL 1.0 knows no patterns.
 
 Example: read([Path("conf/plain_acl.yml")]).users["alice12"].password is "12345678".
 """
@@ -47,12 +47,12 @@ _ACTIONS = {
     "SUB|PUB": frozenset((Action.PUB, Action.SUB)),
 }
 _DENIED = (frozenset((Action.ALL,)), Decision.DENY)
-# ACL 1.0 asks nobody for a right to trace.
+# ACL 1.0 does not ask for a permission to write traces.
 _TRACES = PolicyEntry(topic(names.TRACE_TOPIC), frozenset((Action.PUB,)), Decision.ALLOW)
 
 
 def files(plain_acl: Path, directory: Path) -> list[Path]:
-    """The file, if it is there, and those of the directory and below it, by name."""
+    """The file, if it exists, and those in and below the directory, ordered by name."""
     found = [plain_acl] if plain_acl.exists() else []
     return found + sorted(
         path
@@ -62,23 +62,23 @@ def files(plain_acl: Path, directory: Path) -> list[Path]:
 
 
 class PlainAclFiles:
-    """The files of a server that goes by them (aclEnable). Reads block."""
+    """The files of a server that uses them (aclEnable). Reads block."""
 
     def __init__(self, path: Path) -> None:
-        """path: of plain_acl.yml; the others are in the directory acl beside it."""
+        """path: of plain_acl.yml; the other files are in the directory acl beside it."""
         self.path = path
-        self._taken: Stamps | None = None  # of what was read last, whatever came of it
-        self._seen: Stamps | None = None  # at the look before
+        self._taken: Stamps | None = None  # of the files read last, successfully or not
+        self._seen: Stamps | None = None  # at the last look
 
     def read(self) -> FixedAccounts:
-        """At a start. ConfigError for what cannot be used."""
+        """Reads the files at a start. ConfigError if they cannot be used."""
         self._taken = self._stamps()
         return self._read(self._taken)
 
     def changed(self) -> FixedAccounts | None:
-        """None: all files are as they were, or somebody is writing one: what counts is what stays
-        from one call to the next. ConfigError for what cannot be used, once for each change; it is
-        read again when it could not be read at all."""
+        """The accounts, if the files have changed; None: they have not, or somebody is writing one:
+        a change counts when it is the same at two calls. ConfigError if the files cannot be used,
+        once for each change; a file that could not be read at all is read again."""
         stamps, seen = self._stamps(), self._seen
         self._seen = stamps
         if stamps == self._taken or stamps != seen:
@@ -91,7 +91,7 @@ class PlainAclFiles:
                 self._taken = None
             raise
         if self._stamps() != stamps:
-            self._taken = None  # it has changed meanwhile
+            self._taken = None  # the files have changed meanwhile
             return None
         return found
 
@@ -108,14 +108,14 @@ class PlainAclFiles:
     def _stamps(self) -> Stamps:
         found = []
         for path in files(self.path, self.path.parent / "acl"):
-            with contextlib.suppress(FileNotFoundError):  # it has just gone
+            with contextlib.suppress(FileNotFoundError):  # the file has just gone
                 stat = path.stat()
                 found.append((path, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size))
         return tuple(found)
 
 
 def read(paths: Iterable[Path]) -> FixedAccounts:
-    """ConfigError, with the file and the account, for what is not as it has to be."""
+    """The accounts in these files; ConfigError, which names file and account, if one is wrong."""
     found = FixedAccounts()
     for path in paths:
         content = _content(path)
@@ -173,13 +173,13 @@ def _entry(make: Any, given: Any, path: Path, account: str) -> PolicyEntry:
 
 
 def _adds(default: PolicyEntry, listed: PolicyEntry) -> bool:
-    """Whether the default allows what the entry of a resource does not speak of."""
+    """Whether the default allows something that the entry of a listed resource does not."""
     is_open = default.decision is listed.decision is Decision.ALLOW
     return is_open and not default.actions <= listed.actions
 
 
 def _permission(given: Any) -> tuple[frozenset[Action], Decision]:
-    """Whatever is not PUB or SUB denies, as with RocketMQ."""
+    """The actions and decision of a permission; anything but PUB and SUB denies, as in RocketMQ."""
     actions = _ACTIONS.get(_text(given))
     if actions is None:
         return _DENIED
@@ -194,7 +194,7 @@ def _content(path: Path) -> Mapping[Any, Any]:
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise ConfigError(f"{path} has more than {FILE_BYTES_MAX} bytes")
-        # Every value is a text: a secret of digits is no number.
+        # Every value is read as a text, because a secret of digits is no number.
         content = yaml.load(path.read_text("utf-8"), Loader=yaml.BaseLoader)
     except OSError as error:
         raise ConfigError(f"{path}: {error}") from error

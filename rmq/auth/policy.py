@@ -1,15 +1,15 @@
-"""Policy: what a user is allowed or denied, and which of several entries that match counts.
+"""Policy: what a user is allowed or denied, and which of several matching entries counts.
 
     ACL of User:alice
       Custom   Topic:orders*   Pub Sub   from 10.0.0.0/8   Allow      looked at first
-      Default  *               All                         Deny       where no Custom one matches
+      Default  *               All                         Deny       if no Custom entry matches
 
-Of the entries that match, the one nearest to the resource counts: of its type before `*`; its whole
-name, then the longer beginning, then all names. Among equals a Deny. (RocketMQ 5.3.3 and older had
-an Allow win, and shorter beginnings before longer ones.)
+Of the entries that match, the one nearest to the resource counts: an entry of the resource's type
+before `*`; its whole name, then the longest beginning, then all names. Among equal ones a Deny
+counts. (In RocketMQ 5.3.3 and older an Allow counts, and shorter beginnings before longer ones.)
 
-Entries are found by the name that a request touches, and those that do not cover it are not looked
-at: a user may have ten thousand, and a heartbeat touch as many names.
+Entries are looked up by the name that a request touches, and those that do not cover it are not
+looked at: a user may have ten thousand entries, and a heartbeat may touch as many names.
 
 Example: Topic:orders* Allow Pub and Topic:orders-eu Deny All: a send to orders-eu is refused.
 """
@@ -31,7 +31,7 @@ from rmq.errors import ProtocolError
 
 
 class Action(Enum):
-    """RocketMQ's; ALL stands for each of them, and no entry may be for Any."""
+    """RocketMQ's actions; ALL stands for each of them, and no entry may have Any."""
 
     ALL = "All"
     PUB = "Pub"
@@ -65,11 +65,11 @@ class PolicyEntry(msgspec.Struct, frozen=True, dict=True):
     resource: Resource
     actions: frozenset[Action]
     decision: Decision
-    source_ips: tuple[str, ...] = ()  # addresses and CIDR blocks; none: from anywhere
+    source_ips: tuple[str, ...] = ()  # addresses and CIDR blocks; empty: from anywhere
 
     @classmethod
     def of(cls, members: Any) -> PolicyEntry:
-        """ProtocolError with RocketMQ's text for what is no entry."""
+        """Reads an entry; ProtocolError, with RocketMQ's text, if it is none."""
         if not isinstance(members, Mapping):
             raise ProtocolError("The resource is null.")
         resource = Resource.of(_text(members.get("resource")))
@@ -106,14 +106,15 @@ class PolicyEntry(msgspec.Struct, frozen=True, dict=True):
         return _network_set(self.source_ips)
 
     def matches(self, actions: frozenset[Action], source: Address | None) -> bool:
-        """Whether it is about one of these actions, from there, on what its resource covers."""
+        """Whether the entry is about one of these actions from this source; the resource was
+        matched before."""
         if Action.ALL not in self.actions and self.actions.isdisjoint(actions):
             return False
         return not self.source_ips or (source is not None and source in self.sources)
 
 
 class _Names:
-    """Entries of one type, by their names; of one name those that deny come first."""
+    """Entries of one type, by their names; for the same name those that deny come first."""
 
     __slots__ = ("beginnings", "every", "lengths", "whole")
 
@@ -137,8 +138,8 @@ _NO_NAMES = _Names()
 
 
 class _Index:
-    """The entries of one policy. A look-up for each length that beginnings have, of which there
-    are few, and NAME_CHARACTERS_MAX at most."""
+    """The entries of one policy. A search takes one look-up for each length that beginnings have;
+    there are few lengths, and at most NAME_CHARACTERS_MAX."""
 
     def __init__(self, entries: Iterable[PolicyEntry]) -> None:
         self._by_type: dict[ResourceType, _Names] = {}
@@ -149,7 +150,7 @@ class _Index:
         self._everything = self._by_type.get(ResourceType.ANY, _NO_NAMES).every
 
     def covering(self, resource: Resource) -> Iterator[PolicyEntry]:
-        """Those that cover it, which has a name of its own; the nearest first."""
+        """The entries that cover the resource, which is no pattern; the nearest first."""
         name, of_type = resource.name, self._by_type.get(resource.type, _NO_NAMES)
         yield from of_type.whole.get(name, ())
         if resource.type is ResourceType.TOPIC and names.is_inner(name):
@@ -168,7 +169,7 @@ class Acl(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, policies: Any) -> Acl:
-        """From RocketMQ's list of policies; ProtocolError for what is none."""
+        """Reads RocketMQ's list of policies; ProtocolError if it is none."""
         if not isinstance(policies, list) or not policies:
             raise ProtocolError("The policies is empty.")
         found: dict[PolicyType, dict[Resource, PolicyEntry]] = {}
@@ -191,7 +192,7 @@ class Acl(msgspec.Struct, frozen=True, dict=True):
         ]
 
     def merged(self, kind: PolicyType, entries: Iterable[PolicyEntry]) -> Acl:
-        """With these entries, in the place of those of the same resources."""
+        """The ACL with these entries, which replace those of the same resources."""
         found = {each.resource: each for each in self.policies.get(kind, ())}
         found.update((each.resource, each) for each in entries)
         policies = {**self.policies, kind: tuple(found.values())}
@@ -209,7 +210,7 @@ class Acl(msgspec.Struct, frozen=True, dict=True):
     def decision(
         self, resource: Resource, actions: frozenset[Action], source: Address | None
     ) -> Decision | None:
-        """None: no entry matches."""
+        """Allow or deny; None: no entry matches."""
         for index in self._indexes:
             for entry in index.covering(resource):
                 if entry.matches(actions, source):
@@ -222,7 +223,7 @@ class Acl(msgspec.Struct, frozen=True, dict=True):
 
 
 def policy_type(given: Any) -> PolicyType:
-    """Custom where nothing is said."""
+    """The type of a policy; Custom if none is given."""
     return _POLICY_TYPES.get(_text(given).lower(), PolicyType.CUSTOM)
 
 

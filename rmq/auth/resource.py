@@ -2,15 +2,16 @@
 
     *               everything
     Topic:*         every topic
-    Topic:orders*   topics whose names begin so
-    Topic:orders    one
+    Topic:orders*   topics whose names begin with orders
+    Topic:orders    one topic
 
-A topic that a broker writes for itself, where messages of all topics wait, is covered by its whole
-name alone: who may read Topic:* reads what is sent to him, not what is on its way to others.
+A topic that a broker writes for itself, where messages of all topics wait, is covered only by its
+whole name: a user who may read Topic:* can read what is sent to him, not what is on its way to
+others.
 
-A request touches resources with names of their own; patterns are in policies only, and
-rmq/auth/policy.py finds those that cover a name. The group of a retry topic is the resource, not
-the topic: %RETRY%g is Group:g.
+A request touches resources by their names; only policies have patterns, and rmq/auth/policy.py
+finds those that cover a name. For a retry topic the resource is its group, not the topic: %RETRY%g
+is Group:g.
 
 Example: Resource.of("Topic:orders*") covers topic("orders-eu").
 """
@@ -25,7 +26,7 @@ from rmq import names
 
 
 class ResourceType(Enum):
-    """RocketMQ's; Namespace is in no request."""
+    """RocketMQ's types; no request touches a Namespace."""
 
     ANY = "Any"
     CLUSTER = "Cluster"
@@ -35,7 +36,7 @@ class ResourceType(Enum):
 
 
 class Pattern(IntEnum):
-    """The nearer to the name, the earlier."""
+    """How an entry names its resource, the most exact first."""
 
     LITERAL = 0
     PREFIXED = 1
@@ -52,8 +53,8 @@ class Resource(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> Resource | None:
-        """None: it is no resource. Any:orders is for everything, as RocketMQ has it: the same as
-        a star, as which it is written."""
+        """Reads a resource; None: it is none. Any:orders means everything, as in RocketMQ, and is
+        written as a star."""
         if text == "*":
             return cls(ResourceType.ANY, "", Pattern.ANY)
         kind, colon, name = text.partition(":")
@@ -74,13 +75,13 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def is_as_written(self) -> bool:
-        """Whether its text stands for it: a whole name that ends with a star is written like a
-        pattern."""
+        """Whether reading its text gives the same resource: a whole name that ends with a star
+        would be read as a pattern."""
         return self.pattern is not Pattern.LITERAL or not self.name.endswith("*")
 
 
 def topic(name: str) -> Resource:
-    """A retry topic is its group's."""
+    """The resource of a topic; for a retry topic that of its group."""
     if names.is_retry(name):
         return group(name)
     return Resource(ResourceType.TOPIC, name)

@@ -1,5 +1,5 @@
-"""User: an account. Its password is the key that its requests are signed with, so that it is kept
-as it is, and is shown to nobody who does not ask for it by right.
+"""User: an account. Its password is the key with which its requests are signed, so it is kept as it
+is, and shown only to those who have the right to see it.
 
 Example: User("alice", "secret", UserType.NORMAL, UserStatus.ENABLE).
 """
@@ -40,8 +40,8 @@ class User:
 
     @classmethod
     def of(cls, name: str, members: Mapping[Any, Any], before: User | None = None) -> User:
-        """What is not said stays as it is before, or is Normal and enabled. ProtocolError, with
-        RocketMQ's text, for what is no user."""
+        """Reads a user. Members that are not given stay as in `before`, or mean Normal and enabled.
+        ProtocolError, with RocketMQ's text, if it is no user."""
         check_name(name)
         if not isinstance(members, Mapping):
             raise ProtocolError(f"the user {name} is no object")
@@ -58,7 +58,7 @@ class User:
         )
 
     def members(self) -> dict[str, str]:
-        """With the password: for the file, and for those who may see it."""
+        """The members with the password, for the file and for those who may see it."""
         return {
             "username": self.name,
             "password": self.password,

@@ -1,10 +1,10 @@
 """White list: addresses that RocketMQ's ACL 1.0 lets in without an account, or without a signature.
 
     *                      everybody; also *.*.*.*
-    10.10.103.*            an end that is free; also 10.10.*.*
+    10.10.103.*            any last part; also 10.10.*.*
     10.10.103.1-20         a range in a part
-    10.10.103.{4,5}        one of these
-    10.0.0.1,10.0.0.2      either
+    10.10.103.{4,5}        one of these numbers
+    10.0.0.1,10.0.0.2      one of these addresses
     fd00:1:*               the same in IPv6, where each part is a hexadecimal number
 
 Example: WhiteList.of("10.10.103.*").covers(address("10.10.103.7")) is true.
@@ -20,9 +20,9 @@ import msgspec
 from rmq.base.networks import Address
 from rmq.errors import ProtocolError
 
-Part = tuple[tuple[int, int], ...]  # ranges, each with its ends; a part of an address is in one
+Part = tuple[tuple[int, int], ...]  # (first, last) of ranges; an address's part must be in one
 
-_V4, _V6 = (4, 10, 255), (8, 16, 0xFFFF)  # parts, base of their numbers, the highest one
+_V4, _V6 = (4, 10, 255), (8, 16, 0xFFFF)  # (number of parts, base of the numbers, highest one)
 _LIST = re.compile(r",(?![^{]*\})")  # commas outside of braces
 
 
@@ -32,7 +32,7 @@ class WhiteList(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> WhiteList:
-        """Empty text: nobody. ProtocolError: it is no such pattern."""
+        """Reads a list; an empty text covers nobody. ProtocolError: it has an invalid pattern."""
         texts = [each.strip() for each in _LIST.split(text) if each.strip()]
         if any(each in ("*", "*.*.*.*", "*:*:*:*:*:*:*:*") for each in texts):
             return cls((), everybody=True)
