@@ -1,18 +1,19 @@
-# One word each; `make` alone lists them. Everything is built into .venv and build/; nothing else on
-# the machine is touched, except that a missing system package is installed when you are root (and
-# asked for by name when you are not).
+# Every target is one word; `make` alone lists them. Everything is built into .venv and build/;
+# nothing else on the machine is touched, except that a missing system package is installed when you
+# are root (when you are not, its name is printed).
 
-# python3, or the system's where that one is the faster of the two: tools/python.sh says why.
+# python3, or the system's Python where that is the faster of the two: tools/python.sh says why.
 PYTHON ?= $(shell tools/python.sh)
 PYTEST_ARGS ?=
-# Most of the time tests wait for disks, processes and moments: three files for each processor.
-# The longest first (tests/support/scheduler.py), so that all workers end at the same time.
+# Tests mostly wait for disks, processes and times, so three files run for each processor. The
+# longest files come first (tests/support/scheduler.py), so that all workers end at the same time.
 WORKERS ?= $(shell n=$$((3 * $$(nproc))); echo $$((n < 8 ? n : 8)))
 AT_ONCE ?= -n $(WORKERS) --dist loadfile
-# A test that is skipped fails `make test`: what it needs is installed. RMQ_SKIPS=allow lets it pass.
+# A skipped test fails `make test`, because all that tests need is installed before. RMQ_SKIPS=allow
+# lets skipped tests pass.
 SKIPS := $(if $(filter allow,$(RMQ_SKIPS)),,--no-skips)
-# Bytecode is kept, whatever the environment says: tests start hundreds of brokers, and each of their
-# workers reads all of them.
+# Bytecode is always kept, whatever the environment says: tests start hundreds of brokers, and each
+# test worker reads all test files.
 export PYTHONDONTWRITEBYTECODE :=
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -57,9 +58,9 @@ help:
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
 	@echo 'make clean        removes .venv and build products, never a store'
 
-# Several makes may run here at once. What they compile, and install and collect for tests, goes one
-# after the other: whoever comes later finds it made. Nothing that runs under the lock may ask for a
-# target that takes it, and so waits for itself.
+# Several makes may run here at once. They take turns, by a lock, to compile, to install and to
+# collect tests; a later one finds this done. A command that runs under the lock must not make a
+# target that takes the lock, because it would wait for itself.
 ALONE := mkdir -p build && flock build/making.lock
 
 build:
@@ -72,8 +73,8 @@ $(BIN)/python:
 	@PYTHON='$(PYTHON)' tools/need.sh python venv
 	$(PYTHON) -m venv $(VENV)
 
-# What a broker runs on, and what compiles it. The package itself is installed once; its modules are
-# compiled in place, those that have changed.
+# What is needed to run and to compile a broker. The package itself is installed once; its modules
+# are compiled in place, and only those that have changed.
 $(INSTALLED): $(BIN)/python pyproject.toml
 	@PYTHON='$(PYTHON)' tools/need.sh gcc headers libssl
 	@echo 'installing what a broker needs'
@@ -81,8 +82,8 @@ $(INSTALLED): $(BIN)/python pyproject.toml
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[tables]'
 	@touch $@
 
-# What tests, benches and linters need besides: Spark is most of it. It is loaded while the compiler
-# works. Of its bytecode, what is used is made when it is.
+# What tests, benches and linters need as well; most of it is Spark. It is downloaded while the
+# compiler works. Its bytecode is not made here but when a module is first used.
 .PHONY: tools
 tools:
 	@$(ALONE) $(MAKE) -j2 $(BUILT) $(TOOLS)
@@ -95,8 +96,8 @@ $(BUILT): $(INSTALLED) $(SOURCES)
 	@$(MAKE) compile
 	@touch $@
 
-# One line for each module, and the log keeps the commands. Anything gcc or Cython has to say ends
-# the build.
+# Shows one line for each module; the log keeps the commands. Any warning of gcc or Cython fails the
+# build.
 .PHONY: compile
 compile:
 	@mkdir -p build
@@ -108,8 +109,8 @@ compile:
 run: build
 	@$(BIN)/rmq standalone --store store
 
-# Of what make build compiled, and with the libraries that it needs: OpenSSL's. Who compiles it anew,
-# for many machines: .github/workflows/wheels.yml.
+# A wheel of what make build compiled, with the libraries that it needs: OpenSSL's. Wheels for many
+# machines are compiled anew by .github/workflows/wheels.yml.
 WHEEL_TOOLS := $(VENV)/.wheel-tools
 $(WHEEL_TOOLS): $(INSTALLED)
 	@echo 'installing what puts libraries into wheels'
@@ -129,18 +130,20 @@ sdist: build
 	@$(BIN)/python setup.py --quiet sdist --dist-dir dist
 	@ls -t dist/*.tar.gz | head -n 1
 
-# Every worker reads all tests. What pytest makes of them is kept in bytecode: one makes it first.
-# All of tests/compat is for test-compat; left unread, it saves each worker a tenth of that.
+# Every worker reads all test files, as pytest rewrites them. One process does that first, and keeps
+# the bytecode for the workers. All of tests/compat belongs to test-compat: leaving it out saves each
+# worker a tenth of the reading.
 QUICK := -m 'not compat and not slow' --ignore tests/compat
-# Behind pytest-timeout's limit, which cannot end a test that hangs in C and holds the interpreter.
+# Longer than pytest-timeout's limit, which cannot end a test that hangs in C and holds the
+# interpreter.
 HANGING := -o faulthandler_timeout=1300 -o faulthandler_exit_on_timeout=true
 COLLECTED := build/.collected
 $(COLLECTED): $(BUILT) $(TOOLS) $(shell find tests -name '*.py')
 	@$(BIN)/python -m pytest -qq --collect-only $(QUICK) >build/collected.log || { tail -n 60 build/collected.log; exit 1; }
 	@touch $@
 
-# The system's packages come beside the compiler, too, but after the compiler itself: apt does one
-# thing at a time.
+# The system's packages are installed while modules are compiled, but after the compiler itself,
+# because apt does one thing at a time.
 .PHONY: ready system
 ready:
 	@$(ALONE) $(MAKE) -j3 $(BUILT) $(TOOLS) system
@@ -151,8 +154,8 @@ system: $(INSTALLED)
 test: ready
 	$(BIN)/python -m pytest $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
-# 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine. GO_ON=1: those
-# of this commit that build/test-rounds has count.
+# 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine. With GO_ON=1
+# the runs of this commit that are in build/test-rounds already are counted, too.
 test-repeat: ready
 	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} \
 		$(if $(GO_ON),--go-on $$(git describe --always --abbrev=40 --dirty)) -- \
@@ -170,9 +173,10 @@ test-slow: tools
 	RMQ_VOLUME=full $(BIN)/python -m pytest -m 'not slow and not compat' \
 		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 
-# Rounds whose links are cut ask for root: without it the others are played, and the test is skipped.
-# A seed of RMQ_HA_SEED, the kinds of RMQ_HA_CLUSTERS. RMQ_HA_SETTINGS=weak counts what weaker
-# settings lose; RMQ_HA_JAVA=1: the official client, too; RMQ_HA_APACHE=1: pairs with Apache's broker.
+# Rounds that cut links need root: without it only the others are played, and the test is reported as
+# skipped. RMQ_HA_SEED sets the seed, RMQ_HA_CLUSTERS the kinds of clusters. RMQ_HA_SETTINGS=weak
+# counts what weaker settings lose; RMQ_HA_JAVA=1 adds the official client; RMQ_HA_APACHE=1 adds pairs
+# with Apache's broker.
 test-ha: tools
 	@$(ALONE) tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
 	$(BIN)/python -m pytest -m slow -s -rs tests/ha $(PYTEST_ARGS)
@@ -193,7 +197,7 @@ bit-rot: tools
 bench: tools
 	$(BIN)/python bench/run.py
 
-# UPDATE=1 writes bench/stages/instructions.json anew: a growth that is meant.
+# UPDATE=1 writes bench/stages/instructions.json anew, when a growth is intended.
 bench-stages: tools
 	@tools/need.sh valgrind
 	$(BIN)/python -m pytest bench/stages/nanoseconds.py -p no:xdist --benchmark-columns min,median,iqr,rounds \
@@ -204,8 +208,8 @@ bench-replicas: tools
 	@tools/need.sh java17 jdk maven etcd iproute
 	PYTHONPATH=.:tests $(BIN)/python bench/replicas.py
 
-# PUBLISH=1 puts the page into bench/results and the table into README.md; GO_ON=1 measures what a
-# run that was ended lacks.
+# PUBLISH=1 puts the page into bench/results and the table into README.md; GO_ON=1 measures only the
+# rows that an interrupted run has not measured.
 bench-peers: tools
 	@tools/need.sh jdk maven go
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
@@ -233,7 +237,7 @@ bench-tables: tools
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
 	PYTHONPATH=.:tests $(BIN)/python bench/tables.py
 
-# All are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
+# All checks are run, even when the first one fails. cython-lint looks for pycodestyle on the PATH.
 lint: tools
 	@export PATH="$(CURDIR)/$(BIN):$$PATH"; failed=0; \
 	for check in 'ruff check --output-format concise .' 'ruff format --check --quiet .' mypy \
@@ -241,7 +245,7 @@ lint: tools
 		echo "$$check"; $$check || failed=1; \
 	done; exit $$failed
 
-# Every warning is an error, and a link that leads nowhere is one. Pages are read anew when one changed.
+# Every warning is an error, and so is a link that leads nowhere. Only changed pages are read anew.
 DOCS_TOOLS := $(VENV)/.docs-tools
 $(DOCS_TOOLS): $(INSTALLED)
 	@echo 'installing what builds the pages'
@@ -253,10 +257,11 @@ docs:
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/docs/doctrees docs build/docs/html
 	@echo 'open build/docs/html/index.html'
 
-# A copy of the tree, so that the modules of the release build stay what they are. pytest swallows
-# what a dying process says, so reports go to files; one of them fails the run, whoever wrote it.
-# tests/source reads text and spawns compilers: nothing in it changes under a sanitizer. What is freed
-# is kept back up to 16 MB a process, of 256: six workers took 24 GB, and the kernel ended two.
+# This builds in a copy of the tree, so that the modules of the release build stay as they are. pytest
+# swallows what a dying process prints, so the sanitizers write their reports to files; any report
+# fails the run, whichever process wrote it. tests/source is left out: it reads text and spawns
+# compilers, which a sanitizer does not change. AddressSanitizer keeps freed memory back, here at most
+# 16 MB a process; with its default of 256 MB six workers took 24 GB, and the kernel ended two.
 ASAN := build/asan
 REPORTS := $(CURDIR)/$(ASAN)/reports
 DEBUG_TESTS ?= tests/unit tests/contract tests/fault tests/process

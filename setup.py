@@ -1,20 +1,22 @@
 """Builds the compiled half of rmq: every .pyx under cext/ becomes one extension module.
 
-Those of cext/testing are for tests alone, and no part of a wheel.
+The modules of cext/testing are for tests only and are not part of a wheel.
 
 Environment:
-    RMQ_BUILD     release (default) | debug | asan | tsan | none: what stands in cext/ is used,
-                  where pip install -e would compile all of it again, in a folder of its own |
-                  compiled: it goes into a wheel as it is, if it is a release build of this tree
+    RMQ_BUILD     release (default) | debug | asan | tsan |
+                  none: compile nothing and use the modules in cext/ (without it, pip install -e
+                  would compile all of them again in a folder of its own) |
+                  compiled: put the modules in cext/ into a wheel as they are; they must be a
+                  release build of this tree
     RMQ_ANNOTATE  1 writes Cython's HTML reports beside the generated C (build/cython)
     RMQ_JOBS      number of parallel compilers (default: the cores this process may use)
-    RMQ_PROGRESS  number of an open descriptor, which gets a line "[ 37/159] cext/flow/turn" for
-                  each module that was compiled (default: 1)
+    RMQ_PROGRESS  number of an open descriptor, to which a line "[ 37/159] cext/flow/turn" is
+                  written for each module that was compiled (default: 1)
 
-One process does all of a module, Cython and gcc, so that neither waits for the other's last module;
-the largest come first. (Generated one after the other and then compiled, as setuptools does it, two
-cores were idle for a quarter of the time.) Each of them reads a .pxd file once, not once for every
-module that cimports it: see tools/pxd_reader.py.
+One process runs both Cython and gcc for a module, so that gcc does not wait until Cython is done
+with the last module; the largest modules come first. (setuptools generates all modules one after
+the other and then compiles them; that left two cores idle for a quarter of the time.) Each process
+reads a .pxd file once, not once for every module that cimports it: see tools/pxd_reader.py.
 """
 
 import contextlib
@@ -50,10 +52,10 @@ PROFILES = {
         ["-fsanitize=address,undefined"],
     ),
     # LD_PRELOAD=$(gcc -print-file-name=libtsan.so) setarch -R python -m pytest tests/unit/memory
-    # tests/unit/store. Counters that are read while they move are known races.
+    # tests/unit/store. Known races: counters that are read while another thread changes them.
     "tsan": (["-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread"], ["-fsanitize=thread"]),
 }
-# Beside the C library.
+# Libraries that a module is linked with, besides the C library.
 LIBRARIES = {
     "cext.wire.signature": ["crypto"],
     "cext.load.signer": ["crypto"],
@@ -62,10 +64,12 @@ LIBRARIES = {
     "cext.net.tls_stream": ["ssl", "crypto"],
     "cext.net.self_signed": ["crypto"],
 }
-# The flags of the Python that compiles come first, and differ: Debian's add a check of the stack to
-# each function with an array, 2 % of a turn's instructions. The same is compiled everywhere.
+# The flags of the Python that runs the build come first, and they differ: Debian's add a check of
+# the stack to each function with an array, 2 % of a turn's instructions. With this flag the same
+# code is compiled everywhere.
 SAME_EVERYWHERE = ["-fno-stack-protector"]
-# What Cython itself generates trips these; everything else that gcc warns of is ours to mend.
+# The code that Cython generates causes the warnings that are off here; any other warning of gcc is
+# about this project's code and must be mended.
 WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -78,8 +82,9 @@ WARNINGS = [
 
 
 def string_flags(profile: str) -> list[str]:
-    """On x86-64 gcc zeroes and copies structs of a few hundred bytes by `rep stos`, which takes the
-    processor 21 ns to begin with; glibc's own loop needs 9, an unrolled one of 136 bytes 4."""
+    """Flags that keep gcc from `rep stos`. On x86-64 it zeroes and copies structs of a few hundred
+    bytes that way, which costs the processor 21 ns; glibc's own loop needs 9 ns, an unrolled loop
+    over 136 bytes 4 ns. Only gcc knows the flags."""
     if profile != "release" or platform.machine().lower() not in ("x86_64", "amd64"):
         return []
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
@@ -100,7 +105,8 @@ def refuse_unsupported() -> None:
 
 
 def force_after_profile_change(profile: str) -> bool:
-    """True when the last build used other flags: setuptools compares times, not flags."""
+    """True when the last build used another profile, hence other flags: setuptools compares only
+    the times of files."""
     stamp = ROOT / "build" / "profile"
     try:
         last = stamp.read_text()
@@ -112,7 +118,8 @@ def force_after_profile_change(profile: str) -> bool:
 
 
 def write_build_stamp(profile: str) -> None:
-    """cext/_build.py says which version was compiled; cext/__init__.py compares it at import."""
+    """Writes cext/_build.py, which says which version was compiled; cext/__init__.py compares it
+    with rmq's at import."""
     version = re.search(r'__version__ = "(.+)"', (ROOT / "rmq" / "__init__.py").read_text())
     assert version is not None
     path = ROOT / "cext" / "_build.py"
@@ -125,8 +132,8 @@ def write_build_stamp(profile: str) -> None:
 
 
 def commit_of(stamp: str) -> str:
-    """The commit of a checkout, with + where something is changed, or nothing where git does not
-    say it; without a checkout what the stamp says, which came with the sources."""
+    """The commit of a checkout, with + when a file differs from it, or "" when git cannot tell.
+    Without a checkout: the commit in the stamp that came with the sources."""
     git = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=8", "--exclude=*", "--dirty=+"]
     if (ROOT / ".git").exists():
         with contextlib.suppress(OSError, subprocess.CalledProcessError):
@@ -167,12 +174,12 @@ DIRECTIVES = {
     "embedsignature": True,
     "freethreading_compatible": False,
 }
-command: Any = None  # the one that builds; the processes that it forks have it from here
+command: Any = None  # the build command; the processes that it forks find it here
 reader: Any = None  # this process's PxdReader
 
 
 class BuildModules(build_ext):
-    """Each module in one process, as many at once as RMQ_JOBS says."""
+    """Builds each module in one process, RMQ_JOBS modules at a time."""
 
     def build_extensions(self) -> None:
         global command
@@ -190,7 +197,7 @@ class BuildModules(build_ext):
                 tell(f"[{done:{len(str(total))}}/{total}] {name}")
 
     def build_module(self, extension: Extension) -> bool:
-        """Whether there was anything to do."""
+        """Returns whether the module had to be compiled."""
         from tools import pxd_reader
 
         out = Path(self.get_ext_fullpath(extension.name))
@@ -208,7 +215,7 @@ class BuildModules(build_ext):
 
 
 class TakeModules(build_ext):
-    """Each module as it stands in the tree. `make build` saw to it that it is up to date."""
+    """Takes each module as it is in the tree. `make build` has brought it up to date."""
 
     def build_extension(self, extension: Extension) -> None:
         built = ROOT / self.get_ext_filename(extension.name)
@@ -221,8 +228,9 @@ class TakeModules(build_ext):
 
 
 def set_up_compiled() -> None:
-    """In a folder of its own: what compiling left elsewhere may be of modules that are gone."""
-    profile = ROOT / "build" / "profile"  # of what was compiled last
+    """Builds in a folder of its own: what compiling left elsewhere may belong to modules that no
+    longer exist."""
+    profile = ROOT / "build" / "profile"  # the profile that was compiled last
     if (profile.read_text() if profile.exists() else "") != "release":
         raise SystemExit("RMQ_BUILD=compiled: cext/ has no release build: make build")
     setup(
@@ -233,7 +241,7 @@ def set_up_compiled() -> None:
 
 
 def at_once(jobs: int, numbers: list[int]) -> Iterator[tuple[int, bool]]:
-    """build_one() of each, in any order; the first failure ends it all."""
+    """Yields build_one() of each number, in any order; the first failure ends the build."""
     if jobs == 1:
         yield from map(build_one, numbers)
         return
@@ -250,7 +258,7 @@ def build_one(number: int) -> tuple[int, bool]:
     try:
         return number, command.build_module(command.extensions[number])
     finally:
-        sys.stdout.flush()  # the log shows what belongs together
+        sys.stdout.flush()  # so that the log shows a module's lines together
 
 
 def tell(line: str) -> None:
@@ -258,7 +266,7 @@ def tell(line: str) -> None:
 
 
 def compile_and_set_up(profile: str) -> None:
-    """Raises SystemExit when there is no such profile."""
+    """Compiles with the flags of the profile. Raises SystemExit when there is no such profile."""
     if profile not in PROFILES:
         known = ", ".join((*PROFILES, "none", "compiled"))
         raise SystemExit(f"RMQ_BUILD={profile}: choose one of {known}")
@@ -274,9 +282,9 @@ def compile_and_set_up(profile: str) -> None:
 if __name__ == "__main__":
     refuse_unsupported()
     os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))  # pip does not: tools/pxd_reader.py
+    sys.path.insert(0, str(ROOT))  # for tools/pxd_reader.py; pip does not add it
     profile = os.environ.get("RMQ_BUILD", "release")
-    if sys.argv[1:] == ["stamp"]:  # what is compiled is up to date, the rest may be newer
+    if sys.argv[1:] == ["stamp"]:  # nothing to compile, but the commit may be a newer one
         write_build_stamp(profile)
     elif profile == "none":
         setup()
