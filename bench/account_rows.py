@@ -2,8 +2,8 @@
 
     accounts    1 connection, window 64: CPU-s/M with accounts to the same without
 
-The sender is no Super user: a hundred others are there, and it has ten entries, of which the one
-that counts is a beginning of the topic's name.
+The sender is not a Super user. It is one of about a hundred users and has ten entries; the one that
+permits its sends is a prefix of the topic's name.
 """
 
 from __future__ import annotations

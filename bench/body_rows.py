@@ -1,8 +1,8 @@
-"""Body rows: how fast many bytes go in, and come out of pages that the kernel has forgotten.
+"""Body rows: how fast many bytes are stored, and read back from pages not in the page cache.
 
-large   bodies of 64 KiB and 1 MiB, stored (ASYNC_FLUSH), beside bare bytes over loopback
-cold    a catch-up of messages of 1 KiB, beside the disk's own sequential read; and how late a
-        producer's answers are meanwhile
+large   bodies of 64 KiB and 1 MiB, stored (ASYNC_FLUSH), compared with bare bytes over loopback
+cold    a catch-up of messages of 1 KiB, compared with the disk's own sequential read; and how late
+        a producer's answers are meanwhile
 
 outcomes = BODY_ROWS["large"](bench)
 """
@@ -30,13 +30,13 @@ from rows import Bench, Row, in_rounds, sends, topic_queues
 
 GIB = 1 << 30
 LARGE = {64 * KIB: 16, MIB: 4}  # bytes of a body: open sends
-LARGE_SECONDS = 0.5  # of a round: what is stored fills the page cache, then the disk decides
+LARGE_SECONDS = 0.5  # of a round: in longer ones the page cache is full, and the disk decides
 PIECE_BYTES = 256 * KIB
 DISK_FILE_BYTES = GIB
 
 
 class Loopback:
-    """Bytes of one connection, sent as fast as they are received and forgotten."""
+    """Bytes over one connection, sent as fast as the other end receives and discards them."""
 
     def __init__(self, receiver_cpus: list[int]) -> None:
         listening = socket.create_server(("127.0.0.1", 0))
@@ -58,7 +58,7 @@ class Loopback:
 
     def receive(self) -> None:
         if self.cpus:
-            os.sched_setaffinity(0, self.cpus)  # of this thread alone
+            os.sched_setaffinity(0, self.cpus)  # pins this thread only
         piece = bytearray(PIECE_BYTES)
         while got := self.receiving.recv_into(piece):
             self.received += got
@@ -101,7 +101,7 @@ def large(bench: Bench) -> list[Outcome]:
 
 @contextmanager
 def cold_file(folder: Path) -> Iterator[int]:
-    """A descriptor of a file that was written, and whose pages go when it is read."""
+    """A descriptor of a file that is on the disk, so that the kernel can forget its pages."""
     path = folder / "disk"
     piece = os.urandom(MIB)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -116,7 +116,7 @@ def cold_file(folder: Path) -> Iterator[int]:
 
 
 def disk_rate(descriptor: int, seconds: float) -> float:
-    """Bytes a second of one who reads a file from its beginning, none of it in memory."""
+    """Bytes a second when the file is read from its beginning and none of it is in memory."""
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     piece = bytearray(MIB)
@@ -127,7 +127,7 @@ def disk_rate(descriptor: int, seconds: float) -> float:
 
 
 def beside_alone(peer: Rmq, load: Cold, seconds: float) -> dict[str, float]:
-    """The latencies of the producer without the reads."""
+    """The latencies of the same producer when nothing is read beside it."""
     alone = peer.load(load.beside)
     try:
         return alone.turn(seconds, load.rate).latency_us

@@ -2,10 +2,10 @@
 
     outcomes = catch_up(Bench(root=Path("/tmp/x"), catch_up_bytes=10 << 30))
 
-The rate is compared with that of a plain file of so many bytes on the same disk, written in
-pieces of 1 MiB and synced at the end, just before. The slave, which has another machine in truth,
-is given what time master and producer leave (SCHED_IDLE): what is compared is what the master's own
-work for it costs the producers, not who gets a processor first.
+The rate is compared with that of a plain file of as many bytes on the same disk, which is written
+just before, in pieces of 1 MiB with a sync at the end. In reality a slave has a machine of its own.
+Here it gets only the processor time that master and producer leave (SCHED_IDLE), so that the row
+shows what the master's work for the slave costs the producers, not who gets a processor first.
 """
 
 import os
@@ -46,7 +46,7 @@ def catch_up(bench: Bench) -> list[Outcome]:
         single = send_frames(queues, SendShape(bench.body_bytes))
 
         def sends(seconds: float) -> Result:
-            """One connection, one after the other."""
+            """Sends on one connection, one after the other."""
             return measure(open_producer(single, [master.address]), seconds, bench.warmup)
 
         before = sends(bench.seconds)
@@ -73,7 +73,7 @@ def catch_up(bench: Bench) -> list[Outcome]:
 
 
 def lag(address: str) -> int:
-    """Of the only slave; all of the log while there is none."""
+    """Bytes that the only slave still lacks; a huge number while there is no slave."""
     with Connection(address) as connection:
         body = connection.call(RequestCode.GET_BROKER_HA_STATUS).body
     rows = fastjson.loads_object(body)["haConnectionInfo"]
@@ -82,7 +82,7 @@ def lag(address: str) -> int:
 
 
 def written(bench: Bench, size: int) -> float:
-    """Bytes a second of a plain file."""
+    """Writes a plain file; returns bytes a second."""
     path, piece = bench.root / "plain", os.urandom(MIB)
     began = time.monotonic()
     with path.open("wb") as file:

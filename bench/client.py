@@ -3,12 +3,12 @@
     python bench/client.py --rounds 5
     python bench/client.py --quick
 
-Asynchronous sends of 128 B and 1 KiB with a callback for each, and polls of 1000 over what was sent
-of 1 KiB, each body looked at: messages a second (goal >= 1x) and CPU seconds of the client's
-process per million messages (goal <= 1x). Each round runs both, one after the other in alternating
-order, on the same cores, each against its own broker, both of which run all the time; a round makes
-a ratio of its own. Wants a JDK, Maven and confluent-kafka (the
-extra `peers`).
+Measures asynchronous sends of 128 B and 1 KiB with a callback for each message, and polls of 1000
+of the sent 1 KiB messages, whose bodies are looked at: messages a second (goal >= 1x) and CPU
+seconds of the client's process per million messages (goal <= 1x). Each round runs both clients, one
+after the other in alternating order, on the same cores, each against its own broker, and makes a
+ratio of its own. Both brokers run all the time. Needs a JDK, Maven and confluent-kafka (the extra
+`peers`).
 """
 
 import json
@@ -30,7 +30,7 @@ from tools.peers.kafka import Kafka
 
 WORKER = "client_worker.py"
 SIZES = {128: 1_000_000, 1024: 500_000}
-POLLED = 1024  # of the sizes
+POLLED = 1024  # the one of SIZES whose messages are polled
 TITLES = {"send": "async send {} B, callback each", "poll": "consumer, {} B, batch poll"}
 
 
@@ -60,9 +60,9 @@ def main(rounds: int, quick: bool) -> None:
                 for size, count in SIZES.items():
                     click.echo(f"measuring {size} B ...", err=True)
                     number = count // 50 if quick else count
-                    # once unmeasured: Kafka's broker compiles its code, topics are created
+                    # A run that is not measured: Kafka's JVM compiles code, topics are created.
                     run_worker(WORKER, "send", "confluent", kafka.address, size, number)
-                    # What the sends of all rounds leave is what the polls read.
+                    # The polls read what the sends of all rounds have left.
                     for work in ("send", "poll") if size == POLLED else ("send",):
                         outcomes += rows_of(
                             work, size, number, 1 if quick else rounds, broker.namesrv_addr,

@@ -3,10 +3,11 @@
     python bench/client_worker.py send ours 127.0.0.1:9876 128 1000000
     python bench/client_worker.py poll confluent 127.0.0.1:9092 1024 500000
 
-send: COUNT messages of SIZE bytes with a callback for each, which counts it; both clients gather
-for 5 ms. poll: COUNT of the messages that were sent, from the first on, in lists of at most 1000,
-the length of each body looked at. A tenth of them first, not measured. CPU is this process' (all
-its threads), from before the first message to after the last.
+send: sends COUNT messages of SIZE bytes with a callback for each, which counts them; both clients
+gather sends for 5 ms. poll: reads COUNT of the messages that were sent, from the first on, in lists
+of at most 1000, and looks at the length of each body. A tenth of COUNT comes first and is not
+measured. CPU is that of this process (all its threads), from before the first message to after the
+last.
 """
 
 import json
@@ -32,7 +33,8 @@ def topic_of(size: int) -> str:
 
 
 def measured(work: Callable[[int], None], done: list[int], count: int) -> dict[str, float]:
-    """work(n) returns when it is through with n messages or more, and has counted them."""
+    """Rate and CPU of work(count). work(n) returns when it has handled at least n messages and has
+    counted them in done[0]."""
     work(count // 10)
     done[0] = 0
     cpu, began = cpu_seconds(), time.perf_counter()
@@ -50,7 +52,7 @@ def send_ours(address: str, size: int, count: int) -> dict[str, float]:
         admin.create_topic(topic_of(size), QUEUES)
     topic, body, acked = topic_of(size), b"x" * size, [0]
     errors: list[Exception] = []
-    calls: list[None] = []  # two threads call back: a number would miss some
+    calls: list[None] = []  # a list, because two threads call back: += on a number would lose some
 
     def called(result: SendResult | None, error: Exception | None) -> None:
         if error is None:

@@ -1,12 +1,12 @@
-"""Reads of pages that are not in memory, with a producer beside them that goes on.
+"""Cold reads: messages read from pages that are not in memory, while a producer goes on sending.
 
     load = Cold(peer, Shape(name="cold", title="...", kind="cold", filled=1_000_000, beside=1e3))
     load.turn(3.0, 0.0); load.notes    ("0.2% of 1,117 MiB was in memory before ..", ..)
 
-Before a turn the server is stopped, the kernel is asked to forget the pages of its files, and it is
-started again: pages that a process has mapped are not forgotten. What it reads when it starts, the
-end of its log for example, is in memory then. It is warmed by what the producer
-sends. What the producer costs the server is in its CPU time; the latencies are the producer's.
+Before a turn the server is stopped, because pages that a process has mapped are not forgotten; the
+kernel is asked to forget the pages of its files, and the server is started again. What the server
+reads at its start, the end of its log for example, is in memory then. The producer's sends warm the
+server. The server's CPU time includes the cost of these sends; the latencies are the producer's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cext.base.page_cache import of_file
 
 
 class Cold(Load):
-    """A turn ends, at the latest, when everything was read once."""
+    """Reads with a producer beside them. A turn ends, at the latest, when all was read once."""
 
     def __init__(self, peer: Peer, shape: Shape) -> None:
         self.peer = peer
@@ -33,7 +33,7 @@ class Cold(Load):
         self.beside = Shape(
             name=f"{shape.name}-beside", title="", body_bytes=shape.body_bytes, window=64
         )
-        peer.load(msgspec.structs.replace(shape, kind="pull")).close()  # which fills
+        peer.load(msgspec.structs.replace(shape, kind="pull")).close()  # this fills the topic
 
     def turn(self, seconds: float, rate: float) -> Turn:
         self.peer.stop()
@@ -64,7 +64,8 @@ def files(folder: Path) -> list[Path]:
 
 
 def forget(folder: Path) -> None:
-    """The kernel drops what is written of the files; nobody may have them mapped."""
+    """Makes the kernel drop the pages of the files, which are synced first; no process may have
+    the files mapped."""
     for path in files(folder):
         with path.open("rb") as file:
             os.fdatasync(file.fileno())
@@ -72,7 +73,7 @@ def forget(folder: Path) -> None:
 
 
 def told(folder: Path) -> str:
-    """How much of the files is in memory, of what they have on the disk."""
+    """A note: which share of the files' bytes on the disk is in memory."""
     sizes = {path: path.stat().st_blocks * 512 for path in files(folder)}
     resident = sum(min(of_file(str(path))[0], size) for path, size in sizes.items())
     size = sum(sizes.values())

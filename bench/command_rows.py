@@ -1,9 +1,9 @@
 """Command rows: how long a person waits for `rmq`, from exec to its end.
 
-Wall time, the median of several runs of each command in a round. `help` asks nobody; `answers`
-are commands that ask a broker on loopback which has a topic with messages, and the slowest of them
-counts. In the note stands what the interpreter alone takes, and CPU: of a machine that others use
-the wall time says how much of it they left.
+A value is wall time: the median of several runs of each command in a round. `help` asks no server;
+`answers` are commands that ask a broker on loopback, which has a topic with messages, and the
+slowest of them counts. The note has the time of the interpreter alone, and the CPU time, because on
+a machine that others use the wall time shows mostly how much of it they left.
 
     outcome = COMMAND_ROWS["help"](Bench(root=Path("/tmp/x"), rounds=5))
 """
@@ -57,7 +57,7 @@ def children_s() -> float:
 
 def help_(bench: Bench) -> Outcome:
     outcome = Outcome("help", "rmq --help: exec to end", HELP_MS, unit=" ms")
-    times_ms((*RMQ, "--help"), 1)  # its bytecode is there then
+    times_ms((*RMQ, "--help"), 1)  # so that its bytecode is there
     rounds = in_turns(
         bench.rounds,
         [

@@ -1,13 +1,14 @@
 """Comparison: what `make bench-peers` found: the machine, the peers, and rows of turns.
 
 In a row each peer has a turn in each round, at its full speed, and then paced turns, in which all
-peers get the same number of messages a second on a schedule: latencies are of those. Where reads
-are measured beside a producer, which always has a schedule, they are that producer's. Turns are
-kept as they were; medians, spreads and ratios are made from them when they are shown.
+peers get the same number of messages a second on a schedule. Latencies are those of the paced
+turns. Where reads are measured beside a producer, which always has a schedule, latencies are those
+of the producer. Turns are kept as they were measured; medians, spreads and ratios are computed from
+them when they are shown.
 
     found = load(Path("bench/results/peers.json"))
     cell = found.rows[0].cells["rmq"]; RATE.spread(cell)       Spread(median=412_000.0, ...)
-    ratio(found.rows[0], RATE, "rmq", "apache")                of each round, then their median
+    ratio(found.rows[0], RATE, "rmq", "apache")                a ratio a round; a Spread of them
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PERCENTILES = ("p50", "p99", "p99.9")
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """The median of several rounds, and the least and the most of them."""
+    """The median, the least and the greatest value of several rounds."""
 
     median: float
     low: float
@@ -32,7 +33,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """None: there were no rounds."""
+    """The Spread of the values; None when there were no rounds."""
     found = list(values)
     return Spread(median(found), min(found), max(found)) if found else None
 
@@ -45,7 +46,7 @@ class Turn(msgspec.Struct, frozen=True):
     cpu_seconds: float  # of the peer's server processes
     resident_bytes: int  # of the same, at the end
     failures: dict[str, int] = {}
-    latency_us: dict[str, float] = {}  # of PERCENTILES; empty: nothing had a schedule
+    latency_us: dict[str, float] = {}  # by name of PERCENTILES; empty: there was no schedule
 
     @property
     def rate(self) -> float:
@@ -67,9 +68,9 @@ class Cell(msgspec.Struct):
 
     turns: list[Turn] = []
     paced: list[Turn] = []
-    notes: list[str] = []  # what it does in another way than the row says
-    error: str = ""  # why there is nothing, or not all
-    not_offered: str = ""  # why there is no such load of it
+    notes: list[str] = []  # what the peer does in another way than the row says
+    error: str = ""  # why turns are missing
+    not_offered: str = ""  # why the peer has no such load
 
     @property
     def failures(self) -> int:
@@ -83,8 +84,8 @@ class Row(msgspec.Struct):
     title: str
     load: dict[str, int | float | bool | str]  # of the shape: connections, window, body_bytes ...
     cells: dict[str, Cell] = {}
-    pace: float = 0.0  # messages a second of what had a schedule; 0: nothing had
-    measured: str = ""  # when and at which commit, where that was in a run before
+    pace: float = 0.0  # messages a second of the schedule; 0: there was none
+    measured: str = ""  # when and at which commit, if an earlier run measured the row
 
     @property
     def has_error(self) -> bool:
@@ -96,8 +97,8 @@ class Server(msgspec.Struct):
 
     title: str
     version: str
-    client: str  # what loaded it
-    promise: str  # what an answer says about the disk, as it was set here
+    client: str  # the client that loaded it
+    promise: str  # what an answer says about the disk with these settings
     settings: dict[str, str] = {}
 
 
@@ -110,7 +111,7 @@ class Comparison(msgspec.Struct):
     seconds: float
     servers: dict[str, Server] = {}
     rows: list[Row] = []
-    synced: dict[str, Server] = {}  # as they were set in rows of SYNC_FLUSH
+    synced: dict[str, Server] = {}  # the servers with their settings in rows of SYNC_FLUSH
 
 
 class Measure(NamedTuple):
@@ -121,7 +122,7 @@ class Measure(NamedTuple):
     unit: str
     more_is_better: bool
     of: Callable[[Cell], list[float]]
-    paced: bool = False  # of what had a schedule
+    paced: bool = False  # the number is one of paced turns
 
     def spread(self, cell: Cell) -> Spread | None:
         return spread(self.of(cell))
@@ -142,7 +143,7 @@ RATE = Measure("rate", "messages a second", "msg/s", True,
                lambda cell: [turn.rate for turn in cell.turns])  # fmt: skip
 CPU = Measure("cpu", "CPU seconds of the server for a million messages", "CPU-s/M", False,
               lambda cell: [turn.cpu_per_million for turn in cell.turns])  # fmt: skip
-# Well below the processors that it may use, the rate is what its client can do.
+# When this is well below the processors that the server may use, its client limits the rate.
 BUSY = Measure("busy", "processors that the server kept busy", "processors", False,
                lambda cell: [turn.busy for turn in cell.turns])  # fmt: skip
 MEMORY = Measure("memory", "resident memory of the server", "MiB", False,
@@ -151,7 +152,8 @@ MEASURES = (RATE, CPU, *(_latency(each) for each in PERCENTILES), MEMORY)
 
 
 def ratio(row: Row, measure: Measure, first: str, second: str) -> Spread | None:
-    """first / second, of each round by itself. None: one of them has nothing, or a zero."""
+    """The Spread of first / second, computed for each round. None: one of the two has no value,
+    or second has a zero."""
     if first not in row.cells or second not in row.cells:
         return None
     pairs = list(zip(measure.of(row.cells[first]), measure.of(row.cells[second]), strict=False))
@@ -161,18 +163,19 @@ def ratio(row: Row, measure: Measure, first: str, second: str) -> Spread | None:
 
 
 def common_pace(cells: Iterable[Cell], share: float) -> float:
-    """So much of the slowest peer's median rate, in two digits; 0: nobody has a rate."""
+    """`share` of the slowest peer's median rate, in two digits; 0 when no peer has a rate."""
     rates = [found.median for cell in cells if (found := RATE.spread(cell)) is not None]
     return float(f"{min(rates, default=0.0) * share:.2g}")
 
 
 def save(found: msgspec.Struct, path: Path) -> None:
-    """As JSON, for people too."""
+    """Writes it as JSON that people can read, too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(found), indent=1)
     path.write_bytes(text + b"\n")
 
 
 def load(path: Path) -> Comparison:
-    """msgspec.ValidationError: the file is none of ours, or of another version."""
+    """Reads what save() wrote. msgspec.ValidationError: the file is something else, or of another
+    version."""
     return msgspec.json.decode(path.read_bytes(), type=Comparison)

@@ -1,14 +1,14 @@
 """Console rows: how long a person waits for the web console, and what memory it takes.
 
-`console`: the first page of a console that has just been started, in Chromium, of a broker with
-1,000 topics and 200 groups; until the page is loaded and something of it is painted, as the browser
-counts it from the click on. Its memory is that after three more pages.
+`console`: the time of the first page of a console that has just been started, in Chromium, with a
+broker that has 1,000 topics and 200 groups: from the click until the page is loaded and something
+of it is painted, as the browser measures it. The console's memory is taken after three more pages.
 
-`browse`: a page of messages from a moment on, in a store of 50 M, over HTTP. In each round the
-broker is started anew and the kernel has forgotten the store's pages; moments are random ones, and
-the slowest page counts.
+`browse`: the time of a page of messages from a random time on, in a store of 50 M, over HTTP. In
+each round the broker is started anew and the kernel has forgotten the store's pages; the slowest
+page counts.
 
-Both ask for what tests/support has: PYTHONPATH=.:tests.
+Both need modules of tests/support: PYTHONPATH=.:tests.
 
     outcome = CONSOLE_ROWS["browse"](Bench(root=Path("/tmp/x"), rounds=5))
 """
@@ -110,14 +110,15 @@ def browse(bench: Bench) -> Outcome:
 
 
 def stored_until(ours: Ours) -> float:
-    """Seconds since 1970, until which every queue has messages: from a later moment on, a page may
-    be empty. The producer's process takes some time to end."""
+    """The time, in seconds since 1970, up to which every queue has messages: a page from a later
+    time on may be empty, because the producer's process takes some time to end."""
     with Admin(namesrv_addr=ours.name_server) as admin:
         return min(each.last_stored_ms for each in admin.queue_ranges(TOPIC)) / 1e3
 
 
 def page_ms(browser: Any, moment: float) -> float:
-    """Of a page with the messages from the moment on; it is an error when it shows none."""
+    """Milliseconds until the page with the messages from `moment` on was there; RuntimeError when
+    it shows none."""
     began = time.perf_counter()
     asked = {"topic": TOPIC, "from": str(int(moment * 1000)), "count": str(BROWSED_COUNT)}
     answer = browser.get("/messages", **asked)

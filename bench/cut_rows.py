@@ -1,10 +1,10 @@
-"""Cut rows: how long a producer waits when nothing reaches its master any more, nor comes from it.
+"""Cut rows: how long a producer waits when its master can neither receive nor send any more.
 
-Three brokers on hosts of their own (network namespaces) under a controller, as rounds of `make
-test-ha` have them. The master's links are cut at once both ways, and no machine is told: packets
-are gone, connections stay. It has to find out that its lease is over, the controller that it may
-elect, and the producer, which looks at the routes each second, that nobody answers. Asks for root
-and iproute2.
+Three brokers on hosts of their own (network namespaces) are under a controller, as in rounds of
+`make test-ha`. The master's links are cut at once both ways, and no host is told: packets are lost,
+connections stay open. The master must find out that its lease is over, the controller that it may
+elect another master, and the producer, which looks at the routes each second, that its master does
+not answer. Needs root and iproute2.
 
     outcome = silent_cut(Bench(root=Path("/tmp/x"), rounds=5))
 """
@@ -21,7 +21,7 @@ from rmq.demo.traffic import TOPIC, Traffic
 from tests.ha.network import missing
 from tests.ha.trios import LEASE_MS, CutTrio
 
-BEYOND_S = 3.0  # that it may take longer than the lease
+BEYOND_S = 3.0  # how much longer than the lease it may take
 
 
 def silent_cut(bench: Bench) -> Outcome:

@@ -1,9 +1,9 @@
-"""Dimensions: what of a broker's world may grow, and a load at each size of it.
+"""Dimensions: the things that grow in `make bench-growth`, and a load for each size of them.
 
     with DIMENSIONS["queues"].at(bench, 10_000) as load: load.slice(0.1)
 
-Each size has a broker of its own, with a new store. All but one thing is the same as at the others:
-256-byte bodies, one connection with 64 open sends, 8 queues.
+Each size has a broker of its own, with a new store. Everything but the one thing that grows is the
+same for all sizes: 256-byte bodies, one connection with 64 open sends, 8 queues.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUEUES_OF_TOPIC = 100
 READ_CONNECTIONS = 8
 READ_MESSAGES = 100_000
 SMALL_BODY_BYTES = 16
-# A message of 16 bytes in the log, in its queue and in the index, with room to spare.
+# Disk space of a message of 16 bytes in the log, in its queue and in the index, with some spare.
 BACKLOG_BYTES = 300
 
 Load = AbstractContextManager[Sliced]
@@ -43,7 +43,7 @@ class Dimension(NamedTuple):
     sizes: tuple[int, ...]
     quick: tuple[int, ...]
     at: Callable[[Bench, int], Load]
-    disk_bytes: int = 0  # that each more takes
+    disk_bytes: int = 0  # disk space for each unit of the size
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def idle_connections(bench: Bench, size: int) -> Iterator[Sliced]:
 
 
 def is_closed(connection: socket.socket) -> bool:
-    """By the other end; it does not wait."""
+    """Whether the other end has closed the connection. Does not wait."""
     try:
         return connection.recv(1) == b""
     except BlockingIOError:

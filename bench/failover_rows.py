@@ -1,12 +1,12 @@
 """Failover rows: how long a producer waits when its master is killed, or changed as planned.
 
-Three brokers under two controllers with etcd (one without), as `rmq demo cluster` has them; the
-producer sends numbers one after the other and looks at the routes each second. A wait is the time
-between two acknowledgements.
+Three brokers are under two controllers with etcd (or one controller without it), as in
+`rmq demo cluster`. The producer sends numbers one after the other and looks at the routes each
+second. A wait is the time between two acknowledgements.
 
     outcomes = kill(Bench(root=Path("/tmp/x"), rounds=5))       5 kills
 
-java_kill has the official Java client beside it, with its defaults, by which it looks at the routes
+java_kill measures the official Java client, with its defaults, with which it looks at the routes
 each 30 s, and with a second between two looks.
 """
 
@@ -34,19 +34,19 @@ REPLICAS = 3
 ROUTES_MS = 1000
 CALM_S = 60.0
 JAVA_TOPIC = "demo-java"
-JAVA_S = 90.0  # until its client has found a new master, and has started
-FLOW_S = 1.0  # of sends before and after
+JAVA_S = 90.0  # at most, for its client to start, and to find a new master
+FLOW_S = 1.0  # of sends before and after a failover
 POLL_S = 0.01
 
 
 class Flow:
-    """Traffic that goes on, and how long it had to wait."""
+    """Traffic that goes on, and how long its sends had to wait."""
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic = traffic
 
     def flows(self) -> None:
-        """Waits until sends have gone on for a while."""
+        """Returns when sends have been acknowledged for a while."""
         began = self.traffic.sent
         until = time.monotonic() + CALM_S
         while self.traffic.sent < began + 50:
@@ -56,11 +56,11 @@ class Flow:
         time.sleep(FLOW_S)
 
     def longest_s(self, since_s: float) -> float:
-        """The longest wait that ended since then; at most GAP_S when there was none to speak of."""
+        """The longest wait that ended after since_s; GAP_S when no wait was longer than that."""
         return max((gap for at, gap in self.traffic.gaps if at > since_s), default=GAP_S)
 
     def end(self) -> None:
-        """RuntimeError when a message that was acknowledged does not come."""
+        """Stops the traffic. RuntimeError when an acknowledged message is not received."""
         self.traffic.stop_sending()
         until = time.monotonic() + CALM_S
         while self.traffic.on_the_way() and time.monotonic() < until:
@@ -79,7 +79,7 @@ class Scene(Flow):
         self.replicas = Replicas(self.view, cluster.controllers)
 
     def calm(self) -> ReplicaSet:
-        """Waits until there is a master, and all are in sync."""
+        """Waits until there is a master and all replicas are in sync; returns the replicas."""
         until = time.monotonic() + CALM_S
         while time.monotonic() < until:
             with contextlib.suppress(RmqError):
@@ -159,7 +159,7 @@ def java_kill(bench: Bench) -> list[Outcome]:
 
 
 class JavaAcks:
-    """When sends were answered SEND_OK, as the client writes it down."""
+    """The times at which sends were answered SEND_OK, from the history that the client writes."""
 
     def __init__(self, history: Path) -> None:
         self._history = history
@@ -184,7 +184,8 @@ class JavaAcks:
             time.sleep(POLL_S)
 
     def longest_s(self, since_s: float) -> float:
-        """The longest wait that ended since then; it is waited for FLOW_S of sends behind it."""
+        """The longest wait that ended after since_s; first waits until sends reach FLOW_S beyond
+        that time."""
         self.until_after(since_s + FLOW_S)
         times = self.times_s()
         return max(at - before for before, at in itertools.pairwise(times) if at > since_s)

@@ -1,8 +1,8 @@
-"""The rows about filters: how many messages one core of the broker skips a second.
+"""Filter rows: how many messages one core of the broker skips a second.
 
-Of the messages in one queue one in a hundred is wanted. They lie in the page cache, not in the
-write buffer, as a consumer that is behind finds them. The client asks one pull after the other and
-takes what it gets; its own CPU is not counted, so it may be slow.
+One in a hundred messages of a queue is wanted. The messages are in the page cache, not in the write
+buffer, as for a consumer that is behind. The client sends one pull after the other and takes what
+it gets; its own CPU is not counted, so it may be slow.
 
     outcome = FILTER_ROWS["tag_skip"](bench)
 """
@@ -32,7 +32,8 @@ COMMON = "UNIQ_KEY\x017F00000100015D30946E000000000001\x02WAIT\x01true\x02KEYS\x
 
 
 def batch_body(body_bytes: int) -> bytes:
-    """Of two hundred messages numbers 40 and 140 are wanted; half of the others fail each term."""
+    """A batch of two hundred messages. Numbers 40 and 140 are wanted; of the others one half fails
+    the one term of the filter, the other half the other."""
     parts = []
     for number in range(BATCH):
         own = WANTED if number % 100 == 40 else "TAGS\x01other\x02" + UNWANTED[number % 2]
@@ -55,7 +56,7 @@ def fill(connection: Connection, queue: Queue, messages: int, body_bytes: int) -
 
 
 class Skipping:
-    """Pulls through one queue again and again; what it counts is messages passed over or taken."""
+    """Pulls through one queue again and again, and counts messages that were skipped or taken."""
 
     def __init__(self, ours: Ours, queue: Queue, kind: str, expression: str) -> None:
         self.connection = Connection(ours.address)
@@ -72,12 +73,12 @@ class Skipping:
         self.pull()
 
     def pull(self) -> int:
-        """One pull; how many messages it moved on by."""
+        """Does one pull. Returns by how many messages it moved on."""
         fields = {**self.fields, "queueOffset": self.offset}
         reply = self.connection.call(RequestCode.PULL_MESSAGE, fields, timeout=60)
         following = reply.int_field("nextBeginOffset")
         found = sum(1 for _ in decode_messages(reply.body))
-        # One in a hundred, wherever the pull began.
+        # One in a hundred is found, give or take one for where the pull began.
         least, most = (following - self.offset) // 100, (following - self.offset) // 100 + 1
         if not least <= found <= most or following <= self.offset:
             raise RuntimeError(f"{found} of {following - self.offset} messages were given")

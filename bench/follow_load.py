@@ -1,12 +1,12 @@
-"""Sends, and a consumer that reads them as they come, at a broker of RocketMQ's protocol.
+"""Follow load: sends, and a consumer that reads them as they come, for RocketMQ's protocol.
 
     load = Follow(peer, Shape(name="tail", title="", kind="follow", window=64), queues)
     load.turn(3.0, rate=10_000.0)      a Turn; its latencies are from when a message was due until
                                        its pull's answer is there
 
 The consumer has one connection, and on it an open pull for each queue, which the broker holds until
-there is something. In a row of order it holds the lock of its queues, as one does that consumes
-in order. A turn ends when all that was stored has come; each has a place of its own.
+there is a message. In a row with order it holds the locks of its queues, as a consumer in order
+does. A turn begins at the ends of the queues, and is over when all stored messages were received.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Follow(Read):
             send_frames(self.queues, self.shaped()), sockets, self.shape.window, rate, limit
         )
         with self.consumer(end_to_end=rate > 0) as consumer:
-            consumer.run(SLICE_US)  # its pulls are there before the first message
+            consumer.run(SLICE_US)  # so that the broker has its pulls before the first message
             meter, began = CpuMeter(self.peer.pids()), time.monotonic()
             self.run(producer, consumer, seconds, limit)
             took, cpu = time.monotonic() - began, meter.seconds()
@@ -62,7 +62,8 @@ class Follow(Read):
         return Turn(took, taken["messages"], cpu, self.peer.resident(), dict(failures), latency)
 
     def run(self, producer: Producer, consumer: Consumer, seconds: float, limit: int) -> None:
-        """Until what was due, or went in so many seconds, has come; or patience has ended."""
+        """Sends what is due (with a limit), or as much as goes in `seconds`; returns when all of
+        it was received, or PATIENCE_S later."""
         patience = time.monotonic() + seconds + PATIENCE_S
 
         def send() -> None:
@@ -93,7 +94,7 @@ class Follow(Read):
             yield Consumer(frames, sockets, [(end, None) for end in ends], end_to_end=end_to_end)
 
     def lock(self, connection: Connection, group: str) -> None:
-        """RuntimeError: another client has it."""
+        """Locks the queues for the group. RuntimeError: another client has a lock."""
         body = {
             "clientId": f"127.0.0.1@bench-{group}", "consumerGroup": group,
             "mqSet": [{"topic": queue.topic, "brokerName": queue.broker_name,

@@ -1,8 +1,8 @@
 """Follow row: how long a message takes from end to end, beside a bare loopback ping-pong.
 
-A producer sends on a schedule, a consumer follows it (bench/follow_load.py). Latency is from when a
-message was due until the consumer has it, so it is a send, a wake-up of the waiting pull, and its
-answer.
+A producer sends on a schedule, and a consumer follows it (bench/follow_load.py). Latency is from
+when a message was due until the consumer has it: the time of the send, of the wake-up of the
+waiting pull, and of the pull's answer.
 
     outcome = FOLLOW_ROWS["follow"](bench)
 """
@@ -23,7 +23,7 @@ def follow(bench: Bench) -> Outcome:
     peer = Rmq(bench, False)
     with started(peer):
         load = peer.load(SHAPES["tail-256"])
-        load.turn(bench.seconds, TAIL_PACE)  # does not count
+        load.turn(bench.seconds, TAIL_PACE)  # warms up, and does not count
 
         def echo() -> dict[str, float]:
             found = measure_pingpong(REQUEST_BYTES, REPLY_BYTES, bench.seconds, server_cpu)

@@ -5,9 +5,9 @@
     python bench/growth.py --publish                into bench/results, too
 
 Each size (bench/dimensions.py) is measured beside the smallest one in slices that take turns,
-forwards and backwards, so that both meet the same machine. Keeps every round in
-build/bench/growth.json and makes a page of it beside (bench/growth_page.py). The exit status is 1
-when a size has an error.
+forwards and backwards, so that both have the machine in the same state. Every round is kept in
+build/bench/growth.json, and a page is made beside that file (bench/growth_page.py). The exit status
+is 1 when a size has an error.
 """
 
 import shutil
@@ -29,7 +29,7 @@ from servers import ROOT
 
 RESULTS = ROOT / "build" / "bench" / "growth.json"
 QUICK_MESSAGES = 2_000
-DISK_SHARE = 3  # a size may take one part of so many of what is free
+DISK_SHARE = 3  # a size may take one third of the free disk space
 
 
 @click.command()
@@ -46,7 +46,7 @@ def main(only: list[str], **given: Any) -> None:
             click.echo(f"measuring {key} ...", err=True)
             sizes = DIMENSIONS[key].quick if run.quick else DIMENSIONS[key].sizes
             found.dimensions[key] = grown(DIMENSIONS[key], sizes, bench)
-            save(found, run.results)  # what was measured so far is worth having
+            save(found, run.results)  # so that an interrupted run keeps what it has measured
     save(found, run.results)
     click.echo(growth_page.write(run.results))
     if run.publish:
@@ -64,7 +64,7 @@ def main(only: list[str], **given: Any) -> None:
 
 
 def grown(dimension: Dimension, sizes: tuple[int, ...], bench: Bench) -> Grown:
-    """All sizes that there is room for."""
+    """Measures all sizes for which the disk has room."""
     some = [size for size in sizes if has_room(bench.root, size * dimension.disk_bytes)]
     smallest, *others = [Point(size) for size in some]
     found = Grown(dimension.title, dimension.unit, [smallest])
@@ -83,7 +83,7 @@ def grown(dimension: Dimension, sizes: tuple[int, ...], bench: Bench) -> Grown:
 
 @contextmanager
 def telling(point: Point) -> Iterator[None]:
-    """What fails here is told in the point: the others are worth having without it."""
+    """Writes an error of the block into the point, so that the other points are still measured."""
     try:
         yield
     except Exception as error:

@@ -1,9 +1,9 @@
-"""The page of growth: a plot, a table and a reason for each dimension, in one file.
+"""Growth page: a plot, a table and a reason for each dimension, in one file.
 
     python bench/growth_page.py                     of bench/results/growth.json
 
-The page stands beside the JSON, as NAME.html. The reasons are those of bench/growth_reasons.py: a
-page that is made again has them as they are now.
+The page is written beside the JSON, as NAME.html. The reasons come from bench/growth_reasons.py
+when a page is made, so a page that is made again has the current ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESULTS = ROOT / "bench" / "results" / "growth.json"
 
 
 def chart(key: str, grown: Grown) -> Markup:
-    """The ratio to the smallest size: medians, on bars from the least to the most; SVG."""
+    """SVG of the ratios to the smallest size: medians, on bars from the least to the greatest."""
     points = [(point.size, found) for point in grown.points if (found := point.ratio) is not None]
 
     def draw(axes: Any) -> None:
@@ -36,7 +36,7 @@ def chart(key: str, grown: Grown) -> Markup:
         axes.axhline(1.0, color="#9ca3af", linewidth=0.8)
         if min(sizes, default=1):
             axes.set_xscale("log")
-        else:  # zero has no logarithm: below the least of the others the axis is linear
+        else:  # zero has no logarithm: below the smallest other size the axis is linear
             axes.set_xscale("symlog", linthresh=min(filter(None, sizes), default=1), linscale=0.3)
         axes.set_xticks(sizes, [short(size) for size in sizes])
         axes.minorticks_off()
@@ -52,7 +52,7 @@ def chart(key: str, grown: Grown) -> Markup:
 
 
 def short(size: int) -> str:
-    """10,000 as 10k, 65,536 as 64Ki; as it is where that is not the same."""
+    """10,000 as 10k, 65,536 as 64Ki; a number that no unit divides stays as it is."""
     for unit, name in ((10**6, "M"), (10**3, "k"), (1 << 20, "Mi"), (1 << 10, "Ki")):
         if size and size % unit == 0:
             return f"{size // unit:,}{name}"
@@ -82,7 +82,7 @@ def html(found: Growth) -> str:
 
 
 def write(path: Path) -> Path:
-    """The page of a JSON file, beside it."""
+    """Makes the page of a JSON file, beside that file; returns its path."""
     page = path.with_suffix(".html")
     page.write_text(html(load(path)))
     return page

@@ -1,7 +1,7 @@
-"""Reasons: why the cost of a message bends where it bends, written by a person for the page.
+"""Reasons: why the curve of a message's cost bends where it does, as written text for the page.
 
-One for each dimension (bench/dimensions.py), of what the code does and what was measured. Whoever
-changes what grows, or sees another curve, writes it anew.
+There is one for each dimension (bench/dimensions.py), from what the code does and what was
+measured. A reason must be written anew when its dimension, or the measured curve, changes.
 """
 
 REASONS = {

@@ -1,11 +1,11 @@
-"""Growth: what `make bench-growth` found: the machine, and of each dimension the cost at each size.
+"""Growth: what `make bench-growth` found: the machine, and the cost at each size of each dimension.
 
     found = load(Path("bench/results/growth.json"))
     found.dimensions["queues"].points[2].ratio       Spread(median=1.04, ...), to the smallest size
 
-A size is measured beside the smallest one, in turns; so each has the smallest's cost of its own
-rounds, and the smallest has rounds with all the others. Costs are CPU seconds of the broker for a
-million messages.
+Each size is measured in turns with the smallest one. So each size also has the smallest one's cost
+in the same rounds, and the smallest size has rounds with all the others. Costs are CPU seconds of
+the broker for a million messages.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Point(msgspec.Struct):
 
     size: int
     cost: list[float] = []  # CPU-s/M
-    least: list[float] = []  # of the smallest size, in the same rounds
+    least: list[float] = []  # CPU-s/M of the smallest size, in the same rounds
     rate: list[float] = []  # messages a second
-    error: str = ""  # why there is nothing
+    error: str = ""  # why rounds are missing
 
     def add(self, own: Slice, smallest: Slice) -> None:
-        """A round."""
+        """Adds a round."""
         self.cost.append(own.cpu_per_million)
         self.least.append(smallest.cpu_per_million)
         self.rate.append(own.rate)
@@ -56,5 +56,6 @@ class Growth(msgspec.Struct):
 
 
 def load(path: Path) -> Growth:
-    """msgspec.ValidationError: the file is none of ours, or of another version."""
+    """Reads a JSON file of results. msgspec.ValidationError: the file is something else, or of
+    another version."""
     return msgspec.json.decode(path.read_bytes(), type=Growth)

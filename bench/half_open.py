@@ -1,9 +1,10 @@
 """Half open: addresses of this machine that begin TLS handshakes and do not go on.
 
-    python bench/half_open.py 127.0.0.1:10911 1000         until it is killed; says "held" at first
+    python bench/half_open.py 127.0.0.1:10911 1000         runs until it is killed
 
-Half of them say all of a hello and hear the answer, half of them the first half of one. Who is
-closed comes again at once. Each has an address of its own, 127.1.0.0 and on.
+It prints "held" when all of them are connected. Half of the addresses send a whole hello and read
+the answer, the others send only the first half of a hello. A connection that the server closes is
+opened again at once. Each has an address of its own, from 127.1.0.0 on.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import sys
 
 
 def hello() -> bytes:
-    """What a client says first; the tests of address limits say it, too."""
+    """The first bytes that a client sends; the tests of address limits use the same."""
     outward = ssl.MemoryBIO()
     tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outward, server_hostname="x")
     try:

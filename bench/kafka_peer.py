@@ -1,7 +1,7 @@
 """Kafka as a peer: one node, loaded by a Java program on its own client.
 
-Work is told to the program turn by turn (tools/peers/kafka.py); its JVM stays for all of them. A
-row's topics and queues are topics and partitions.
+The program is told its work turn by turn (tools/peers/kafka.py), and one JVM does all turns. A
+row's topics and queues are topics and partitions here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from peer import JVM_WARM_S, ORDERED_OPEN, Foreign, Load, NotOffered, ProcessLoa
 from rmq.demo.ports import free_port
 from tools.peers.kafka import SCRIPT_JVM, VERSION, Kafka
 
-# The program's way for each kind of load, and what is to be said of it.
+# For each kind of load: the program's mode, and notes that the page shows.
 MODES: dict[str, tuple[str, tuple[str, ...]]] = {
     "send": ("send", ("its client makes batches of what is open",)),
     "java": ("send", ("its client makes batches of what is open, as many as there are threads",)),

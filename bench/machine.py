@@ -1,4 +1,4 @@
-"""The machine that numbers were taken on, and the tree that was measured.
+"""Machine: facts of the machine on which numbers were measured, and of the measured tree.
 
 machine(Path("/var/tmp"))     {"cpu": "...", "cpus": 2, ..., "file system": "ext4 rw,relatime"}
 page_state()                  {"Cached": "2,113 MiB", "Dirty": "1 MiB", ...}
@@ -24,8 +24,8 @@ KERNEL_FILES = {
     "dirty_ratio": "/proc/sys/vm/dirty_ratio",
     "dirty_expire_centisecs": "/proc/sys/vm/dirty_expire_centisecs",
     "frequency governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-    # Where there is one: blocks of 2^order free pages go back to the host, and are touched first
-    # once more, whatever was touched before.
+    # Where this file exists, free blocks of 2^order pages go back to the host, and their next use
+    # is a first touch again, whatever was touched before.
     "free pages go to the host": f"{PAGE_REPORTING}/parameters/page_reporting_order",
     "clock source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 }
@@ -35,7 +35,8 @@ CHUNK_BYTES = 64 << 20
 
 
 def machine(stores: Path | None = None) -> dict[str, Any]:
-    """`stores` is where the servers' files will be; their file system is a fact, too."""
+    """Facts of the machine. `stores` is where the servers' files will be; its file system is one
+    of the facts."""
     model = platform.machine()
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     for line in lines:
@@ -60,12 +61,12 @@ def machine(stores: Path | None = None) -> dict[str, Any]:
 
 
 def chosen(text: str) -> str:
-    """Of "always [madvise] never" the one that is in effect."""
+    """The word in brackets, which is in effect, of a text like "always [madvise] never"."""
     return text.partition("[")[2].partition("]")[0] or text
 
 
 def page_state() -> dict[str, str]:
-    """The kernel's pages at this moment."""
+    """The kernel's counts of pages now."""
     found = {}
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, _, rest = line.partition(":")
@@ -75,7 +76,7 @@ def page_state() -> dict[str, str]:
 
 
 def free_bytes() -> int:
-    """Memory that nobody uses, and that this process may have."""
+    """Free memory that this process may use."""
     free = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
     most, used = (CONTROL_GROUP / "memory.max", CONTROL_GROUP / "memory.current")
     if most.exists() and (text := most.read_text().strip()) != "max":
@@ -84,12 +85,12 @@ def free_bytes() -> int:
 
 
 def touch_free_pages(keep_bytes: int = 1 << 30) -> str:
-    """Writes to all free memory but so much, and gives it back: the host of a virtual machine hands
-    pages out when they are touched first, which is then no row's cost."""
+    """Writes to all free memory except keep_bytes, and gives it back. The host of a virtual machine
+    hands pages out at their first touch; after this no row pays for that. Returns a note."""
     began = time.monotonic()
     held: list[mmap.mmap] = []
     for _ in range((free_bytes() - keep_bytes) // CHUNK_BYTES):
-        if free_bytes() < keep_bytes + CHUNK_BYTES:  # others want memory, too
+        if free_bytes() < keep_bytes + CHUNK_BYTES:  # other processes have taken memory meanwhile
             break
         held.append(mmap.mmap(-1, CHUNK_BYTES))
         held[-1][:: mmap.PAGESIZE] = bytes(CHUNK_BYTES // mmap.PAGESIZE)
@@ -100,14 +101,14 @@ def touch_free_pages(keep_bytes: int = 1 << 30) -> str:
 
 
 def commit() -> str:
-    """Of the tree that is measured; "unknown" without git."""
+    """The commit of the tree that is measured; "unknown" without git."""
     head = said("git", "-C", ROOT, "rev-parse", "--short=12", "HEAD")
     changed = said("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no")
     return (head or "unknown") + ("+" if changed else "")
 
 
 def said(*command: str | Path) -> str:
-    """What a program prints, in one line; empty where it is missing or fails."""
+    """What a program prints, in one line; empty when the program is missing or fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except OSError:

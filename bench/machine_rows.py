@@ -1,8 +1,8 @@
 """Machine rows: several shards on one machine, and the store pool.
 
-Two shards share one core here when the machine has two: what is compared is CPU per message, which
-does not ask how many cores there are. Latencies of a sibling are measured with a shard on each core
-and the generator, which is paced and needs little, beside them.
+Two shards share one core here when the machine has two cores: the rows compare CPU per message,
+which does not depend on the number of cores. Latencies of a sibling are measured with one shard on
+each core, and with the generator, which is paced and needs little, on the same cores.
 
     outcomes = MACHINE_ROWS["shard_faults"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0))
 """
@@ -41,17 +41,17 @@ POOL_FILE_BYTES = 64 << 20  # a log file; the pool has 5 of them, rounded down t
 POOL_RATE = 10_000.0
 PACED = 1000.0  # sends a second on the shard whose latency is watched
 SETTLE_S = 0.5
-POLL_S = 0.01  # whether the killed shard is back: asking takes the generator's processor
-LOAD = 5000.0  # on the one that is killed
+POLL_S = 0.01  # between two checks whether the killed shard is back; a check takes processor time
+LOAD = 5000.0  # sends a second to the shard that is killed
 MESSAGES_A_QUESTION = 6  # command -> supervisor -> 2 shards -> supervisor -> command
 
 
 def shards(bench: Bench) -> Outcome:
-    """The same connections, all to one shard or half of them to each of two.
+    """The same connections, either all to one shard or half of them to each of two.
 
-    All servers have the same cores. The supervisor's cost and that of the second control thread
-    are in it, and that each shard has half as many messages a turn to spread a turn's fixed cost
-    over: with two connections alone, the note, that is most of it.
+    All servers have the same cores. The ratio includes the cost of the supervisor and of the second
+    control thread. It also includes that each shard has half as many messages in a turn, over which
+    the fixed cost of a turn is spread: with only two connections (see the note) that is most of it.
     """
     outcome = Outcome("shards", "two shards against one, same load: CPU-s/M", 1.1)
     with bench.ours() as one, bench.ours(name="two", shards=2) as two:
@@ -71,7 +71,8 @@ def shards(bench: Bench) -> Outcome:
 
 
 def of_first_broker(queues: list[Queue]) -> list[Queue]:
-    """A queue of one shard is on the others too: the same frames go to any of them."""
+    """The queues of one shard. The other shards have the same queues, so the same frames can go
+    to any shard."""
     return [queue for queue in queues if queue.broker_name == queues[0].broker_name]
 
 
@@ -104,7 +105,8 @@ def bus(bench: Bench) -> list[Outcome]:
 
 
 def question_cost(server: Ours, count: int) -> float:
-    """Microseconds of CPU of one bus message: all shards' numbers, asked for again and again."""
+    """Microseconds of CPU of one bus message, measured by asking for all shards' numbers again
+    and again."""
     with CommandClient(server.store) as client:
         meter = CpuMeter(server.pids())
         for _ in range(count):
@@ -113,7 +115,8 @@ def question_cost(server: Ours, count: int) -> float:
 
 
 def change_cost(server: Ours, count: int) -> float:
-    """Microseconds of CPU of one change of a topic, which is written, shared and registered."""
+    """Microseconds of CPU of one change of a topic, which is written to the disk, shared with the
+    siblings and registered."""
     meter = CpuMeter(server.pids())
     change_topics(server, count)
     return meter.seconds() / count * 1e6
@@ -132,7 +135,7 @@ def change_topics(server: Ours, count: int) -> None:
 
 
 def bus_messages_of_changes(server: Ours, count: int) -> float:
-    """Messages at the shards' ends of the bus for each change, when changes do not coincide."""
+    """Bus messages at the shards' ends for each change, when changes come one after the other."""
     with CommandClient(server.store) as client:
         before = bus_messages(client)
         change_topics(server, count)
@@ -169,11 +172,12 @@ def bus_messages(client: CommandClient) -> float:
 
 def shard_faults(bench: Bench) -> list[Outcome]:
     """Shard 1 is killed, then stopped, under load; shard 0's sends are timed from when they were
-    due. The same time without a fault shows what the machine does by itself, and the same time with
-    a process that imports and computes as long as a shard that starts, on the same core, what the
-    start of any process does: the caches and the kernel are shared, whatever has a core of its own.
+    due. Two more measurements of the same length are for comparison. One without a fault shows the
+    noise of the machine. In the other a process on the same core imports and computes as long as a
+    starting shard does; it shows the effect of any process that starts, because the caches and the
+    kernel are shared even by processes with cores of their own.
 
-    The generator has shard 0's core; who kills, waits and asks has that of shard 1 meanwhile.
+    The generator runs on shard 0's core; the code that kills, waits and checks on that of shard 1.
     """
     back = Outcome("shard_faults", "shard killed under load: serves again after", 1.0, unit=" s")
     killed = Outcome("shard_faults", "sibling's p99 meanwhile: to the p99 without", 1.25)
@@ -224,7 +228,8 @@ def shard_faults(bench: Bench) -> list[Outcome]:
 
 @contextlib.contextmanager
 def on_cpus(cpus: list[int]) -> Iterator[None]:
-    """This thread, and what it starts, is there meanwhile; none: where it is."""
+    """Puts this thread, and what it starts, on these CPUs for the block; an empty list changes
+    nothing."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cpus or before)
     try:
@@ -234,20 +239,22 @@ def on_cpus(cpus: list[int]) -> Iterator[None]:
 
 
 def compute(seconds: float) -> None:
-    """A process that imports what a shard does and then computes, for so much CPU time in all."""
+    """Runs a process that imports what a shard imports and then computes, until it has used this
+    much CPU time in all."""
     work = f"import time, shards.shard_process\nwhile time.process_time() < {seconds}: pass"
     subprocess.run([sys.executable, "-c", work], cwd=ROOT, check=True)
 
 
 def settle(loop: Producer) -> None:
-    """What was due since the last window, while nobody ran the loop, is sent now."""
+    """Sends what has become due since the last window, while the loop did not run."""
     loop.run(int(SETTLE_S * 1e6))
 
 
 def p99_us(bench: Bench, loop: Producer) -> float:
-    """Of the sends that were due in this time, unanswered ones included.
+    """The p99, in microseconds, of the sends that were due in bench.seconds, unanswered ones
+    included.
 
-    A machine that ran nothing of the loop all this time measures nothing: it gets more time.
+    When the machine gave the loop no time at all, nothing was measured, and the loop runs longer.
     """
     loop.reset_stats()
     until = time.monotonic() + START_SECONDS_MAX
@@ -262,7 +269,7 @@ def p99_us(bench: Bench, loop: Producer) -> float:
 def load_on(
     threads: ThreadPoolExecutor, server: Ours, frames: FrameSet, seconds: float
 ) -> Iterator[None]:
-    """Sends to shard 1 meanwhile, LOAD a second, for as long as its connection lives."""
+    """Sends LOAD messages a second to shard 1 during the block, or until its connection ends."""
     loop = open_producer(frames, server.addresses[1:], 1000, rate=LOAD)
     running = threads.submit(loop.run, int(seconds * 1e6))
     yield
@@ -271,7 +278,8 @@ def load_on(
 
 
 def kill_and_wait(server: Ours, index: int) -> float:
-    """Seconds from kill -9 to the first acknowledged send to the same port."""
+    """Kills the shard; returns the seconds from kill -9 to the first acknowledged send to the
+    same port."""
     os.kill(shard_status(server)[index].pid, signal.SIGKILL)
     began = time.monotonic()
     frame = send_frames([Queue("first-ack", 0)], SendShape()).render_one(0, 10_000_000, 1)
@@ -316,8 +324,8 @@ def idle(bench: Bench) -> Outcome:
 
 
 def store_pool(bench: Bench) -> Outcome:
-    """It takes the kernel's waits off the reactor and gives a second thread the writing; the
-    reason for what it costs stands in docs/design/log.md. Paced, because a pool that the
+    """With the store pool a second thread does the writing, so the reactor does not wait for the
+    kernel; docs/design/log.md says why that costs CPU. The load is paced, because a pool that the
     disk does not empty in time refuses sends."""
     outcome = Outcome("store_pool", "transientStorePool on to off, 4 KiB bodies: CPU-s/M", None)
     free = replace(bench, cpus=bench.all_cpus)

@@ -1,7 +1,7 @@
-"""A Spark source that makes Arrow batches from memory: the most that Spark's Python sources can do.
+"""Memory source: Arrow batches from memory, the most that a Python source of Spark can do.
 
-Option rows and body; two partitions. The body column of every batch is one and the same piece of
-memory, so what is measured is Spark and the way to it, nothing of a source.
+Its options are `rows` and `body`; it has two partitions. The body column of every batch is the same
+piece of memory, so only Spark and the transfer to it are measured, and nothing of a source.
 """
 
 from collections.abc import Iterator

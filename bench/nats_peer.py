@@ -1,7 +1,7 @@
 """NATS as a peer: JetStream with one stream in files, loaded by a Go program on its client.
 
-A row's topics and queues are subjects of one stream: a stream has one log, as a broker of RocketMQ
-has. Work is told to the program turn by turn (tools/peers/nats.py).
+A row's topics and queues are subjects of one stream, because a stream has one log, as a RocketMQ
+broker has. The program is told its work turn by turn (tools/peers/nats.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from peer import ORDERED_OPEN, Foreign, Load, NotOffered, ProcessLoad, Shape
 from rmq.demo.ports import free_port
 from tools.peers.nats import VERSION, Nats
 
-# The program's way for each kind of load, and what is to be said of it.
+# For each kind of load: the program's mode, and notes that the page shows.
 MODES: dict[str, tuple[str, tuple[str, ...]]] = {
     "send": ("send", ()),
     "follow": ("follow", ("an ordered consumer",)),
@@ -56,7 +56,7 @@ class NatsPeer(Foreign):
         if mode == "read" and shape.groups > 1:
             connections = shape.groups
             notes = ("an ordered consumer for each group, with a connection of its own",)
-        elif shape.once:  # a second one would find in memory what the first one has read
+        elif shape.once:  # a second consumer would find in memory what the first one has read
             notes = ("one ordered consumer reads the stream",)
         elif mode == "read":
             consumers = shape.queues

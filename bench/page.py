@@ -1,10 +1,10 @@
-"""The page of a comparison: plots and tables in one file, and the table in README.md.
+"""Page: plots and tables of a comparison in one file, and the table in README.md.
 
     python bench/page.py                              of bench/results/peers.json
     python bench/page.py build/bench/peers.json --no-readme
 
-The page stands beside the JSON, as NAME.html. Nothing in it is loaded from elsewhere. The same JSON
-makes the same page, byte for byte.
+The page is written beside the JSON, as NAME.html. It loads nothing from elsewhere. The same JSON
+gives the same page, byte for byte.
 """
 
 import re
@@ -20,15 +20,15 @@ from servers import ROOT
 RESULTS = ROOT / "bench" / "results" / "peers.json"
 README = ROOT / "README.md"
 OWN = "rmq"
-# A section of README.md, up to the next heading; it stands before the one that is named.
+# The section of README.md that is written here, and the heading before which it is put.
 HEADING, BEFORE = "## Beside its peers", "## What it does not do yet"
-# What README.md has room for: a row of each kind, also where a peer is ahead.
+# The rows for which README.md has room: one of each kind, also where a peer is ahead.
 IN_README = ("single-256", "many-256", "one-256", "batch-256", "pull-256", "read-256",
              "sync-many-256", "java-256")  # fmt: skip
 
 
 class Number(NamedTuple):
-    """A cell of a table; empty: there is nothing to show, and perhaps a reason."""
+    """A cell of a table. When there is no number to show, it may have the reason instead."""
 
     shown: str = ""
     range: str = ""
@@ -39,13 +39,13 @@ Cells = list[str | Number]
 
 
 class Found(Protocol):
-    """What a page is made of."""
+    """Results of which a page can be made."""
 
     machine: dict[str, Any]
 
 
 def digits(value: float) -> str:
-    """Three digits that count; all of a whole number."""
+    """Three significant digits; from 1000 on without decimals."""
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if rounded >= 1000 else f"{rounded:.3g}"
 
@@ -57,7 +57,7 @@ def number(found: Spread | None, unit: str = "") -> Number:
 
 
 def table_of(found: Comparison, measure: Measure) -> list[Cells]:
-    """A line for each row: every peer's number, and ours to each of the others."""
+    """A line for each row: every peer's number, and the ratios of rmq's to each of the others."""
     peers = list(found.servers)
     others = [key for key in peers if key != OWN]
     titles = [found.servers[key].title for key in peers]
@@ -79,7 +79,7 @@ def table_of(found: Comparison, measure: Measure) -> list[Cells]:
 
 
 def headline(found: Comparison, rows: list[Row]) -> list[Cells]:
-    """Rate, CPU and how busy it was, of each peer in one cell."""
+    """A table whose cells each have a peer's rate, its CPU and how busy it was."""
     lines: list[Cells] = [["load", *(each.title for each in found.servers.values())]]
     for row in rows:
         lines.append([row.title, *(in_short(row, key) for key in found.servers)])
@@ -101,7 +101,7 @@ def in_short(row: Row, key: str) -> Number:
 
 
 def chart(found: Comparison, measure: Measure) -> str:
-    """Medians as dots, on bars from the least to the most, for each row and peer; SVG."""
+    """SVG of medians as dots, on bars from the least to the greatest, for each row and peer."""
     rows = [row for row in found.rows if any(map(measure.spread, row.cells.values()))]
 
     def draw(axes: Any) -> None:
@@ -140,7 +140,7 @@ def html(found: Comparison) -> str:
 
 
 def rendered(template: str, found: Found, **more: object) -> str:
-    """A template of this folder, with what both pages say of the machine."""
+    """Renders a template of this folder, with the facts of the machine that both pages show."""
     environment = Environment(
         loader=FileSystemLoader(ROOT / "bench"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -152,7 +152,7 @@ def rendered(template: str, found: Found, **more: object) -> str:
 
 
 def plain(value: object) -> str:
-    """A fact of the machine as a reader has it."""
+    """A fact of the machine as text for a reader."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {plain(each)}" for key, each in value.items())
     if isinstance(value, list):
@@ -189,8 +189,8 @@ def section(found: Comparison) -> str:
 
 
 def with_section(readme: str, text: str) -> str:
-    """README.md with the section, which replaces the one that is there. ValueError: it has none,
-    nor the heading before which it stands."""
+    """README.md with the section, which replaces the old one or is put before the heading BEFORE.
+    ValueError: README.md has neither."""
     there = re.compile(rf"^{re.escape(HEADING)}\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
     if there.search(readme):
         return there.sub(lambda _: text, readme, count=1)
@@ -200,7 +200,8 @@ def with_section(readme: str, text: str) -> str:
 
 
 def write(path: Path, readme: Path | None) -> Path:
-    """The page of a JSON file, beside it; and the table into README.md."""
+    """Makes the page of a JSON file, beside that file, and puts the table into README.md unless
+    `readme` is None. Returns the page's path."""
     found = load(path)
     page = path.with_suffix(".html")
     page.write_text(html(found))

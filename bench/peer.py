@@ -4,8 +4,8 @@
     load = peer.load(Shape(name="single", title="...", window=64))
     load.turn(seconds=2.0, rate=0.0)        a Turn: as many messages as go; rate: so many a second
 
-A load that the peer, or the client it is measured with, does not have raises NotOffered with the
-reason, which the table shows in its place.
+When the peer, or the client it is measured with, has no such load, load() raises NotOffered with
+the reason, and the table shows that reason instead of numbers.
 """
 
 from __future__ import annotations
@@ -22,55 +22,55 @@ from servers import placed_on
 from rmq.load.cpu import CpuMeter, resident_bytes, with_descendants
 from tools.peers.load_process import LoadProcess
 
-JVM_WARM_S = 20.0  # it compiles what it runs for long
-ORDERED_OPEN = 64  # sends in order, where the order of what is open is kept
+JVM_WARM_S = 20.0  # time in which a JVM compiles what it runs often
+ORDERED_OPEN = 64  # open sends in a row with order, where a client keeps the order of open sends
 
 
 class NotOffered(Exception):
-    """There is no such load of this peer; the text says why."""
+    """This peer has no such load; the text says why."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row asks of every peer. A queue is a partition of Kafka's, a subject of NATS'."""
+    """The load of a row, for every peer. A queue is a partition in Kafka, a subject in NATS."""
 
     name: str
     title: str
-    kind: str = "send"  # of rocketmq_loads.py, "follow" or "cold"
+    kind: str = "send"  # a kind of rocketmq_loads.py, "follow" or "cold"
     body_bytes: int = 256
-    connections: int = 1  # that send, or pop; who pulls has one for each group
+    connections: int = 1  # that send or pop; pulls have one connection for each group
     window: int = 1  # open requests of a connection
-    batch: int = 1  # messages of a request, or of an answer to a pull; 0: as many as are usual
+    batch: int = 1  # messages of a request, or of an answer to a pull; 0: the client's default
     topics: int = 1
     queues: int = QUEUES  # of a topic
-    groups: int = 1  # that read, each of them all, by one consumer
-    filled: int = 0  # messages that are there before
-    once: bool = False  # they have been there for long, and are read once
+    groups: int = 1  # that read; each reads all messages, by one consumer
+    filled: int = 0  # messages that are stored before the row begins
+    once: bool = False  # these are not in memory, and are read once
     beside: float = 0.0  # messages a second that a producer sends beside the reads
     ordered: bool = False  # all messages of a queue are read in the order they were sent
     sync: bool = False  # an answer says that the message is on the disk
-    free: bool = False  # load and servers share all processors, where a client wants more than one
-    paced: bool = True  # there are latencies, too
-    pace: float = 0.0  # messages a second of those; 0: half of what the slowest can do
+    free: bool = False  # load and servers share all processors: for a client that needs several
+    paced: bool = True  # paced turns measure latencies, too
+    pace: float = 0.0  # messages a second of paced turns; 0: half of what the slowest peer can do
 
 
 class Load(ABC):
     """A load on one peer; it begins anew in each turn."""
 
     notes: tuple[str, ...] = ()  # what is done in another way than the shape says
-    warm_s = 0.0  # of its client before it counts
+    warm_s = 0.0  # how long its client must run before turns count
 
     @abstractmethod
     def turn(self, seconds: float, rate: float) -> Turn:
-        """Messages for so long; rate in messages a second, 0: as many as go. Latencies are of
-        schedules alone: where the next message waits for an answer, a stall delays one message
-        instead of all that were due."""
+        """Runs the load for `seconds`, with `rate` messages a second; 0: as many as possible. There
+        are latencies only with a rate: without a schedule the next message waits for an answer,
+        and a stall delays one message instead of all that would have been due."""
 
     def close(self) -> None:  # noqa: B027 - few start something
-        """Ends what it started."""
+        """Ends the processes and connections of the load."""
 
 
 class Measured(Protocol):
-    """Whose CPU and memory count."""
+    """A server whose CPU and memory are counted."""
 
     def pids(self) -> list[int]: ...
 
@@ -117,8 +117,8 @@ class Peer(ABC):
     title: str
     version: str
     client: str
-    warm_s = 0.3  # of a load before it counts
-    program: Running | None = None  # it was not started
+    warm_s = 0.3  # how long a load must run on it before turns count
+    program: Running | None = None  # None: not started yet
 
     def __init__(self, bench: Bench, sync: bool) -> None:
         self.bench = bench
@@ -127,15 +127,17 @@ class Peer(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Returns when it serves, with what is in its folder, on the processors that are its."""
+        """Starts the server on its processors, with the files in its folder; returns when it
+        serves."""
 
     def stop(self) -> None:
-        """As its operator would, so that it finds all in order when it starts again."""
+        """Stops the server cleanly, as its operator would, so that it can be started again."""
         if self.program is not None:
             self.program.stop()
 
     def pids(self) -> list[int]:
-        """Whose CPU and memory count: all processes of it, whoever started them."""
+        """The processes whose CPU and memory are counted: all processes of the server, and those
+        that these have started."""
         own = self.program.pids() if self.program is not None else []
         return [each for pid in own for each in with_descendants(pid)]
 
@@ -144,11 +146,11 @@ class Peer(ABC):
 
     @abstractmethod
     def promise(self) -> str:
-        """What an answer says about the message."""
+        """What an answer of the server says about where the message is."""
 
     @abstractmethod
     def load(self, shape: Shape) -> Load:
-        """Creates what the shape needs. NotOffered, see there."""
+        """Creates the topics and messages that the shape needs. Raises NotOffered."""
 
     def described(self) -> Server:
         return Server(
@@ -161,11 +163,11 @@ class Peer(ABC):
 
 
 class Foreign(Peer):
-    """A peer of other makers."""
+    """A peer other than rmq."""
 
     @abstractmethod
     def made(self) -> Program:
-        """Its server, not started."""
+        """The peer's server, not started yet."""
 
     def start(self) -> None:
         self.program = program = self.made()
@@ -174,5 +176,5 @@ class Foreign(Peer):
 
 
 def without_paths(settings: dict[str, str], folder: Path) -> dict[str, str]:
-    """Where files were says nothing to a reader."""
+    """The settings with "." instead of the folder's path, which says nothing to a reader."""
     return {key: value.replace(str(folder), ".") for key, value in settings.items()}

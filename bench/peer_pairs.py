@@ -1,7 +1,7 @@
 """Peer pairs: our master with a slave that every send waits for, against Apache RocketMQ's.
 
-Both pairs run at once and take turns in slices, on the same cores; the generator has its own. CPU
-is that of master and slave together. Apache's JVMs have 3 GiB each and the JVM's own defaults.
+Both pairs run at once and take turns in slices, on the same cores; the generator has a core of its
+own. CPU is that of master and slave together. Apache's JVMs have 3 GiB each and the JVM's defaults.
 
     outcomes = apache_pair(Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0))
 """
@@ -25,12 +25,12 @@ from tools.peers.apache import ApacheStandalone
 
 HEAP = "3g"
 READY_S = 120.0
-WARM_S = 20.0  # of each load, before anything counts: a JVM compiles what it runs for long
+WARM_S = 20.0  # of each load before it counts, in which the JVM compiles what it runs often
 LOADS = (("1x64", 1, 64), ("64x1", 64, 1))
 
 
 class ApacheServer:
-    """What the rows ask of a server, of an Apache broker."""
+    """An Apache broker with the interface that the rows expect of a server."""
 
     def __init__(self, servers: ApacheStandalone) -> None:
         self.servers = servers
@@ -49,7 +49,7 @@ class ApacheServer:
 
 @contextlib.contextmanager
 def theirs(bench: Bench) -> Iterator[tuple[ApacheServer, ApacheServer]]:
-    """Apache's master, whose sends wait for its slave, and the slave."""
+    """An Apache master, whose sends wait for its slave, and that slave."""
     port = free_port()
     of_master = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "slaveTimeout": "60000"}
     of_slave = {"brokerRole": "SLAVE", "brokerId": "1"}

@@ -1,10 +1,10 @@
-"""The rows of `make bench-peers`: shapes of load, and how one is measured on all peers.
+"""Peer rows: the shapes of load of `make bench-peers`, and how one is measured on all peers.
 
     row, servers = measured(SHAPES["single-256"], bench, [Rmq, Apache, NatsPeer, KafkaPeer])
 
 All peers of a row run at the same time, on the same processors and disk, each with an empty store.
-In a round each has one turn while the others wait, in alternating order; the paced rounds follow.
-A peer that fails has an error in its cell and stays out of what follows; the others go on.
+In a round each peer has one turn while the others wait, in alternating order; the paced rounds
+follow. When a peer fails, its cell gets the error and it takes no more turns; the others go on.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rounds import in_turns
 from rows import QUEUES, Bench
 from servers import placed_on
 
-PACE_SHARE = 0.5  # of the slowest peer's rate: what all of them can keep
+PACE_SHARE = 0.5  # of the slowest peer's rate, so that all peers can keep the pace
 TAIL_PACE = 10_000.0
 KIB = 1024
-MEGABYTE = 1_000_000  # by default Kafka takes no request of 1 MiB, and NATS nothing beyond
+MEGABYTE = 1_000_000  # not 1 MiB: Kafka's default takes no such request, NATS' nothing larger
 
 
 def sends(
@@ -64,11 +64,11 @@ def send_shapes() -> list[Shape]:
     ]  # fmt: skip
 
 
-CONSUMER = f"one consumer of {QUEUES} queues"  # with one connection
+CONSUMER = f"one consumer of {QUEUES} queues"  # which has one connection
 
 
 def reads(size: int) -> list[Shape]:
-    """Of what is in memory, and of what comes."""
+    """Shapes of reads: of messages in memory, and of messages as they come."""
     memory = Shape(
         name=f"pull-{size}", title=f"pulls of 32 from memory, {CONSUMER}, {size} B", kind="pull",
         batch=32, body_bytes=size, filled=200_000, paced=False,
@@ -125,18 +125,18 @@ SHAPES = {
 
 @contextmanager
 def started(peer: Peer) -> Iterator[Peer]:
-    """With an empty store, which is removed."""
+    """Starts the peer with an empty store; stops it and removes the store afterwards."""
     try:
         peer.start()
         yield peer
     finally:
-        with suppress(TimeoutError):  # it is killed then
+        with suppress(TimeoutError):  # stop() has killed it then
             peer.stop()
         shutil.rmtree(peer.folder, ignore_errors=True)
 
 
 class Contender:
-    """A peer in a row: its load, and the cell that its turns go to."""
+    """A peer in a row: its load, and the cell that gets its turns."""
 
     def __init__(self, peer: Peer, shape: Shape, until: ExitStack) -> None:
         self.peer = peer
@@ -152,17 +152,17 @@ class Contender:
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """What fails here is told in the cell, and ends the peer's part in the row."""
+        """Writes an error of the block into the cell, and ends the peer's part in the row."""
         try:
             yield
         except NotOffered as reason:
             self.load, self.cell.not_offered = None, str(reason)
-        except Exception as error:  # a row is worth having without one of the peers
+        except Exception as error:  # the row is still useful without this peer
             self.load, self.cell.error = None, f"{type(error).__name__}: {error}"
 
     def warm(self, seconds_max: float) -> None:
-        """Turns that do not count: what server and client need. One may take less, or more, than
-        was asked for."""
+        """Takes turns that do not count, for as long as server and client need. A turn may take
+        less time, or more, than was asked for."""
         if self.load is None:
             return
         until = time.monotonic() + min(max(self.peer.warm_s, self.load.warm_s), seconds_max)
@@ -183,14 +183,14 @@ class Contender:
 def measured(
     shape: Shape, bench: Bench, peers: list[Callable[[Bench, bool], Peer]]
 ) -> tuple[Row, dict[str, Server]]:
-    """The row, and what the peers were when it was measured."""
+    """The row, and the peers' servers as they were measured."""
     row = Row(shape.name, shape.title, msgspec.to_builtins(shape))
     with ExitStack() as until:
         if shape.free:
             until.enter_context(placed_on(bench.all_cpus))
             bench = replace(bench, cpus=bench.all_cpus)
         found = [Contender(make(bench, shape.sync), shape, until) for make in peers]
-        for each in found if shape.kind != "cold" else ():  # whose turns warm by themselves
+        for each in found if shape.kind != "cold" else ():  # cold turns warm the server themselves
             each.warm(bench.warm_s_max)
         in_turns(bench.rounds, [full_speed(each, bench.seconds) for each in found])
         row.pace = shape.beside

@@ -1,13 +1,13 @@
-"""Our broker beside its peers, in turns: `make bench-peers`.
+"""Peers: our broker measured beside its peers, in turns; `make bench-peers`.
 
     python bench/peers.py                                everything; 110 minutes
     python bench/peers.py --only single-256,many-256     some rows
     python bench/peers.py --peers rmq,apache             some peers
-    python bench/peers.py --go-on                        what a run that was ended lacks
+    python bench/peers.py --go-on                        the rows that the last run lacks
     python bench/peers.py --publish                      into bench/results and README.md, too
 
-Keeps every turn in build/bench/peers.json and makes a page of it beside (bench/page.py). The exit
-status is 1 when a row has an error; that a peer has no such load is none.
+Every turn is kept in build/bench/peers.json, and a page is made beside that file (bench/page.py).
+The exit status is 1 when a row has an error; a peer that does not offer a load is not an error.
 """
 
 import sys
@@ -33,7 +33,7 @@ from servers import ROOT
 
 PEERS: dict[str, type[Peer]] = {each.key: each for each in (Rmq, Apache, NatsPeer, KafkaPeer)}
 RESULTS = ROOT / "build" / "bench" / "peers.json"
-QUICK = {"topics": 3, "filled": 2_000}  # at most, of a shape
+QUICK = {"topics": 3, "filled": 2_000}  # the most that a shape may have with --quick
 
 
 @click.command()
@@ -60,7 +60,7 @@ def main(only: list[str], peers: list[str], go_on: bool, **given: Any) -> None:
             click.echo(f"measuring {name} ...", err=True)
             shape = smaller(SHAPES[name]) if run.quick else SHAPES[name]
             add(found, shape, bench, peers)
-            save(found, run.results)  # what was measured so far is worth having
+            save(found, run.results)  # so that an interrupted run keeps what it has measured
     save(found, run.results)
     click.echo(page.write(run.results, None))
     if run.publish:
@@ -83,8 +83,8 @@ def smaller(shape: Shape) -> Shape:
 
 
 def keep(found: Comparison, before: Comparison) -> None:
-    """Rows of a run before. A row is measured by itself, peers in turns: what it says does not
-    change by the rows beside it."""
+    """Keeps the rows of an earlier run. A row compares peers that took turns with each other, so
+    its result does not depend on the other rows."""
     made = f"{before.machine.get('time', '')[:16]}, commit {before.commit}"
     for row in before.rows:
         if not row.has_error and is_of_today(row):
@@ -94,16 +94,16 @@ def keep(found: Comparison, before: Comparison) -> None:
 
 
 def is_of_today(row: Row) -> bool:
-    """It was measured as it would be now."""
+    """Whether the row was measured with the shape that it has now."""
     return msgspec.convert(row.load, Shape) == SHAPES.get(row.name)
 
 
 def add(found: Comparison, shape: Shape, bench: Bench, peers: list[str]) -> None:
-    """A row more."""
+    """Measures a row and adds it."""
     row, servers = measured(shape, bench, [PEERS[key] for key in peers])
     found.rows.append(row)
     found.rows.sort(key=lambda each: list(SHAPES).index(each.name))
-    # Those of the other rows are what most of the page is about.
+    # The page describes the servers of rows without SYNC_FLUSH: most rows are such.
     found.servers = servers | found.servers if shape.sync else found.servers | servers
     if shape.sync:
         found.synced |= servers

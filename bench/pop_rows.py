@@ -1,8 +1,8 @@
 """Pop rows: consumers that pop (RocketMQ 5) and acknowledge, beside those that pull.
 
-Both read the same 160,000 messages of 8 queues (fewer for a smoke) over and over, on 8 connections
+Both read the same 160,000 messages of 8 queues (fewer with --quick) over and over, on 8 connections
 with one open request each: pulls of 32, and pops of 32 with a batch ack for each. The messages stay
-invisible for a second, so that what a pop costs later is in the bill too: its check point and its
+invisible for a second, so that the later costs of a pop are counted, too: its check point and its
 ack are timed messages, which are delivered to the revive log and read there.
 
     outcome = POP_ROWS["pop"](bench)
@@ -35,7 +35,7 @@ class Pops(Sliced):
         )
         super().__init__(bench, ours, popper)
         end = time.monotonic() + bench.popped_s
-        while time.monotonic() < end:  # until as much comes out of the timer as goes in
+        while time.monotonic() < end:  # until timers deliver as many messages as they get
             self.slice(0.1)
 
     def rewind(self) -> None:

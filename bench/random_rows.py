@@ -1,8 +1,8 @@
-"""Messages of random bodies in a topic, for whoever reads them in several ways.
+"""Random rows: messages with random bodies in a topic, to be read in several ways.
 
     send_rows("127.0.0.1:9876", "bench", queues=2, rows=1_000_000, size=1024)
 
-Random: of equal bodies Parquet would make a dictionary of one entry.
+Bodies are random because Parquet would store equal bodies as a dictionary of one entry.
 """
 
 import os
@@ -13,11 +13,11 @@ from rmq.arrow.sender import Sender
 from rmq.client.blocking.admin import create_topic
 from rmq.client.blocking.cluster import Cluster
 
-POOL_BYTES = 32 << 20  # of which each body is a piece
+POOL_BYTES = 32 << 20  # each body is a piece of the pool
 
 
 def send_rows(namesrv: str, topic: str, queues: int, rows: int, size: int) -> None:
-    """Makes the topic; all are stored when it returns."""
+    """Creates the topic and sends the rows; returns when all of them are stored."""
     with Cluster(namesrv) as cluster:
         create_topic(cluster, topic, queues)
     options = write_options({"nameserver": namesrv, "topic": topic})

@@ -1,8 +1,8 @@
-"""Replica rows: what a slave that every send waits for costs its master, and what it costs itself.
+"""Replica rows: the cost of a slave that every send waits for, to its master and of its own.
 
-Where CPU per message is compared, both brokers have the same cores on a machine of two, and the
-rates in the notes are those of a core that both share. Where rates are (replica_rate), the master
-has a core to itself, with a slave and without.
+In the rows that compare CPU per message, both brokers have the same cores: on a machine of two
+cores they share one, and the rates in the notes are those of that core. In the row that compares
+rates (replica_rate) the master has a core to itself, with a slave and without.
 
     outcomes = REPLICA_ROWS["replica"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0))
 """
@@ -38,8 +38,8 @@ from rmq.load.latency import percentile_ns
 
 @contextlib.contextmanager
 def pair(bench: Bench, slave_cpus: list[int] | None = None) -> Iterator[tuple[Ours, Server]]:
-    """A master whose sends wait for its slave, and the slave; on the same processors, unless others
-    are given."""
+    """A master whose sends wait for its slave, and that slave; on the same processors, unless
+    slave_cpus are given."""
     settings = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "1", "slaveTimeout": "60000"}
     with bench.ours(name="master", **settings) as master:
         command = [sys.executable, "-m", "rmq", "broker", "--replica-of", master.address]
@@ -66,7 +66,7 @@ def await_slave(master: Ours, slave: Server) -> None:
 
 
 class SlaveCost:
-    """A load on the master, with what the slave spends meanwhile: a sum for each round."""
+    """A load on the master, with the CPU seconds of the slave meanwhile: a sum for each round."""
 
     def __init__(self, slave: Server, load: Sliced) -> None:
         self.slave = slave
@@ -75,7 +75,7 @@ class SlaveCost:
         self.sums: list[float] = []
 
     def slice(self, seconds: float) -> Slice:
-        """The load's own; what the slave spent is added to the last of the sums."""
+        """The load's slice; the slave's CPU seconds are added to the last of the sums."""
         found = self.load.slice(seconds)
         self.sums[-1] += self.meter.seconds()
         self.meter.start()
@@ -114,7 +114,8 @@ def cost(bench: Bench, name: str, load: str, connections: int, window: int) -> l
 
 
 def replica_rate(bench: Bench) -> Outcome:
-    """With one processor there is no core to itself: then it is shown, and not judged."""
+    """With one processor the master has no core to itself: the row is then shown, but not
+    judged."""
     outcome = Outcome("replica_rate", "sync replica, 1 connection, window 64: rate to alone", 0.85)
     outcome.better = ">="
     master_cpus, slave_cpus = apart(bench)
@@ -134,8 +135,8 @@ def replica_rate(bench: Bench) -> Outcome:
 
 
 def apart(bench: Bench) -> tuple[list[int], list[int]]:
-    """Processors of a master and of its slave. Where there is no third one the slave has that of
-    the load, which has more time left than the master's."""
+    """Processors of a master and of its slave. When there is no third processor the slave runs on
+    that of the load, which has more time left than the master's."""
     others = bench.cpus[1:] or [cpu for cpu in bench.all_cpus if cpu not in bench.cpus]
     return bench.cpus[:1], others or bench.cpus
 

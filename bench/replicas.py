@@ -1,10 +1,11 @@
-"""The table of replicas: against Apache's pair, failovers, planned switches, catching up. And what
-accounts and TLS cost against Apache's, which needs its broker as well.
+"""Replicas: the table of replicas against Apache's pair, failovers, planned switches, catching up.
+
+The cost of accounts and TLS against Apache's is here, too, because it needs Apache's broker.
 
     PYTHONPATH=.:tests python bench/replicas.py                  all; `make bench-replicas`
     PYTHONPATH=.:tests python bench/replicas.py --only kill      some rows
 
-What a slave costs its master, of CPU, rate and latency, stands in the table of `make bench`
+What a slave costs its master in CPU, rate and latency is shown in the table of `make bench`
 (replica, replica_many, replica_rate, replica_latency).
 """
 

@@ -1,10 +1,10 @@
-"""Loads of a broker that speaks RocketMQ's protocol: the C loop of `rmq bench`, and a Java program.
+"""RocketMQ loads: loads on a broker of RocketMQ's protocol, by `rmq bench`'s C loop or by Java.
 
-send          as many as go, or on a schedule
-pull          all that is there, by one group or several of a consumer each, over and over
-pop           all that is there, each turn by a new group, with an ack for each pop
-delay         delay level 1; a turn ends when all of its messages have come
-transaction   half messages, then their commits; likewise
+send          as many sends as possible, or sends on a schedule
+pull          pulls of all stored messages over and over, by one or more groups of one consumer
+pop           pops of all stored messages with an ack for each pop, in each turn by a new group
+delay         sends with delay level 1; a turn ends when all of its messages are delivered
+transaction   half messages, then their commits; a turn ends in the same way
 java          threads that share a producer of the official client
 
 LOADS["send"](peer, shape, queues).turn(seconds=2.0, rate=0.0)
@@ -38,14 +38,14 @@ from tools.peers.java_client import load_client
 from tools.peers.load_process import LoadProcess
 
 GROUP = "bench-consumer"
-PULL_BATCH = 32  # messages of an answer: more are not in one by default
+PULL_BATCH = 32  # messages of an answer: by default the most that one may have
 PRODUCERS = "bench-producer"
 TRANSACTION_FLAG = 4  # sysFlag of a half message
-PATIENCE_S = 30.0  # for what was due in a turn, or is open at its end
+PATIENCE_S = 30.0  # for messages that were due in a turn, and requests open at its end
 
 
 class Broker(Held, Measured, Protocol):
-    """What a load asks of its peer."""
+    """What a load needs from its peer."""
 
     bench: Bench
 
@@ -63,8 +63,8 @@ class RocketmqLoad(Load):
     def producer(
         self, shape: SendShape, rate: float = 0.0, seconds: float = 0.0, limit: int = 0
     ) -> Producer:
-        """With a rate it ends when all was answered that is due in so many seconds; limit: of its
-        requests, 0: none."""
+        """A producer of the C loop. With a rate it ends when all messages that are due in `seconds`
+        were answered. `limit` is its number of requests, 0: no limit."""
         addresses = [self.peer.address] * self.shape.connections
         limit = limit or math.ceil(rate * seconds / shape.batch)
         frames = send_frames(self.queues, shape)
@@ -74,7 +74,7 @@ class RocketmqLoad(Load):
 class Looped(RocketmqLoad):
     """A load of the C loop; its connections are new in each turn."""
 
-    bounded = False  # all there is to do: what was done before it counts would be missing
+    bounded = False  # True: no warm-up, because it would use up messages that the turn needs
 
     @contextmanager
     def loop(self, rate: float, seconds: float) -> Iterator[Producer | Consumer | Popper]:
@@ -89,7 +89,7 @@ class Looped(RocketmqLoad):
 
 
 def failures_of(stats: dict[str, Any], unanswered: int) -> dict[str, int]:
-    """Of what a loop counted."""
+    """The failures in a loop's counts, by cause."""
     failures = {code_name(code): count for code, count in stats["failures"].items()}
     others = {
         "no answer": unanswered,
@@ -108,7 +108,7 @@ def turn_of(result: Result, resident_bytes: int, paced: bool) -> Turn:
 
 
 def latency_us(latency: Histogram) -> dict[str, float]:
-    """A turn's."""
+    """The latencies of a turn, by name of PERCENTILES."""
     if not latency.count:
         return {}
     table = latency_microseconds(latency)
@@ -122,7 +122,7 @@ class Sends(Looped):
 
 
 class Read(Looped):
-    """What reads; its groups are known to the broker by a heartbeat while a turn lasts."""
+    """A load that reads. A heartbeat makes its groups known to the broker while a turn lasts."""
 
     @contextmanager
     def subscribed(self, groups: list[str]) -> Iterator[Connection]:
@@ -134,14 +134,14 @@ class Read(Looped):
 
 
 class Pulls(Read):
-    """A consumer in each group: one connection, on which a pull of each queue is open."""
+    """One consumer in each group, with one connection, on which a pull of each queue is open."""
 
     @contextmanager
     def loop(self, rate: float, seconds: float) -> Iterator[Consumer]:
         groups = [f"{GROUP}-{number}" for number in range(self.shape.groups)]
         with self.subscribed(groups) as connection:
             ranges = [control.queue_range(connection, queue) for queue in self.queues]
-            # The loop deals what it reads out to the connections in turn: a group gets its own.
+            # The loop deals the queues out to the connections in turn, so each group gets its own.
             queues = [queue for queue in self.queues for _ in groups]
             offsets = [each for each in ranges for _ in groups]
             batch = self.shape.batch or PULL_BATCH
@@ -151,7 +151,7 @@ class Pulls(Read):
 
 
 class Pops(Read):
-    """A turn ends, at the latest, when everything was popped once."""
+    """Pops. A turn ends, at the latest, when everything was popped once."""
 
     bounded = True
     notes = ("a batch ack for each pop; what becomes of check points later is not counted",)
@@ -176,16 +176,16 @@ class Pops(Read):
 
 
 class Waits(RocketmqLoad):
-    """Sends of messages that come to their queues later, and the wait for the last of them."""
+    """Sends of messages that reach their queues later, and the wait for the last of them."""
 
     notes = ("a turn ends when the last message of it is in its queue",)
-    limit = 0  # of a turn's messages; 0: as many as go
+    limit = 0  # messages of a turn; 0: as many as possible
 
     def waiting(self) -> SendShape:
         raise NotImplementedError
 
     def release(self, first: int, acked: int) -> None:
-        """Has so many come that were sent when the queue where they wait had `first`."""
+        """Commits the turn's `acked` half messages; their queue had `first` messages before."""
 
     def turn(self, seconds: float, rate: float) -> Turn:
         meter, began = CpuMeter(self.peer.pids()), time.monotonic()
@@ -208,9 +208,9 @@ class Delayed(Waits):
 
 
 class Transactions(Waits):
-    """Commits follow when all half messages of the turn are in the files of their queue. Halves
-    that have waited for 6 s are stored anew to be checked (transactionTimeOut), which is not what
-    the row is about: so few are sent in a turn that all are committed before that."""
+    """Commits follow when all half messages of the turn are in the files of their queue. Half
+    messages that have waited for 6 s are stored anew to be checked (transactionTimeOut). The row
+    is not about that, so a turn sends only so many that all are committed before."""
 
     limit = 100_000
     notes = (*Waits.notes, f"at most {limit:,} in a turn")
@@ -225,7 +225,7 @@ class Transactions(Waits):
             return
         with socket.create_connection(split_address(self.peer.address)) as connection:
             connection.sendall(commits(first, places, PRODUCERS))
-            connection.recv(1)  # the last of them is answered
+            connection.recv(1)  # the answer to the last commit
 
 
 # ------------------------------------------------------------------- the official client

@@ -1,10 +1,10 @@
-"""The peers that speak RocketMQ's protocol, ours and Apache's, under one load: that of `rmq bench`.
+"""RocketMQ peers: our broker and Apache's, under the same load, that of `rmq bench`.
 
     peer = Apache(bench, sync=False); peer.start()
     peer.load(Shape(name="single", title="", window=64)).turn(2.0, 0.0)
 
-Requests are byte for byte the same for both (rmq/load/frames.py): what the official Java client
-sends. Of both the broker and the name server count; those of ours are one process.
+Requests are byte for byte the same for both (rmq/load/frames.py), as the official Java client
+sends them. For both peers the broker and the name server are counted; ours are one process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RocketmqPeer(Peer):
         return self.folder / "store"
 
     def check_alive(self) -> None:
-        """RuntimeError when the broker has ended."""
+        """Raises RuntimeError when the broker has ended."""
         raise NotImplementedError
 
     def load(self, shape: Shape) -> Load:
@@ -65,7 +65,8 @@ class RocketmqPeer(Peer):
         return (LOADS | {"follow": Follow})[shape.kind](self, shape, queues)
 
     def create_topics(self, names: list[str], queues: int) -> None:
-        """Many in a request: one by one Apache's broker writes all it has for each."""
+        """Creates many topics with each request: for a request with one topic Apache's broker
+        writes all its topics anew."""
         with Connection(self.address) as broker:
             for first in range(0, len(names), LIST_TOPICS):
                 items = [
@@ -77,8 +78,9 @@ class RocketmqPeer(Peer):
                 broker.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, body, timeout=60)
 
     def await_route(self, topic: str) -> None:
-        """Apache's name server takes whole tables of 10,000 topics one after the other, and may
-        answer nobody meanwhile for longer than a client would wait."""
+        """Waits until the name server knows the topic. Apache's name server reads whole tables of
+        10,000 topics one after the other, and meanwhile may answer nobody for longer than a client
+        would wait."""
         fields = {"topic": topic}
         with Connection(self.name_server) as name_server:
 
@@ -132,7 +134,7 @@ class Rmq(RocketmqPeer):
 class Apache(RocketmqPeer, Foreign):
     key, title, version = "apache", "RocketMQ", APACHE_VERSION
     heap = "3g"
-    name_server_heap_max = "1g"  # in 64 MiB it does not hold the tables of 10,000 topics
+    name_server_heap_max = "1g"  # in 64 MiB it has no room for the tables of 10,000 topics
     warm_s = JVM_WARM_S
     program: ApacheStandalone
 

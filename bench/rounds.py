@@ -1,9 +1,9 @@
 """Rounds: interleaved measurements and what they say: median and spread of ratios.
 
-Two programs measured one after the other meet two different machines when neighbours come and go.
-So each round measures both, in alternating order (AB BA AB ...), mostly in slices of a tenth of a
-second, and makes a ratio of its own; reported are the median of the rounds' ratios and their
-extremes. A row passes when its median does.
+Two programs measured one after the other in fact run on two different machines, when other programs
+on the machine come and go. So each round measures both, in alternating order (AB BA AB ...), mostly
+in slices of a tenth of a second, and makes a ratio of its own. The median of the rounds' ratios and
+their extremes are reported. A row passes when its median does.
 
     outcome = Outcome("single", "1 connection, window 64: CPU-s/M", 2.0, "<=")
     for _ in range(5): floor, ours = in_slices(20, 0.1, floor_slice, ours_slice); ...
@@ -20,14 +20,14 @@ A = TypeVar("A")
 
 @dataclass
 class Outcome:
-    """One line of the table: the goal and, per round, what was measured."""
+    """One line of the table: the goal, and the measured value of each round."""
 
     name: str
     title: str
     goal: float | None  # None: shown, not judged
-    better: str = "<="  # how the value must stand to the goal
+    better: str = "<="  # how the value must compare with the goal
     unit: str = "x"
-    possible: float | None = None  # a median beyond this cannot be: the rounds met different disks
+    possible: float | None = None  # a median beyond this is impossible, hence noise
     values: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Outcome:
 
 
 def in_turns(rounds: int, runs: Sequence[Callable[[], A]]) -> list[list[A]]:
-    """Results of all, round by round; every other round runs them in the other order."""
+    """The results of all runs, round by round; every other round runs them in reverse order."""
     results = []
     for number in range(rounds):
         found = {which: runs[which]() for which in order(number, len(runs))}
@@ -91,12 +91,12 @@ def in_turns(rounds: int, runs: Sequence[Callable[[], A]]) -> list[list[A]]:
 
 
 def order(number: int, count: int) -> list[int]:
-    """Forwards, then backwards."""
+    """The order in a round: forwards in even rounds, backwards in odd ones."""
     return list(range(count)) if number % 2 == 0 else list(range(count))[::-1]
 
 
 def interleaved(rounds: int, first: Callable[[], A], second: Callable[[], A]) -> list[tuple[A, A]]:
-    """Two in turns."""
+    """in_turns() for two runs: their results as pairs."""
     return [(a, b) for a, b in in_turns(rounds, [first, second])]
 
 
@@ -106,10 +106,10 @@ def middle(values: list[float]) -> float:
 
 @dataclass
 class Slice:
-    """What one slice, or several together, counted.
+    """The counts of one slice, or of several together.
 
     Costs are counted from the end of one slice to the end of the next, so that what a server does
-    in the pauses, its write-back for example, is on its bill.
+    in the pauses, its write-back for example, is counted, too.
     """
 
     count: float = 0.0  # answered within the slice
@@ -133,11 +133,12 @@ class Slice:
 
 
 def in_slices(slices: int, seconds: float, *runs: Callable[[float], Slice]) -> list[Slice]:
-    """Several things that share a machine, each measured in `slices` short turns.
+    """Measures several things that share a machine, each in `slices` short turns.
 
-    A disk that others use changes its speed tenfold within a second, a CPU whose neighbours come
-    and go its cost by half, so that two runs of seconds one after the other have two different
-    machines. Slices of a tenth, taken in turns (forwards, then backwards), meet the same mixture.
+    A disk that others use changes its speed tenfold within a second, and a CPU that others use
+    changes the cost of work by half. So two runs of some seconds, one after the other, in fact run
+    on two different machines. Slices of a tenth of a second, taken in turns (forwards, then
+    backwards), are affected alike.
     """
     totals = [Slice() for _ in runs]
     for number in range(slices):

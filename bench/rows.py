@@ -1,7 +1,7 @@
-"""The rows of the table: each starts the servers it needs, measures in rounds, gives an Outcome.
+"""Rows: those of `make bench`; each starts its servers, measures in rounds, and gives an Outcome.
 
 All sends carry 256-byte bodies and JSON headers as a Java client writes them. CPU-s/M is CPU
-seconds of the server's processes per million messages; the generator's own are not in it.
+seconds of the server's processes per million messages; those of the generator are not included.
 
     outcome = ROWS["single"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0, cpus=[1]))
 """
@@ -31,19 +31,19 @@ from rmq.load.run import Result, connect, measure, open_producer
 
 TOPIC = "bench"
 QUEUES = 8
-SLICE_SECONDS = 0.1  # ours and the floor take turns so often
+SLICE_SECONDS = 0.1  # length of a turn of our broker, and of the floor
 REQUEST_BYTES, REPLY_BYTES = 660, 230  # of a send and its answer, for the ping-pong
 
 
 @dataclass
 class Bench:
-    """How long, how often, where."""
+    """How long, how often and where rows measure."""
 
     root: Path
     rounds: int = 5
     seconds: float = 2.0
     warmup: float = 0.3
-    warm_s_max: float = 60.0  # of a peer before it counts, whatever it asks for
+    warm_s_max: float = 60.0  # the longest warm-up of a peer, whatever it asks for
     cpus: list[int] = field(default_factory=list)  # for servers; the generator has its own
     all_cpus: list[int] = field(default_factory=list)
     floor_file_mb: int = 1024
@@ -51,15 +51,15 @@ class Bench:
     query_messages: int = 10_000_000
     filter_messages: int = 1_000_000
     popped_messages: int = 160_000
-    popped_s: float = 1.5  # before pops count: what they leave behind comes back meanwhile
+    popped_s: float = 1.5  # before pops count: their timed messages begin to come due meanwhile
     control_messages: int = 200  # changes of a topic, and questions, one after the other
     pending_timers: int = 50_000_000
     many_topics: int = 100
-    clients: int = 1_000  # that do little
+    clients: int = 1_000  # that are mostly idle
     body_bytes: int = 256
     catch_up_bytes: int = 10 << 30
     cold_messages: int = 4_000_000
-    touched_bytes: int = 8 << 30  # of free memory, before large bodies are stored
+    touched_bytes: int = 8 << 30  # of free memory, touched before large bodies are stored
     table_rows: int = 500_000
     browsed_messages: int = 50_000_000
     console_topics: int = 1_000
@@ -67,7 +67,8 @@ class Bench:
     command_runs: int = 5  # of a command, in a round
 
     def places(self, sync: bool) -> list[int]:
-        """CPUs of a server. Group commit lives from the disk working beside the CPU: not pinned."""
+        """CPUs of a server. With `sync` it is not pinned: group commit needs the disk to work while
+        the CPU does."""
         return self.all_cpus if sync else self.cpus
 
     def floor(self, sync: bool = False) -> Floor:
@@ -82,14 +83,14 @@ class Bench:
 
 
 class Addressed(Protocol):
-    """A broker that is asked."""
+    """A broker that can be asked for what its queues hold."""
 
     @property
     def address(self) -> str: ...
 
 
 class Sliced:
-    """A load on one server, which serves nothing else, in slices with pauses between them."""
+    """A load in slices, with pauses between them, on a server that has no other load."""
 
     def __init__(self, bench: Bench, server: Server, loop: Producer | Consumer):
         self.server = server
@@ -105,7 +106,8 @@ class Sliced:
         return float(stats["messages"])
 
     def slice(self, seconds: float) -> Slice:
-        # The requests left open by the last slice were answered in the pause: not in the rate.
+        # Requests that the last slice left open were answered in the pause; they are taken out
+        # here, so that the rate does not include them.
         self.loop.run(2_000)
         before = self.total()
         start = time.monotonic()
@@ -129,7 +131,7 @@ def sends(
     keys: tuple[str, ...] = (),
     more: str = "",
 ) -> Sliced:
-    """Sends to one server, over its shards in turn; refusals are an error here, not a number."""
+    """Sends to one server, to its shards in turn. A refusal is an error here, not a count."""
     shape = SendShape(bench.body_bytes, batch=batch, keys=keys, more=more)
     frames = send_frames(queues, shape)
     own = server.addresses if isinstance(server, Ours) else [server.address]
@@ -139,7 +141,7 @@ def sends(
 
 
 def in_rounds(bench: Bench, *loads: Callable[[float], Slice]) -> list[list[Slice]]:
-    """For each round what each of the loads counted, in slices taken in turns."""
+    """The counts of each load in each round, in slices taken in turns."""
     slices = max(1, round(bench.seconds / SLICE_SECONDS))
     results = []
     for _ in range(bench.rounds):
@@ -152,13 +154,13 @@ def in_rounds(bench: Bench, *loads: Callable[[float], Slice]) -> list[list[Slice
 def topic_queues(
     ours: Ours, topics: int = 1, queues: int = QUEUES, name: str = TOPIC
 ) -> list[Queue]:
-    """Queues of `topics` topics on our broker, created and known to the name server."""
+    """The queues of `topics` topics on our broker, which are created if necessary."""
     names = [name if i == 0 else f"{name}-{i}" for i in range(topics)]
     return [target.queue for target in control.find_queues(ours.name_server, names, queues)]
 
 
 def compare_cpu(outcome: Outcome, rounds: list[list[Slice]], names: str) -> Outcome:
-    """Ratio second / first of the CPU per message, round by round."""
+    """Sets the outcome's values: the ratios second / first of the CPU per message, by round."""
     outcome.values = [b.cpu_per_million / a.cpu_per_million for a, b in rounds]
     for which, name in reversed(list(enumerate(names.split()))):
         costs = [totals[which].cpu_per_million for totals in rounds]
@@ -226,7 +228,8 @@ def latency(bench: Bench) -> list[Outcome]:
 
 
 def sync_one(bench: Bench) -> Outcome:
-    """With one open request an ack needs a sync of its own: more acks than syncs cannot be."""
+    """With one open request each ack needs a sync of its own: more acks than syncs are
+    impossible."""
     outcome = Outcome("sync_one", "SYNC_FLUSH, 1 producer: acks/s to fdatasyncs/s", 0.85, ">=")
     outcome.possible = 1.05
     with (
@@ -279,7 +282,7 @@ def pull(bench: Bench) -> Outcome:
         queues = topic_queues(ours)
         sends(bench, ours, queues, 1, 64).slice(SLICE_SECONDS)
         with Connection(ours.address) as control_connection:
-            # The heartbeat's connection stays open while the pulls run.
+            # The connection of the heartbeat stays open while the pulls run.
             offsets = subscribed_tails(control_connection, queues)
             rounds = in_rounds(
                 bench,
@@ -290,14 +293,15 @@ def pull(bench: Bench) -> Outcome:
 
 
 def subscribed_tails(connection: Connection, queues: list[Queue]) -> list[tuple[int, int]]:
-    """The last messages of each queue, for a consumer that is known by this connection."""
+    """The offset ranges of each queue's last messages, for a consumer that is a member of its group
+    as long as this connection is open."""
     control.subscribe(connection, "bench-consumer", [TOPIC])
     ends = [control.queue_range(connection, queue)[1] for queue in queues]
     return [(max(0, end - 1024), end) for end in ends]
 
 
 def pulls(bench: Bench, ours: Ours, queues: list[Queue], offsets: list[tuple[int, int]]) -> Sliced:
-    """Reads the last messages of each queue over and over: they are in the write buffer."""
+    """Reads of the last messages of each queue over and over; these are in the write buffer."""
     frames = pull_frames(queues, suspend_ms=0)
     loop = Consumer(frames, [connect(ours.address) for _ in queues], list(offsets), rewind=True)
     return Sliced(bench, ours, loop)
@@ -328,9 +332,9 @@ def start(bench: Bench) -> list[Outcome]:
 
 
 def restart(bench: Bench) -> Outcome:
-    """Every round is killed while sends are under way, so that each recovers a torn end.
+    """In every round the broker is killed during sends, so that each start recovers a torn end.
 
-    A broker that forgot its messages would start fastest: after each restart the queues must
+    A broker that forgot its messages would start fastest. So after each restart the queues must
     still hold every message that was acked.
     """
     millions = bench.restart_messages / 1e6
@@ -363,7 +367,7 @@ def messages_held(ours: Addressed, names: list[Queue]) -> int:
 
 
 def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> int:
-    """Sends at least so many messages in batches; how many were acked."""
+    """Sends at least `messages` messages in batches; returns how many were acked."""
     frames = send_frames(names, SendShape(bench.body_bytes, batch=32))
     loop = open_producer(frames, [ours.address], 8, limit=(messages + 31) // 32)
     while loop.run(200_000):
@@ -375,10 +379,10 @@ def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> int:
 
 
 def indexed(bench: Bench) -> Outcome:
-    """What a key costs, the indexer's thread included.
+    """The cost of a key, the indexer's thread included.
 
-    Every message has a unique key too, which is indexed with or without the other one; what the
-    whole index costs stands in the note.
+    Every message also has a unique key, which is indexed in both cases; the note has the cost of
+    the whole index.
     """
     keyed = tuple(f"order-{n * 2654435761 % 10**9:09d}" for n in range(16_384))
     outcome = Outcome("indexed", "sends with one key: CPU-s/M to the same without", 1.15)
@@ -401,10 +405,11 @@ def indexed(bench: Bench) -> Outcome:
 
 
 def query(bench: Bench) -> Outcome:
-    """Keys are taken from messages read at random places, so that each has exactly one message.
+    """Queries by unique keys of messages that were read at random places: each key finds exactly
+    one message.
 
-    The note has the same figure of a view by id (33), which asks the same threads but the
-    indexer's for one record: on a busy machine it shows what the machine adds.
+    The note has the same figure for a view by id (33), which reads one record through the same
+    threads, except the indexer's: on a busy machine it shows how much of the time is the machine's.
     """
     millions = bench.query_messages / 1e6
     title = f"query by key among {millions:g} M messages: p99"
@@ -446,7 +451,7 @@ def random_keys(connection: Connection, names: list[Queue], count: int) -> list[
 
 
 def query_time(connection: Connection, key: str) -> float:
-    """Seconds of one query; it must find its one message."""
+    """Seconds of one query, which must find its one message."""
     fields = {
         "topic": TOPIC, "key": key, "maxNum": 32, "beginTimestamp": 0,
         "endTimestamp": 2**63 - 1, "_UNIQUE_KEY_QUERY": "true",

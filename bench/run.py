@@ -1,4 +1,4 @@
-"""The table: our broker against the bare C floor, as ratios, in one run. `make bench` runs it.
+"""Run: the table of our broker against the bare C floor, as ratios; `make bench` runs it.
 
     python bench/run.py                       everything, some minutes
     python bench/run.py --only single,many    some rows
@@ -7,7 +7,7 @@
 
 Prints a table with goal, median, spread and verdict per row; build/bench/results.json keeps every
 round. The exit status is 0 when all rows were measured, whether or not they reached their goals:
-a goal missed is shown, not hidden in a failed command (--strict makes it 1).
+the table shows a missed goal, and the command does not fail for it (with --strict it exits with 1).
 """
 
 import json
@@ -55,13 +55,13 @@ RESULTS = ROOT / "build" / "bench" / "results.json"
 
 
 def run_rows(names: list[str], bench: Bench, rows: dict[str, Row]) -> list[Outcome]:
-    """All outcomes; a row that cannot be measured says why and does not stop the others."""
+    """All outcomes. When a row cannot be measured, its outcome says why, and the others go on."""
     outcomes: list[Outcome] = []
     for name in names:
         click.echo(f"measuring {name} ...", err=True)
         try:
             found = rows[name](bench)
-        except Exception as error:  # every row is worth having without the others
+        except Exception as error:  # the other rows are useful without this one
             found = Outcome(name, name, 0.0, error=f"{type(error).__name__}: {error}")
         outcomes += found if isinstance(found, list) else [found]
     return outcomes

@@ -1,4 +1,4 @@
-"""Run options: of a command that measures; its processors and folder, and facts of the machine.
+"""Run options: the options of a command that measures, its processors, folder and machine's facts.
 
 @click.command()
 @options(RESULTS, rounds=5, seconds=3.0)
@@ -38,11 +38,11 @@ class RunOptions(msgspec.Struct):
 
     @contextmanager
     def bench(self) -> Iterator[tuple[Bench, dict[str, Any]]]:
-        """The bench, whose folder is removed at the end, and facts of the machine, which are
-        complete then."""
+        """The bench, whose folder is removed at the end, and the facts of the machine; some of
+        these are added at the end."""
         if self.publish and self.quick:
             raise click.UsageError("numbers of --quick mean nothing: they are not published")
-        # SIGTERM ends like Ctrl-C, so that the servers are stopped too.
+        # SIGTERM has the same effect as Ctrl-C, so that the servers are stopped, too.
         before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         root = Path(tempfile.mkdtemp(prefix="rmq-bench-", dir=self.directory))
         try:
@@ -64,7 +64,7 @@ class RunOptions(msgspec.Struct):
 
 
 def options(results: Path, rounds: int, seconds: float) -> Callable[[Command], Command]:
-    """The fields of RunOptions, with these defaults."""
+    """Adds an option for each field of RunOptions, with these defaults."""
     folder = click.Path(file_okay=False, path_type=Path)
     file = click.Path(dir_okay=False, path_type=Path)
     found = [
@@ -92,7 +92,7 @@ def options(results: Path, rounds: int, seconds: float) -> Callable[[Command], C
 
 
 def choice(name: str, known: Mapping[str, object], metavar: str) -> Callable[[Command], Command]:
-    """A comma separated option, of which some are known: those that are named, or all."""
+    """An option with comma separated names out of `known`; without it, all of them."""
 
     def read(context: click.Context, option: click.Parameter, given: str) -> list[str]:
         names = [each for each in given.split(",") if each] or list(known)

@@ -1,7 +1,7 @@
-"""Secured row: signatures, permissions and TLS, all on, against Apache RocketMQ with the same on.
+"""Secured row: signatures, permissions and TLS are on, against Apache RocketMQ with the same on.
 
-Both brokers have the same users, entries and topics, and the same load, which does its own TLS in
-threads. They run at once and take turns in slices, on the same cores.
+Both brokers have the same users, entries and topics, and the same load, whose side of TLS is done
+in threads. They run at once and take turns in slices, on the same cores.
 
     outcome = secured(Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0))
 """

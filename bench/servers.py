@@ -1,9 +1,9 @@
-"""Servers: those under measurement, our broker and the bare C floor, as processes on loopback.
+"""Servers: the servers that are measured, our broker and the bare C floor, on loopback.
 
-Each is started in a directory of its own with free ports, answers a probe before it is given
-out, and is stopped by its pid. Placement: the load generator stays on the first CPU this process
-may use, servers get the others (`apart`), so that every run has the same wake-ups; `free` leaves
-it to the kernel.
+Each is a process in a directory of its own with free ports; it must answer before it is used, and
+is stopped by its pid. Placement `apart` keeps the load generator on the first CPU that this process
+may use, and the servers on the others, so that every run has the same wake-ups; `free` leaves the
+placement to the kernel.
 
     with Floor(root / "floor", False, 1024, cpus) as floor, Ours(root / "ours", "async", cpus) as
     ours:
@@ -41,11 +41,11 @@ PROBE_SECONDS = 0.002
 
 
 class StartError(Exception):
-    """A server did not come up; the text holds the end of what it wrote."""
+    """A server did not start; the text has the end of what it wrote."""
 
 
 def build_floor() -> Path:
-    """Compiles bench/floor.c when it is newer than the program."""
+    """Compiles bench/floor.c when it is newer than the program; returns the program's path."""
     sources = [ROOT / "bench" / "floor.c", ROOT / "cext" / "c" / "crc32.h"]
     if FLOOR.exists() and FLOOR.stat().st_mtime > max(path.stat().st_mtime for path in sources):
         return FLOOR
@@ -57,7 +57,7 @@ def build_floor() -> Path:
 
 
 def place_generator(placement: str) -> list[int]:
-    """Pins this process to its first CPU when that leaves others; the CPUs for the servers."""
+    """Pins this process to its first CPU when there are others. Returns the CPUs for servers."""
     cpus = sorted(os.sched_getaffinity(0))
     if placement == "free" or len(cpus) < 2:
         return cpus
@@ -67,8 +67,9 @@ def place_generator(placement: str) -> list[int]:
 
 @contextlib.contextmanager
 def placed_on(cpus: list[int]) -> Iterator[None]:
-    """Children that are started in the block have these processors, from their first thread on: a
-    JVM, or a Go program, makes its threads for as many as it finds. Empty: those of ours."""
+    """Child processes that are started in the block run on these processors from their first thread
+    on, because a JVM, or a Go program, makes threads for as many processors as it finds. With an
+    empty list they have those of this process."""
     before = os.sched_getaffinity(0)
     if cpus:
         os.sched_setaffinity(0, cpus)
@@ -79,8 +80,8 @@ def placed_on(cpus: list[int]) -> Iterator[None]:
 
 
 class Server:
-    """A child process; leaving the `with` block stops it and removes its directory. An idle one has
-    only what time others leave."""
+    """A child process; leaving the `with` block stops it and removes its directory. An `idle` one
+    gets only the processor time that others leave."""
 
     def __init__(
         self, command: list[str], directory: Path, cpus: list[int], idle: bool = False
@@ -119,7 +120,7 @@ class Server:
                 self.process.wait()
 
     def kill(self) -> None:
-        """kill -9 of the process and everything it started."""
+        """Kills the process and everything it started with SIGKILL."""
         for pid in reversed(self.pids()):
             os.kill(pid, signal.SIGKILL)
         self.process.wait()
@@ -142,7 +143,7 @@ class Floor(Server):
 
 
 class Probe:
-    """`floor --probe 0`: fdatasyncs a second of a recycled file, on request."""
+    """`floor --probe 0`: measures, on request, the fdatasyncs a second of a recycled file."""
 
     def __init__(self, directory: Path, cpus: list[int]) -> None:
         self.directory = directory
@@ -166,7 +167,7 @@ class Probe:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def slice(self, seconds: float) -> Slice:
-        """Syncs of one short loop."""
+        """Counts the syncs of one short loop."""
         self.requests.write(f"{seconds}\n")
         self.requests.flush()
         answer = json.loads(self.answers.readline())
@@ -185,7 +186,7 @@ class Ours(Server):
         shards: int = 1,
     ) -> None:
         if shards == 1:
-            self.port = free_port(2, 1)  # with the fast port, and the one for replicas
+            self.port = free_port(2, 1)  # with the fast port (2 below) and the HA port (1 above)
         else:
             self.port = free_port(above=PORT_STEP * (shards - 1), step=PORT_STEP)
         name_port = free_port()
@@ -201,18 +202,19 @@ class Ours(Server):
         super().__init__(command, directory, cpus)
 
     def restart(self) -> None:
-        """Starts the same command over the same store."""
+        """Starts the same command with the same store."""
         super().__init__(self.command, self.directory, self.cpus)
 
     def await_ack(self) -> float:
-        """Seconds from exec until a client that asks for the route had an ack of each shard."""
+        """Waits until a client that asks for the route has an ack from each shard. Returns the
+        seconds since exec."""
         until = self.started + START_SECONDS_MAX
         frame = send_frames([Queue("first-ack", 0)], SendShape()).render_one(0, 10_000_000, 1)
         request = remoting.decode(frame[4:])
         acked: set[str] = set()
         while time.monotonic() < until:
             self.check_alive()
-            # Refused, not registered yet, not ready yet: what a client meets while a broker starts.
+            # A starting broker refuses connections, is not registered yet, or is not ready yet.
             with contextlib.suppress(OSError, RmqError), Cluster(self.name_server) as cluster:
                 for broker in cluster.masters():
                     connection = cluster.broker(broker.name)

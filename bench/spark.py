@@ -1,13 +1,14 @@
-"""The Spark source against Kafka's, against Parquet and against what Spark's API can do at most.
+"""Spark: our source against Kafka's, against Parquet and against the most that Spark's API can do.
 
     python bench/spark.py                    the whole table, some minutes; `make bench-spark`
     python bench/spark.py --no-kafka         without Kafka: nothing is downloaded
     python bench/spark.py --rounds 1 --rows 100000          a smoke, numbers mean nothing
 
-The same messages (rows x size) in two partitions, local[2], one session; the sources take turns, so
-that each round is a fair comparison. CPU is that of the JVM and of Spark's Python workers, per
-million rows; the brokers' own is apart. For the comparison all run on the PySpark for which Kafka's
-source is published (tools/peers/kafka.py); build/bench/spark.json keeps every round.
+All sources read the same messages (rows x size) in two partitions, with local[2] and in one
+session; they take turns, so that each round is a fair comparison. CPU is that of the JVM and of
+Spark's Python workers, per million rows; that of the brokers is not included. All run on the
+PySpark for which Kafka's source is published (tools/peers/kafka.py), unless --no-kafka is given.
+build/bench/spark.json keeps every round.
 """
 
 import json
@@ -37,12 +38,12 @@ from tools.peers.cache import cache_directory  # noqa: E402
 from tools.peers.kafka import SOURCE_VERSION, Kafka, source_jars  # noqa: E402
 
 PORT = 28500
-# The cost of empty queues is some ms of about 400, and single runs differ by a half.
-QUEUE_ROUNDS = 6  # for one of the table
+# More rounds, because empty queues cost some ms of about 400, and single runs differ by a half.
+QUEUE_ROUNDS = 6  # for each round of the table
 
 
 def pyspark_for_kafka() -> Path:
-    """PySpark of the version of Kafka's source, in a folder of its own."""
+    """A folder with the PySpark for which Kafka's source is made; downloads it once."""
     folder = cache_directory() / f"pyspark-{SOURCE_VERSION}"
     if not folder.exists():
         partial = folder.with_suffix(".partial")
@@ -53,7 +54,7 @@ def pyspark_for_kafka() -> Path:
 
 
 class Servers:
-    """Our broker, with a store of its own, and Kafka when wanted."""
+    """Our broker, with a store of its own, and Kafka if it takes part."""
 
     def __init__(self, folder: Path, kafka: bool) -> None:
         self.folder = folder
@@ -113,7 +114,8 @@ class Bench(Session):
         return self.spark.read.format("memory_rows").options(rows=rows, size=size).load()
 
     def _parquet(self) -> Any:
-        """The same rows, uncompressed, with the columns a reader of messages would store."""
+        """The same rows as a Parquet file, not compressed, with the columns that a reader of
+        messages would store."""
         folder = str(self.servers.folder / "parquet")
         reader = self.spark.read.format("rmq").option("nameserver", self.servers.namesrv)
         frame = reader.option("topic", "bench").option("columns", "queueOffset,body").load()
@@ -127,7 +129,8 @@ class Bench(Session):
 
 
 def queue_seconds(bench: Bench, rounds: int, rows: int) -> dict[str, list[float]]:
-    """Of 10 full queues, and of 100 with the same messages in 10: in turns, each first as often."""
+    """The seconds of reads of 10 full queues, and of 100 queues with the same messages in 10 of
+    them; in turns, each of the two first equally often."""
     servers = bench.servers
     for name in ("ten", "hundred"):
         send_rows(servers.namesrv, name, 10, rows, 256)
@@ -148,7 +151,7 @@ def queue_seconds(bench: Bench, rounds: int, rows: int) -> dict[str, list[float]
 
 
 def queue_verdict(seconds: dict[str, list[float]]) -> None:
-    """The median of the ratios of all rounds, and between which the middle half of them lies."""
+    """Prints the median of the ratios of all rounds, and the range of their middle half."""
     few_s, many_s = map(np.array, seconds.values())
     quarter, overhead, three_quarters = np.percentile(many_s / few_s, (25, 50, 75))
     few, many = np.median(few_s) * 1000, np.median(many_s) * 1000
@@ -158,7 +161,7 @@ def queue_verdict(seconds: dict[str, list[float]]) -> None:
 
 
 def stream_latency(bench: Bench, seconds: float) -> list[float]:
-    """Seconds from the storing of a message to the end of the batch that had it, 1 s triggers."""
+    """Seconds from when a message was stored to the end of the batch with it, at 1 s triggers."""
     import threading
 
     from rmq import Message, Producer
@@ -190,7 +193,7 @@ def stream_latency(bench: Bench, seconds: float) -> list[float]:
 
 
 def report(bench: Bench) -> dict[str, dict[str, float]]:
-    """Medians per source: rows/s and CPU-s per million rows."""
+    """Prints the medians of each source, rows/s and CPU-s per million rows, and returns them."""
     found = {}
     for name, rounds in bench.rounds.items():
         jvm = statistics.median(jvm * 1e6 / rows for _, jvm, _, rows in rounds)

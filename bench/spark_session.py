@@ -1,12 +1,12 @@
-"""One Spark session, and what its JVM and its Python workers cost for what it reads.
+"""Spark session: one session, and the CPU of its JVM and its Python workers for what it reads.
 
     spark = Session({"spark.jars": jars})
     read = sums(spark.topic(namesrv, "bench"), "body")
     spark.run(read)         Run(seconds=0.9, jvm_s=0.7, python_s=0.7, rows=1000000)
     spark.stop()
 
-local[2]: two tasks at a time, so that it has two cores. CPU of a run is that of the JVM and of all
-Python processes that it has started, those since its beginning too; a broker's own is apart.
+It is local[2]: two tasks run at a time, on two cores. The CPU of a run is that of the JVM and of
+all Python processes that it has started, also during the run; a broker's CPU is not included.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmq.load.cpu import tick_seconds, with_descendants
 from rmq.spark.session import build_session
 
 CORES = 2
-WARM_UPS = 3  # rounds until the JVM has compiled what they run
+WARM_UPS = 3  # rounds that do not count, in which the JVM compiles the code
 SUM = ("count(*)", "sum(length({}))")
 SETTINGS = {"spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": str(CORES)}  # fmt: skip
@@ -38,7 +38,7 @@ class Run(NamedTuple):
 
 
 def sums(frame: Any, column: str) -> Read:
-    """Every row is read, and of its body no more than its length is asked for."""
+    """A read of every row that asks only for the length of each body."""
     return lambda: tuple(frame.selectExpr(*(each.format(column) for each in SUM)).first())
 
 

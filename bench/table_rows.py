@@ -1,14 +1,15 @@
-"""Table rows: what reading a topic, or a store's files, as a table costs beside other ways to it.
+"""Table rows: what reading a topic, or a store's files, as a table costs compared with other ways.
 
-All read the same number of messages of 1 KiB, random ones: read_table from our running broker, in
-two queues; Spark's `format("rmq")` likewise; confluent-kafka's consumer, a thousand at a time and
-each value looked at, from Kafka 4.1; scan_store from our store's files; pyarrow the same rows of a
-Parquet file, which is not compressed. CPU-s/M is CPU seconds of whoever reads per million rows, for
-Spark those of the JVM and its Python workers; a broker's own are not in it. What reads runs in a
-process of its own for each round (bench/table_worker.py), but for Spark, which is warm; so what it
-reads the second time counts.
+All read the same number of messages with random bodies of 1 KiB. read_table and Spark's
+`format("rmq")` read two queues of our running broker; confluent-kafka's consumer reads from Kafka
+4.1, a thousand at a time, and looks at each value; scan_store reads our store's files; pyarrow
+reads the same rows from a Parquet file, which is not compressed. CPU-s/M is CPU seconds of the
+reader per million rows, for Spark those of the JVM and its Python workers; a broker's are not
+included. Each reader runs in a process of its own for each round (bench/table_worker.py), except
+Spark, whose session stays and is warm; so each process reads twice, and the second time counts.
 
-A core of Spark's is half of what local[2] reads, beside read_table with one thread.
+Spark's rate for one core is half of what local[2] reads; it is compared with one thread of
+read_table.
 
     outcomes = TABLE_ROWS["read_spark"](Bench(root=Path("/tmp/x"), rounds=5))
 """
@@ -29,8 +30,8 @@ from rmq.demo.ports import free_port
 
 QUEUES = 2
 BODY = "body"
-COLUMNS = "queueOffset,storeTimestamp,body"  # of files: what a reader of messages would store
-ROW_GROUP = 16 << 10  # rows: 16 MiB, as what scan_store reads in one go
+COLUMNS = "queueOffset,storeTimestamp,body"  # of files: those a reader of messages would store
+ROW_GROUP = 16 << 10  # rows: 16 MiB, as much as scan_store reads at once
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def read_kafka(bench: Bench) -> list[Outcome]:
     kafka.start()
     try:
         with filled(bench) as ours:
-            # beside those that count a tenth that does not, and what the last polls take too much
+            # A tenth more is read before the rows that count, and the last polls may read too many.
             count = bench.table_rows * 11 // 10 + 2 * POLL_MESSAGES
             kafka.fill(topic_of(ROW_BYTES), QUEUES, count, ROW_BYTES)
             words = ("poll", "confluent", kafka.address, ROW_BYTES, bench.table_rows)
@@ -124,12 +125,12 @@ def scan_parquet(bench: Bench) -> list[Outcome]:
 
 
 def usual_threads() -> int:
-    """As many as read where nothing is said (rmq/arrow/tables.py)."""
+    """The default number of threads (rmq/arrow/tables.py)."""
     return len(os.sched_getaffinity(0))
 
 
 def threads(bench: Bench) -> list[Outcome]:
-    """What more threads bring, and cost, where all is read once; and where it is read again."""
+    """What more threads gain and cost, when all is read once, and when it is read again."""
     numbers = sorted({1, 2, usual_threads(), 2 * usual_threads()})
     outcomes = []
     with filled(bench) as ours:

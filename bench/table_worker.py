@@ -1,15 +1,15 @@
-"""One measured read of many rows, in a process of its own; prints one line of JSON.
+"""Table worker: one measured read of many rows, in a process of its own; prints a line of JSON.
 
     python bench/table_worker.py read 127.0.0.1:9876 500000 body 1         rmq.read_table
     python bench/table_worker.py scan STORE 500000 queueOffset,body 2      rmq.scan_store
     python bench/table_worker.py parquet FILE 500000 queueOffset,body 2    pyarrow.parquet
 
-WHAT PLACE ROWS COLUMNS THREADS. The offsets alone are read at first: what is imported and connected
-to is there then. Then all is read twice into a table. The first one takes its memory from the
-kernel, page by page, as a program does that reads once (first_rate, first_cpu_per_million); the
-second one has what the first one gave back. The lengths of the bodies are added up, and must be
-those of ROWS bodies of ROW_BYTES. pyarrow has one thread, or as many as it likes. CPU is this
-process' (all its threads).
+Arguments: WHAT PLACE ROWS COLUMNS THREADS. First only the offsets are read, so that modules are
+imported and connections open. Then all is read into a table twice. The first read takes its memory
+from the kernel, page by page, as in a program that reads once (first_rate, first_cpu_per_million);
+the second read gets the memory that the first one gave back. The lengths of the bodies are added
+up, and must be those of ROWS bodies of ROW_BYTES. pyarrow has one thread, or as many as it chooses.
+CPU is that of this process (all its threads).
 """
 
 import json

@@ -1,10 +1,10 @@
-"""The table of what people touch: topics and stores as tables, the console, commands.
+"""Tables: the table of what people use directly: topics and stores as tables, console, commands.
 
     PYTHONPATH=.:tests python bench/tables.py                    all; `make bench-tables`
     PYTHONPATH=.:tests python bench/tables.py --only scan_parquet,threads
     PYTHONPATH=.:tests python bench/tables.py --quick            a smoke: numbers mean nothing
 
-read_spark wants Java, read_kafka a JDK, Maven and confluent-kafka (the extra `peers`), console
+read_spark needs Java; read_kafka a JDK, Maven and confluent-kafka (the extra `peers`); console
 Chromium and its driver.
 """
 

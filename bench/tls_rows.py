@@ -1,13 +1,14 @@
-"""TLS rows: what it costs the broker that bytes are encrypted (TLS 1.3, AES-128-GCM).
+"""TLS rows: what encryption costs the broker (TLS 1.3, AES-128-GCM).
 
     tls             1 connection, window 64: CPU-s/M by TLS to the same without
     tls_pull        pulls of 32 at the tail, likewise
-    tls_handshakes  of clients that come a few at a time, in a CPU second of the broker
+    tls_handshakes  handshakes in a CPU second of the broker, of clients that come a few at a time
     tls_idle        memory of a connection that has asked something and waits
     tls_half_open   p99 of a plain client while 1,000 addresses hold handshakes half open
 
-One broker serves both kinds. The load does its own TLS in threads, which are slower than the load
-itself, and a broker that waits has smaller turns: so plain connections go by such threads, too.
+One broker serves both kinds of connections. The load's side of TLS is done in threads, which are
+slower than the load itself; and a broker that waits for its load has smaller turns. So plain
+connections go through such threads, too.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.latency import percentile_ns
 from rmq.load.run import connect, measure, open_producer
 
-SENDS_S = 1_000.0  # a second, whatever the answers take
+SENDS_S = 1_000.0  # sends a second, however long the answers take
 SENDERS = 4
-AT_ONCE = 8  # as when clients come back
+AT_ONCE = 8  # handshakes at once, as when clients come back
 
 
 @contextmanager
 def by_tls() -> Iterator[None]:
-    """Connections that are made in the block; the broker's certificate is its own."""
+    """Connections that are made in the block use TLS; the broker's self-signed certificate is not
+    verified."""
     encryption.use(RMQ_TLS="1", RMQ_TLS_VERIFY="0")
     try:
         yield
@@ -67,7 +69,7 @@ def by_tls() -> Iterator[None]:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """The same without TLS."""
+    """Connections that are made in the block go through the same threads, without TLS."""
     with (
         patch.object(run, "connect", lambda address: carried(connect(address))),
         patch.object(rows, "connect", lambda address: carried(connect(address))),
@@ -114,7 +116,7 @@ def unchecked(latest: ssl.TLSVersion) -> ssl.SSLContext:
 
 
 def handshakes(bench: Bench) -> list[Outcome]:
-    """Resumed is of TLS 1.2: in 1.3 it is a key exchange all the same."""
+    """Resumed handshakes are those of TLS 1.2: in 1.3 a resumed one still has a key exchange."""
     outcomes = []
     for title, goal, latest in (
         ("TLS 1.3 handshakes in a CPU second", 1_500, ssl.TLSVersion.TLSv1_3),

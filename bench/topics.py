@@ -7,16 +7,17 @@
     python bench/topics.py churn            10,000 topics created and deleted in turn; not in `all`
     python bench/topics.py churn --used     the same, each with a group, a pull and a pop
 
-A broker with its name server is a process of its own. One by one is what mqadmin does: a client
-that waits for each answer. `broker` asks the broker alone, over one connection (updateTopic -b);
-`cluster` is our Admin, which asks the name server for the brokers first, each time (-c).
+A broker with its name server is a process of its own. Topics are created one by one as mqadmin does
+it: the client waits for each answer. `broker` asks the broker alone, over one connection
+(updateTopic -b); `cluster` is our Admin, which each time first asks the name server for the brokers
+(-c).
 
-Each create is one sync of the disk, one after the other. So each row of them has beside it what as
-many appends of 300 bytes with an fsync take alone, in a file beside the store, in the same minute:
-on a disk that others use that is most of the time. CPU seconds are those of the broker with its
-name server, and of this client. The time of a change is the median of 300 calls; `begin` is that
-of the first ones, `end` that of the last. A restart is the time from the start of the process to
-its ready line; the best of three counts.
+Each create is one sync of the disk, one after the other. So each of these rows also shows how long
+as many appends of 300 bytes with an fsync take alone, in a file beside the store, in the same
+minute: on a disk that others use that is most of the time. CPU seconds are those of the broker with
+its name server, and of this client. The time of a change is the median of 300 calls; `begin` is
+that of the first calls, `end` that of the last ones. A restart is the time from the start of the
+process to its ready line; the best of three counts.
 """
 
 import argparse
@@ -54,7 +55,7 @@ INTERVALS = 5
 
 @contextlib.contextmanager
 def broker(store: Path, prefix: list[str], *options: str) -> Iterator[tuple[str, int, float]]:
-    """(name server, process id, seconds to its ready line)."""
+    """A running broker: (name server, process id, seconds to its ready line)."""
     began = time.monotonic()
     with (store.parent / "broker.log").open("a") as log:
         process = subprocess.Popen(
@@ -83,7 +84,7 @@ def restart_seconds(store: Path) -> float:
 
 
 def sync_seconds(directory: Path, count: int) -> float:
-    """What so many synced appends take, from a sample."""
+    """How long `count` synced appends take, estimated from a sample."""
     with (directory / "syncs").open("ab", buffering=0) as file:
         began = time.monotonic()
         for _ in range(SYNC_SAMPLE):
@@ -139,7 +140,7 @@ def by_lists(length: int) -> Callable[[str, int, int], Calls]:
 def created(
     name: str, arguments: argparse.Namespace, way: Callable[[str, int, int], Calls]
 ) -> None:
-    """A row of creation: a new store, topics, restarts."""
+    """Measures a row of creation: a new store, topics, restarts."""
     with tempfile.TemporaryDirectory(prefix="rmq-topics-") as directory:
         store = Path(directory) / "store"
         empty = restart_seconds(store)
@@ -166,13 +167,13 @@ def created(
 
 
 def written_bytes(pid: int) -> int:
-    """What the process has given to write calls since its start."""
+    """The bytes that the process has given to write calls since its start."""
     text = Path(f"/proc/{pid}/io").read_text()
     return int(text.partition("wchar: ")[2].split()[0])
 
 
 def offsets(arguments: argparse.Namespace) -> None:
-    """A file as Apache's broker writes it; then a few commits an interval."""
+    """A file of offsets as Apache's broker writes it; then a few commits in each interval."""
     pairs = arguments.offsets // QUEUES_OF_PAIR
     table = {
         f"topic-{number % 1000:03}@group-{number // 1000:04}": dict.fromkeys(
@@ -198,7 +199,7 @@ def offsets(arguments: argparse.Namespace) -> None:
             link = cluster.connect(cluster.masters()[0].master or "")
             place = {"topic": "topic-000", "queueId": 0}
             rows = []
-            for round_ in range(INTERVALS + 1):  # the first one writes the whole file
+            for round_ in range(INTERVALS + 1):  # the whole file is written in the first interval
                 meter, before = CpuMeter([pid]), written_bytes(pid)
                 for number in range(arguments.changes):
                     link.call(

@@ -1,8 +1,8 @@
 """Waiting rows: delay levels, timed messages, transactions, and 50 M pending timers.
 
 A message that waits is stored twice: where it waits and, when it is due or committed, in its topic.
-So the server's CPU is counted until the last one is there, and divided by the messages; a plain
-send of the same client (1 connection, window 64) is the measure.
+So the server's CPU is counted until the last message is in its topic, and divided by the number of
+messages. It is compared with plain sends of the same client (1 connection, window 64).
 
     outcome = WAITING_ROWS["delay"](bench)
 """
@@ -39,7 +39,7 @@ Finish = Callable[[int], None]
 
 
 class Held(Addressed, Protocol):
-    """A broker of RocketMQ's, whose queues and files are looked at."""
+    """A broker of RocketMQ's protocol whose queues and files are looked at."""
 
     @property
     def store(self) -> Path: ...
@@ -48,7 +48,7 @@ class Held(Addressed, Protocol):
 
 
 def cost(bench: Bench, ours: Ours, names: list[Queue], shape: SendShape, finish: Finish) -> float:
-    """CPU-s/M of sends for bench.seconds, with what finish(acked) waits for."""
+    """CPU-s/M of sends for bench.seconds, until finish(acked) has returned."""
     loop = open_producer(send_frames(names, shape), [ours.address], 64)
     meter = CpuMeter(ours.pids())
     loop.run(int(bench.seconds * 1e6))
@@ -70,12 +70,12 @@ def await_held(ours: Held, names: list[Queue], messages: int) -> None:
 
 
 def came_after(ours: Ours, names: list[Queue], before: int) -> Finish:
-    """Waits until so many more than `before` are there."""
+    """A Finish that waits until the queues hold `before` messages and the acked ones."""
     return lambda acked: await_held(ours, names, before + acked)
 
 
 def against_plain(bench: Bench, outcome: Outcome, topic: str, shape: SendShape) -> Outcome:
-    """Rounds of plain sends and of sends to `topic`, which must all come there."""
+    """Rounds of plain sends and of sends to `topic`, all of which must arrive there."""
     plain: list[float] = []
     waiting: list[float] = []
     with bench.ours() as ours:
@@ -103,7 +103,7 @@ def delay(bench: Bench) -> Outcome:
 
 
 def timed(bench: Bench) -> Outcome:
-    """There is no goal but that of delay levels; the files of timers take part."""
+    """Timed messages; unlike delay levels, they also pay for the files of timers."""
     outcome = Outcome("timed", "TIMER_DELAY_MS=1000, sent and delivered: to plain", 3.5)
     more = "TIMER_DELAY_MS\x011000\x02"
     return against_plain(bench, outcome, TIMED, SendShape(bench.body_bytes, more=more))
@@ -123,7 +123,7 @@ def await_half_places(ours: Held, first: int, count: int) -> list[int]:
 
 
 def half_places(ours: Held, first: int, count: int) -> list[int]:
-    """Of those that are in the files."""
+    """Log offsets of those half messages whose queue entries are in the files already."""
     folder = ours.store / "consumequeue" / HALF_QUEUE.topic / "0"
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*")))
     entries = data[first * QUEUE_ENTRY.size : (first + count) * QUEUE_ENTRY.size]
@@ -131,7 +131,8 @@ def half_places(ours: Held, first: int, count: int) -> list[int]:
 
 
 def commits(first: int, places: list[int], group: str) -> bytes:
-    """One-way END_TRANSACTION requests, as Java sends them; the last one is answered."""
+    """One-way END_TRANSACTION requests, as the Java client sends them; only the last one asks for
+    an answer."""
     frames = []
     for number, place in enumerate(places):
         fields = field_texts({
@@ -154,7 +155,8 @@ def transaction(bench: Bench) -> Outcome:
     )
     plain: list[float] = []
     waiting: list[float] = []
-    # The wait for the queue's files is ours: no check back is to come into it.
+    # This row waits for the queue's files, which a real producer does not; the long timeout keeps
+    # checks back out of that wait.
     with bench.ours(transactionTimeOut="600000") as ours:
         names = topic_queues(ours)
         targets = topic_queues(ours, name=HALVES)
@@ -178,7 +180,7 @@ def transaction(bench: Bench) -> Outcome:
 
 
 def pend(directory: Path, scratch: Path, count: int) -> None:
-    """So many timers at chance times within three years from tomorrow on, through the keeper."""
+    """Stores `count` timers at random times within three years from tomorrow on, by a keeper."""
     scratch.mkdir()
     log = CommitLog(str(scratch), 1 << 20, 1 << 20, 1 << 16)
     log.load()
@@ -206,7 +208,8 @@ def resident_mib(ours: Ours) -> float:
 
 
 def pending(bench: Bench) -> list[Outcome]:
-    """The broker's files hold the timers; it is killed with others under way, and serves."""
+    """Puts the timers into the broker's files; then kills it in each round while other timed
+    messages are under way, and measures its restart."""
     millions = bench.pending_timers / 1e6
     memory = Outcome("pending", f"{millions:g} M pending timers: resident, with name server", 256.0)
     memory.unit = " MiB"

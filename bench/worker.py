@@ -3,9 +3,9 @@
     run_worker("client_worker.py", "send", "ours", "127.0.0.1:9876", 128, 1_000_000)
     ->  {"rate": 312000.0, "cpu_per_million": 3.1}
 
-Each is a program of this folder. A process of its own starts with no memory, no connection and no
-thread of another run, and its CPU seconds are those of the run alone. compared() makes outcomes of
-the pairs that rounds gave: messages, or rows, a second, and CPU seconds for a million of them.
+Each worker is a program of this folder. A new process has no memory, connection or thread of
+another run, and its CPU seconds are those of the run alone. compared() makes outcomes of the
+results of rounds: messages, or rows, a second, and CPU seconds for a million of them.
 """
 
 import json
@@ -24,7 +24,7 @@ Found = dict[str, float]  # rate, cpu_per_million
 
 
 def run_worker(program: str, *words: object) -> Found:
-    """What it found; RuntimeError with what it wrote where it failed."""
+    """Runs the program; returns what it found. RuntimeError with its output when it failed."""
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, str(HERE / program), *map(str, words)], capture_output=True, text=True,
@@ -39,7 +39,7 @@ def run_worker(program: str, *words: object) -> Found:
 def compared(
     rate: Outcome, cpu: Outcome, pairs: Sequence[tuple[Found, Found]], names: tuple[str, str]
 ) -> list[Outcome]:
-    """Both with the ratios first / second of all rounds, and what was measured beside."""
+    """Gives both outcomes the ratios first / second of all rounds, and notes with the values."""
     for outcome, key, unit, scale in (
         (rate, "rate", "k/s", 1e-3),
         (cpu, "cpu_per_million", "CPU-s/M", 1.0),
