@@ -1,12 +1,12 @@
-"""Build log check: fails at what a build's log holds to mend: a gcc warning, a Cython hint.
+"""Build log check: fails when a build's log has a gcc warning or a Cython performance hint.
 
     tools/check_build_log.py build/build.log
 
 Cython's "performance hint" names a nogil function that takes the interpreter's lock again after
 every call to look for an exception: some 25 ns where 1 is expected, and a wait when another thread
-holds it. It does not fail a compile even with all warnings on, so it is looked for here. The
-generated C of every module named is deleted: otherwise the next build, which compiles only what
-changed, would be silent about it.
+holds the lock. Such a hint does not fail a compile even with all warnings on, so it is looked for
+here. The generated C of every module in such a line is deleted: otherwise the next build, which
+compiles only what changed, would not report the module again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 
 COMPLAINT = re.compile(r"performance hint:|\bwarning:")
 MODULE = re.compile(r"\b(cext/[\w/]+)\.(?:pyx|pxd|c):\d+")
-# Not about our code: pip and setuptools on their own doings.
+# Not about this project's code: messages of pip and setuptools about themselves.
 FOREIGN = re.compile(r"SetuptoolsDeprecationWarning|UserWarning:|pip as the 'root' user")
 
 
 def complaints(log: str) -> list[str]:
-    """The lines of the log that somebody has to act on."""
+    """The lines of the log that must be mended."""
     return [
         line.strip()
         for line in log.splitlines()

@@ -2,8 +2,8 @@
 
     tools/mirror_tree.py . build/asan
 
-Only what changed is copied and what is gone here is deleted there, so that the build over there
-stays incremental. Its own products (.so files, build/) are left alone.
+Only changed files are copied, and files that no longer exist here are deleted there, so that the
+build in the other directory stays incremental. Its products (.so files, build/) are left alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PRODUCTS = {".so", ".o", ".pyc"}
 
 
 def sources(root: Path) -> dict[Path, Path]:
-    """Relative path -> path of everything that belongs to the sources."""
+    """Relative path -> path, of each file that belongs to the sources."""
     found = {Path(name): root / name for name in FILES if (root / name).is_file()}
     for tree in TREES:
         for path in (root / tree).rglob("*"):

@@ -1,14 +1,14 @@
-"""Pxd reader: C of a .pyx file, where each .pxd is read once a process and not once a module.
+"""Pxd reader: generates C from .pyx files, reading each .pxd once a process, not once a module.
 
 A module of cext/flow cimports some 70 .pxd files, mostly through others, and reading those was four
-fifths of Cython's work on it. So one process reads them into one Context of Cython's, and each
-module is generated in a fork of that process, whose additions are forgotten with it.
+fifths of Cython's work on the module. So one process reads them into one Context of Cython, and
+each module is generated in a fork of that process; what the fork adds to the Context ends with it.
 
-The C must not depend on what a process read before. Two things of a Context would make it so, and
-are put right in the fork: the list of files whose inline functions are emitted (`pxds`) is made
-anew, of what the module itself cimports, in the order in which Cython alone would have read it;
-and `#include` lines are sorted by the order in which the module comes by them, not by the moment
-at which they were first read.
+The C must not depend on what a process read before. Two parts of a Context would make it depend on
+that, and are corrected in the fork. The list of files whose inline functions are emitted (`pxds`)
+is made anew: from what the module itself cimports, in the order in which Cython alone would have
+read it. And `#include` lines are sorted by the order in which the module comes across them, not in
+which they were first read.
 """
 
 import os
@@ -27,7 +27,7 @@ from Cython.Compiler import Code, Errors
 from Cython.Compiler.Main import CompilationOptions, Context, compile_single, default_options
 
 FAILED = 1  # the source is wrong, and Cython has said so
-BROKEN = 2  # what is used of Cython's insides is
+BROKEN = 2  # the insides of Cython that are used here have changed
 
 
 def options(directives: Mapping[str, Any], generated: str | None = None) -> Any:
@@ -49,7 +49,7 @@ def is_outdated(generated: Path, source: str) -> bool:
 
 
 def c_headers(source: str, include_dirs: list[str]) -> list[str]:
-    """Those that the C will include: of the source, and of all that it cimports."""
+    """The headers that the C will include: those of the source, and of all that it cimports."""
     declared = create_dependency_tree().distutils_info(source).values.get("depends", [])
     return sorted(resolve_depends(declared, include_dirs))
 
@@ -60,10 +60,10 @@ class RecordingContext(Context):  # type: ignore[misc]
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.cimports: dict[str, list[str]] = {}  # by .pxd: what it cimports, in its order
-        self.reading: list[str] = []  # each cimported by the one before
+        self.reading: list[str] = []  # .pxd files being read, each cimported by the one before
         self.read: dict[str, Any] | None = None  # in a fork: what was read before it
-        self.used: dict[str, list[Any]] = {}  # by .pxd: what it uses itself, of its names
-        self.numbered: dict[int, Any] = {}  # includes that the module has come by
+        self.used: dict[str, list[Any]] = {}  # by .pxd: those of its names that it uses itself
+        self.numbered: dict[int, Any] = {}  # includes that the module has come across
 
     def find_module(self, module_name: str, *args: Any, **named: Any) -> Any:
         if self.reading:
@@ -83,7 +83,7 @@ class RecordingContext(Context):  # type: ignore[misc]
         return scope
 
     def emit(self, name: str, seen: set[str]) -> None:
-        """A .pxd is emitted behind those that it cimports."""
+        """Lists a .pxd in `pxds`, after those that it cimports."""
         assert self.read is not None
         if name in seen or name in self.pxds:
             return
@@ -96,30 +96,30 @@ class RecordingContext(Context):  # type: ignore[misc]
                 entry.used = True
 
     def forget(self) -> None:
-        """In a fork: what was read stays known, and nothing of it is emitted unless asked for."""
+        """In a fork: what was read before stays known, but is emitted only when asked for."""
         self.read, self.pxds = self.pxds, {}
         for _, scope in self.read.values():
             for entry in scope.entries.values():
                 entry.used = False
 
     def number_includes(self, scope: Any) -> None:
-        """Those of a module are in the order in which the module comes by them."""
+        """Puts the includes of a module into the order in which the module comes across them."""
         for include in scope.c_includes.values():
             if id(include) not in self.numbered:
                 self.numbered[id(include)] = include
                 include.order = Code.IncludeCode.counter
                 Code.IncludeCode.counter += 1
-        # Cython's key of one that has no file name is its number.
+        # Cython's key of an include without a file name is its number.
         includes = {each.mainpiece() or each.order: each for each in scope.c_includes.values()}
         scope.c_includes.clear()
         scope.c_includes.update(includes)
 
 
 class PxdReader:
-    """What one process generates C with.
+    """The C generator of one process.
 
-    Cython promises nothing of the insides that are used here. Where they have become different, a
-    module is generated as Cython does it alone, with a warning: the build is slower, not broken.
+    Cython makes no promise about the insides that are used here. If they have changed, a module is
+    generated as Cython alone does it, with a warning: the build is slower, not broken.
     """
 
     def __init__(self, directives: Mapping[str, Any]) -> None:
@@ -127,7 +127,7 @@ class PxdReader:
         self.context: RecordingContext | None = RecordingContext.from_options(options(directives))
 
     def generate(self, name: str, source: str, generated: Path) -> None:
-        """Raises SystemExit after Cython has said on standard error what is wrong."""
+        """Generates the C. Raises SystemExit after Cython has written what is wrong to stderr."""
         generated.parent.mkdir(parents=True, exist_ok=True)
         failed = BROKEN
         if self.context is not None:
@@ -164,7 +164,7 @@ class PxdReader:
 
 
 def in_fork(work: Callable[[], int]) -> int:
-    """What the work says, or BROKEN after its traceback."""
+    """Runs the work in a fork. Returns its status, or BROKEN after printing its traceback."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

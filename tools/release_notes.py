@@ -22,18 +22,18 @@ VERSION = re.compile(r"\d+\.\d+\.\d+")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 UNRELEASED = "Unreleased"
 BEGINS = re.compile(r"\s*([-*|#>] ?|\d+\. |$)")  # such a line begins something new
-ENDS = re.compile(r"\s*([#|]|```|$)")  # what follows such a one does, too
+ENDS = re.compile(r"\s*([#|]|```|$)")  # so does the line after such a line
 
 
 def sections(changelog: str) -> dict[str, str]:
-    """Heading -> what is below it, newest first. A date behind the version is left out."""
+    """Heading -> the text below it, newest first. A date after the version is left out."""
     _, *parts = SECTION.split(changelog)
     headings = (heading.partition(",")[0].strip() for heading in parts[::2])
     return dict(zip(headings, (text.strip() for text in parts[1::2]), strict=True))
 
 
 def unwrapped(text: str) -> str:
-    """Each paragraph and each point is one line; blocks of code stay."""
+    """The text with each paragraph and each point in one line; blocks of code stay as they are."""
     lines: list[str] = []
     is_code = False
     for line in text.splitlines():
@@ -48,7 +48,7 @@ def unwrapped(text: str) -> str:
 
 
 def faults(version: str, tree_version: str, found: dict[str, str]) -> list[str]:
-    """Why there are no notes of it; empty: there are."""
+    """The reasons why the version can have no notes; empty: it can."""
     if not VERSION.fullmatch(version):
         return [f"{version} is no version: MAJOR.MINOR.PATCH is wanted, such as 1.4.2"]
     wrong = []
@@ -69,7 +69,7 @@ def faults(version: str, tree_version: str, found: dict[str, str]) -> list[str]:
 
 
 def tag_faults(tag: str, root: Path) -> list[str]:
-    """Why the tag is not this commit's."""
+    """The reasons why the tag is not that of this commit; empty: it is."""
     tagged = commit_of(f"refs/tags/{tag}", root)
     if tagged is None:
         return [f"there is no tag {tag}: git tag --annotate {tag}"]

@@ -1,9 +1,9 @@
 """Smoke: the rmq that is installed takes a message and gives it back, in the clear and by TLS.
 
-    python tools/smoke.py       by the Python of an environment that has it, outside of a checkout
+    python tools/smoke.py       with the Python of an environment that has rmq, outside a checkout
 
-It starts `rmq standalone` on free ports of the loopback, with its store in a folder that goes
-again, and prints how long each step took. Exit code 1 with what went wrong.
+It starts `rmq standalone` on free ports of the loopback, with its store in a folder that is removed
+afterwards, and prints how long each step took. When a step fails it prints why, and exits with 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 RMQ = str(Path(sys.executable).with_name("rmq"))
-# A certificate of its own, and who has none is served, too.
+# The broker makes its own certificate, and clients without TLS are served, too.
 TLS = ("--set", "tls.server.mode=permissive", "--set", "tls.test.mode.enable=true")
 BY_TLS = {"RMQ_TLS": "1", "RMQ_TLS_VERIFY": "0"}
 ADDRESS = re.compile(r"name server (\S+?),")

@@ -2,12 +2,12 @@
 
     python tools/store_keeper.py tests/process/stores/1.4.2.tar.xz
 
-Run in the tree of the release, which is built. The store has one thing of each kind: messages
-plain, packed and in a batch, with tags, keys and properties; offsets of a group; delayed, timed and
-half messages. What of it a later broker has to serve stands in expected.json beside the store.
-tests/process/test_old_stores.py reads it.
+Run it in the built tree of the release. The store has something of each kind: messages plain,
+packed and in a batch, with tags, keys and properties; offsets of a group; delayed, timed and half
+messages. expected.json, beside the store, says what a later broker must serve.
+tests/process/test_old_stores.py reads both.
 
-What is delayed is due two minutes later, so a test of a store that is younger waits for it.
+Delayed messages are due after two minutes, so a test of a store that is younger waits for them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rmq import (  # noqa: E402
 )
 
 READY = re.compile(r"is ready in [\d.]+ s: name server (\S+?),")
-# Small files: a store of zeros packs well, and is unpacked in no time.
+# Small files: mostly zeros, they compress well and are unpacked at once.
 SETTINGS = {
     "mappedFileSizeCommitLog": 1 << 18, "mappedFileSizeConsumeQueue": 2_000,
     "maxIndexNum": 2_000, "maxHashSlotNum": 500,
@@ -47,7 +47,8 @@ DELAY_LEVEL = 6  # 2 minutes
 
 
 class Undecided:
-    """A half message that this listener leaves open is asked about later."""
+    """A transaction listener that answers a send with `state`, and a later check with UNKNOWN: a
+    half message that was left open stays open."""
 
     def __init__(self, state: LocalTransactionState) -> None:
         self._state = state
@@ -60,7 +61,7 @@ class Undecided:
 
 
 def fill(namesrv: str) -> dict[str, Any]:
-    """What a later broker has to serve."""
+    """Fills the store. Returns what a later broker must serve."""
     with Admin(namesrv_addr=namesrv) as admin:
         for topic in ("orders", "later", "payments"):
             admin.create_topic(topic, QUEUES)
@@ -98,7 +99,7 @@ def fill(namesrv: str) -> dict[str, Any]:
 
 
 def order(number: int) -> Message:
-    """Every tenth body is large enough to be packed."""
+    """Message `number`; every tenth body is large enough to be packed."""
     body = f"order {number} " * (500 if number % 10 == 3 else 1)
     return Message(
         "orders", body, tags="paid" if number % 2 else "open", keys=f"order-{number}",

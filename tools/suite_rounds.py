@@ -36,7 +36,7 @@ EATEN_BYTES = 512 * MIB
 STEP_BYTES = 16 * MIB
 WRITTEN_BYTES = 128 * MIB
 BURST_S = 2.0  # at most
-TAKEN = 0.5  # of the machine, by all processes of the load together
+TAKEN = 0.5  # share of the machine that all processes of the load take together
 PR_SET_PDEATHSIG = 1
 HEADINGS = ("round", "load", "exit", "passed", "failed", "skipped", "seconds", "cpu")
 
@@ -45,9 +45,9 @@ HEADINGS = ("round", "load", "exit", "passed", "failed", "skipped", "seconds", "
 class Round:
     number: int
     loaded: bool
-    exit_code: int | None  # None: it took too long, and was ended
+    exit_code: int | None  # None: the round took too long, and was ended
     passed: int
-    failed: tuple[str, ...]  # names of tests, those that ended in an error too
+    failed: tuple[str, ...]  # names of tests, also of those that ended in an error
     skipped: int
     seconds: float
     cpu_seconds: float  # of the tests and the processes they waited for
@@ -64,7 +64,7 @@ class Round:
 
 
 def outcome(junit: Path) -> tuple[int, tuple[str, ...], int]:
-    """(passed, names of those that failed, skipped) of a JUnit file; none when it is not whole."""
+    """(passed, names of failed tests, skipped) of a JUnit file; all zero when it is not whole."""
     try:
         cases = list(ElementTree.parse(junit).iter("testcase"))
     except (OSError, ElementTree.ParseError):
@@ -77,7 +77,7 @@ def outcome(junit: Path) -> tuple[int, tuple[str, ...], int]:
             failed.append(name)
         elif case.find("skipped") is not None:
             skipped += 1
-    once = tuple(dict.fromkeys(failed))  # one that fails in its teardown stands there twice
+    once = tuple(dict.fromkeys(failed))  # a test that fails in its teardown, too, is listed twice
     return len(names) - len(once) - skipped, once, skipped
 
 
@@ -94,7 +94,7 @@ def table(rounds: list[Round]) -> str:
 
 
 class Kept(msgspec.Struct):
-    """What a folder has of rounds before."""
+    """The earlier rounds in a folder."""
 
     of: str  # what was tested
     rounds: list[Round]
@@ -142,7 +142,7 @@ def write_files(folder: Path) -> Iterator[None]:
 
 
 def burden(steps: Steps, folder: Path, share: float) -> None:
-    """A process of the load: works for this share of the time."""
+    """A process of the load, which works for `share` of the time."""
     die_with_parent()
     work = steps(folder)
     while True:
@@ -154,7 +154,7 @@ def burden(steps: Steps, folder: Path, share: float) -> None:
 
 @contextlib.contextmanager
 def load(folder: Path) -> Iterator[None]:
-    """The machine is busy for the time of the block."""
+    """Keeps the machine busy during the block."""
     processors = os.cpu_count() or 1
     tasks: list[Steps] = [*[use_processor] * processors, fill_memory, write_files]
     share = TAKEN * processors / len(tasks)
@@ -174,7 +174,7 @@ def load(folder: Path) -> Iterator[None]:
 
 
 def run(number: int, loaded: bool, command: tuple[str, ...], folder: Path, limit_s: float) -> Round:
-    """One round, in a process group of its own, which is gone afterwards."""
+    """Runs one round in a process group of its own, all of which is killed afterwards."""
     junit = folder / f"{number:02d}.xml"
     junit.unlink(missing_ok=True)
     code: int | None
@@ -189,7 +189,7 @@ def run(number: int, loaded: bool, command: tuple[str, ...], folder: Path, limit
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:
             code = None
-        finally:  # an interruption, too
+        finally:  # also after an interruption
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

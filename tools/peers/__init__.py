@@ -1,6 +1,6 @@
-"""The programs rmq is compared with, started on loopback from published packages.
+"""Peers: the programs rmq is compared with, started on loopback from published packages.
 
-    cache.py    what they are made of, fetched once into $RMQ_CACHE (~/.cache/rmq/peers)
+    cache.py    their files, fetched once into $RMQ_CACHE (~/.cache/rmq/peers)
     go_program.py   programs in Go, built into the cache
     java_program.py  programs in Java, likewise
     probe.py    a frame of the remoting protocol in 60 lines, to see whether a server answers
@@ -14,9 +14,9 @@
     prometheus.py   Prometheus and promtool
     helm.py         Helm
     mqadmin.py  the mqadmin command line, one JVM for each call
-    java_client.py  the Java client, which writes down what it does and is told, or is a load
+    java_client.py  the Java client: as a program that writes a history, or as a load
     java_load/  loads in turns over Java clients: RocketMQ's, Kafka's
-    load_process.py  a load in a process of its own, which does turns
+    load_process.py  a load in a process of its own, which runs in turns
 
 `python -m tools.peers --help` starts Apache RocketMQ by hand. Nothing here is part of the
 installed package: the tests and the benchmarks use it.

@@ -24,7 +24,7 @@ def main() -> None:
     server = ApacheStandalone(
         options.folder, options.namesrv_port, options.port, settings, heap=options.heap
     )
-    # SIGTERM ends like Ctrl-C, so that the children are stopped too.
+    # SIGTERM has the same effect as Ctrl-C, so that the children are stopped, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server.start()

@@ -5,10 +5,10 @@
     ...
     broker.stop()                      # or broker.kill()
 
-With version="4.9.7" it is that RocketMQ; all else is the same.
+With version="4.9.7" that version of RocketMQ is started; all else is the same.
 
 Layout of the folder given: home/ (logs, name server's files), store/ (the broker's store), conf/,
-*.log. A broker takes listenPort, listenPort - 2 (its "fast" port) and listenPort + 1 (HA).
+*.log. A broker uses listenPort, listenPort - 2 (its "fast" port) and listenPort + 1 (HA).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tools.peers.cache import APACHE_VERSION, JAVA_OPENS, apache_jars, tool
 from tools.peers.probe import answers, has_route
 from tools.peers.server import Server
 
-# Found before the file inside the jars, which logs a page of its own set-up to standard output.
+# This file is found before the one inside the jars, which logs a page about its own set-up to
+# standard output.
 LOGBACK_FILE = "rmq.logback.xml"
 LOGBACK = """<configuration>
   <appender name="console" class="org.apache.rocketmq.logging.ch.qos.logback.core.ConsoleAppender">
@@ -30,12 +31,12 @@ LOGBACK = """<configuration>
   <root level="WARN"><appender-ref ref="console"/></root>
 </configuration>
 """
-# What RocketMQ 4 reads, of the log library itself and not of a copy with names of its own.
+# RocketMQ 4 reads these. Its classes are those of the log library itself, not of a renamed copy.
 LOGBACK_4_FILES = ("logback_namesrv.xml", "logback_broker.xml")
 LOGBACK_4 = LOGBACK.replace("org.apache.rocketmq.logging.", "")
 
-# Waiting in the send queue for 200 ms is refused by default; on a busy machine that would make
-# one-way messages vanish, which says nothing about the protocol.
+# By default a request that has waited in the send queue for 200 ms is refused. On a busy machine
+# one-way messages would vanish for that reason, which says nothing about the protocol.
 BROKER_DEFAULTS = {
     "brokerClusterName": "DefaultCluster",
     "brokerName": "broker-a",
@@ -47,9 +48,9 @@ BROKER_DEFAULTS = {
     "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
 }
 
-SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts soon; not for measuring
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts fast; not for measuring
 DIRECT_MEMORY = "-XX:MaxDirectMemorySize=512m"
-# Of bin/runbroker.sh, but for the sizes of memory.
+# The options of bin/runbroker.sh, except the sizes of memory.
 SCRIPT_JVM = (
     "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
     "-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0",

@@ -1,11 +1,11 @@
-"""What the peers are made of, kept outside the tree: jars, programs.
+"""Cache: the jars and programs of the peers, kept outside the tree.
 
     $RMQ_CACHE/lib             name server, broker, tools and client of Apache RocketMQ 5.5.0
     $RMQ_CACHE/apache-4.9.7    the same of an older version
     $RMQ_CACHE/client-acl-4.9.8    a client alone
 
-A folder is complete or absent: it is filled under another name, and then renamed. Two processes
-that fetch at the same time each do the work and the first rename wins; nobody waits.
+A folder is complete or absent: it is filled under another name, and then renamed. When two
+processes fetch at the same time, both do the work, and the first rename wins; neither waits.
 
     >>> jars = apache_jars()
     >>> (jars / "rocketmq-broker-5.5.0.jar").exists()
@@ -23,12 +23,12 @@ from hashlib import sha256
 from pathlib import Path
 
 APACHE_VERSION = "5.5.0"
-APACHE_4 = "4.9.7"  # the last of RocketMQ 4 that Maven has whole
+APACHE_4 = "4.9.7"  # the last RocketMQ 4 of which Maven has all parts
 HERE = Path(__file__).resolve().parent
 RUN_SECONDS_MAX = 900
 
-# The broker reaches into NIO buffers; Java 17 refuses that without these options. The broker of 4.9
-# unmaps files by jdk.internal.ref.
+# The broker uses the insides of NIO buffers, which Java 17 refuses without these options. The
+# broker of 4.9 unmaps files by jdk.internal.ref.
 JAVA_OPENS = [
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -64,7 +64,7 @@ def cache_directory() -> Path:
 
 
 def kept(folder: str, make: Callable[[Path], None]) -> Path:
-    """The cache's folder of that name; where it is not there, `make` fills an empty one for it."""
+    """The cache's folder of that name. If it is missing, `make` is called to fill a new one."""
     target = cache_directory() / folder
     if target.is_dir():
         return target
@@ -75,19 +75,19 @@ def kept(folder: str, make: Callable[[Path], None]) -> Path:
         partial.rename(target)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
-        if not target.is_dir():  # another process may have been first
+        if not target.is_dir():  # it is there when another process was first
             raise
     return target
 
 
 def kept_of(name: str, files: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The same, for what is made of these files: anew when what is in them changed."""
+    """kept() for something that is made from these files: it is made anew when one changes."""
     digest = sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:12]
     return kept(f"{name}-{digest}", make)
 
 
 def fetch_dependencies(folder: str, pom: Path, properties: dict[str, str]) -> Path:
-    """Copy the dependencies of `pom` into the cache as `folder`, unless they are there."""
+    """Copies the dependencies of `pom` into the cache as `folder`, unless they are there."""
 
     def fetch(target: Path) -> None:
         command = [tool("mvn"), "-B", "-q", "-f", str(pom), "dependency:copy-dependencies"]
@@ -100,7 +100,8 @@ def fetch_dependencies(folder: str, pom: Path, properties: dict[str, str]) -> Pa
 def ran(
     command: list[str], folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> str:
-    """What a program that builds or fetches something printed; RuntimeError where it fails."""
+    """Runs a program that builds or fetches something; returns what it printed. RuntimeError when
+    it fails."""
     done = subprocess.run(
         command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True,
         text=True, timeout=RUN_SECONDS_MAX,

@@ -1,9 +1,10 @@
-"""How Docker Compose reads a file: by its own command, or by its library, built by `go`.
+"""Compose: how Docker Compose reads a file, by its own command or by its library, built by `go`.
 
     subprocess.run(compose_config(), cwd=folder)    the project in folder/compose.yaml, as JSON
 
-The library (compose_config/) is built once into the cache. It checks a file against the schema of
-the Compose specification, and resolves what it refers to. No daemon is asked in either case.
+The program over the library (compose_config/) is built once into the cache. It checks a file
+against the schema of the Compose specification, and resolves the file's references. Neither the
+command nor the program asks a daemon.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ PROGRAM = Path(__file__).resolve().parent / "compose_config"
 
 
 def compose_config() -> list[str]:
-    """ToolMissing where the machine has no Docker Compose, and the program cannot be built."""
+    """The command. ToolMissing when the machine has no Docker Compose and the program cannot be
+    built."""
     for words in (["docker", "compose"], ["docker-compose"]):
         if shutil.which(words[0]) and _succeeds([*words, "version"]):
             return [*words, "config", "--format", "json"]

@@ -1,4 +1,4 @@
-"""Programs in Rust, built outside the tree from exactly what their Cargo.lock names.
+"""Crates: programs in Rust, built outside the tree from exactly what their Cargo.lock names.
 
 cargo_program(Path("tests/compat/rust"), "rmq-compat")   # .../rust-0123456789ab/rmq-compat
 """
@@ -12,7 +12,7 @@ from tools.peers.cache import kept_of, ran, tool
 
 
 def cargo_program(project: Path, name: str) -> Path:
-    """Built once; minutes, most of it the client."""
+    """The program's path. The first build takes minutes, most of them for the client."""
     files = [project / "Cargo.toml", project / "Cargo.lock", *sorted(project.glob("src/*.rs"))]
 
     def build(folder: Path) -> None:

@@ -1,9 +1,9 @@
-"""Programs in Go, built once into the cache by `go`.
+"""Go programs: built once into the cache by `go`.
 
     installed("github.com/nats-io/nats-server/v2", "v2.15.2")     its command, in its own folder
     compiled(HERE / "nats_load")             of sources in the tree: anew when one of them changed
 
-A program is built for this machine, with the checksums of Go's own data base.
+A program is built for this machine, and its modules are checked against Go's checksum data base.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tools.peers.cache import kept, kept_of, ran, tool
 
-# Nobody asks these programs for their commit, and git refuses a tree of another user's.
+# Without the commit in it: nothing needs that, and git refuses a tree that another user owns.
 BUILD = ["build", "-buildvcs=false", "-trimpath"]
 
 

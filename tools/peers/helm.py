@@ -1,8 +1,8 @@
-"""Helm: that of the machine, or built once into the cache by `go`.
+"""Helm: the machine's own, or built once into the cache by `go`.
 
     helm = helm_program()
 
-It is large: the first build takes minutes, all later runs find it.
+Helm is large: the first build takes minutes; later runs find the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MODULE, VERSION = "helm.sh/helm/v3/cmd/helm", "v3.22.0"
 
 
 def helm_program() -> Path:
-    """ToolMissing where the machine has none, and it cannot be built."""
+    """The path of Helm. ToolMissing when the machine has none and it cannot be built."""
     found = shutil.which("helm")
     if found is not None:
         return Path(found)

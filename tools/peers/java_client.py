@@ -1,12 +1,14 @@
-"""The official Java client of 5.5.0 as a process: one writes a history (HistoryClient.java), one is
-a load of many threads (java_load/RocketmqLoad.java).
+"""Java client: the official client 5.5.0 in two programs, for a history or as a load.
+
+HistoryClient.java writes a history of what it sends and receives; java_load/RocketmqLoad.java is a
+load of many threads.
 
     command = history_client(folder, "127.0.0.1:9876", histories, "java", "t", group="g")
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     process.stdin.write(b"rest\\n")         # no more sends; the end of its input ends it
 
-It has the client's defaults; `poll_ms` is pollNameServerInterval. The source of the one that writes
-is compiled by the JVM at its start, which asks for a JDK.
+Both have the client's defaults; `poll_ms` is pollNameServerInterval. HistoryClient.java is compiled
+by the JVM at its start, for which a JDK is needed.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ def history_client(
     folder: Path, namesrv: str, histories: Path, name: str, topic: str, *, ordered: str = "",
     transacted: str = "", group: str = "", poll_ms: int = 0,
 ) -> list[str]:  # fmt: skip
-    """The command. Files of the client's own go to `folder`, `NAME-send.jsonl` and, where there is
-    a group to consume for, `NAME-read.jsonl` to `histories`; `NAME-ordered`, `NAME-read-ordered`
-    and `NAME-transacted` of the topics whose sends are in order, or in transactions."""
+    """The command of the program that writes a history. The client's own files go to `folder`.
+    `NAME-send.jsonl` goes to `histories`, and with a `group` to consume for, `NAME-read.jsonl`. For
+    the topics whose sends are in order, or in transactions, there are `NAME-ordered`,
+    `NAME-read-ordered` and `NAME-transacted`."""
     told = {"namesrv": namesrv, "folder": histories, "name": name, "topic": topic}
     more = {"ordered": ordered, "transacted": transacted, "group": group}
     told |= {key: value for key, value in more.items() if value}
@@ -47,7 +50,8 @@ def _command(
     folder: Path, classes: Path, main: str, told: Mapping[str, object], memory: Sequence[str]
 ) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
-    # Found before any logging set-up inside the jars; without it the client logs at INFO.
+    # This file is found before any logging set-up inside the jars; without it the client logs at
+    # INFO.
     (folder / "rmq.logback.xml").write_text("<configuration/>\n")
     settings = {
         "user.home": folder,

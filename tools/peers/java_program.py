@@ -1,8 +1,9 @@
-"""Programs in Java of the tree, compiled once into the cache.
+"""Java programs: sources of the tree, compiled once into the cache.
 
     compiled(JAVA_LOAD / "RocketmqLoad.java", apache_jars())     the folder of its classes
 
-With it are compiled the files beside it that it uses; anew when one of the folder changed.
+Files in the same folder that the program uses are compiled with it. It is compiled anew when a file
+of the folder changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka 4.1 on loopback, one node of KRaft, and the load for it.
+"""Kafka: version 4.1 on loopback, one node of KRaft, and the load for it.
 
     kafka = Kafka(Path("/tmp/k"), port=19092)
     kafka.start(); kafka.fill("t", partitions=2, count=1_000_000, size=1024)
@@ -6,12 +6,12 @@
     load.turn(seconds=2.0, rate=0.0)    {"seconds": 2.0, "messages": 240_000, "latency_us": {..}}
     load.close(); kafka.stop()
 
-The load is a program over its own Java client (java_load/KafkaLoad.java). Latencies that
-kafka-producer-perf-test shows, which fills here, leave out what waited to be sent, and are whole
-milliseconds.
+The load is a program over Kafka's own Java client (java_load/KafkaLoad.java). It is not
+kafka-producer-perf-test, which only fills topics here, because the latencies which that shows are
+whole milliseconds and leave out the time that a message waited to be sent.
 
-With acks=1 a batch is in the page cache before its answer, and the kernel writes it when it likes;
-log.flush.interval.messages=1 has each batch on the disk first.
+With acks=1 a batch is in the page cache before its answer, and the kernel decides when it is
+written; with log.flush.interval.messages=1 each batch is on the disk before its answer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tools.peers.load_process import LoadProcess
 from tools.peers.server import Server
 
 VERSION = "4.1.0"
-SOURCE_VERSION = "4.2.0"  # of Spark's Kafka source: the newest that is published
+SOURCE_VERSION = "4.2.0"  # the newest published version of Spark's Kafka source
 POM = HERE / "kafka_pom.xml"
 TOOLS = "org.apache.kafka.tools"
-# Of bin/kafka-run-class.sh.
+# The options of bin/kafka-run-class.sh.
 SCRIPT_JVM = (
     "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
@@ -44,7 +44,7 @@ def kafka_jars() -> Path:
 
 
 def source_jars() -> Path:
-    """What spark.jars needs for format("kafka")."""
+    """The folder of the jars that spark.jars needs for format("kafka")."""
     return fetch_dependencies(
         f"spark-kafka-{SOURCE_VERSION}", POM, {"source.version": SOURCE_VERSION}
     )
@@ -106,7 +106,7 @@ class Kafka:
                  "--partitions", str(partitions), "--bootstrap-server", self.address)  # fmt: skip
 
     def fill(self, topic: str, partitions: int, count: int, size: int) -> None:
-        """By one producer, in batches of 64 KiB."""
+        """Creates the topic and fills it by one producer, in batches of 64 KiB."""
         self.create_topic(topic, partitions)
         self.run(
             f"{TOOLS}.ProducerPerformance", "--topic", topic, "--num-records", str(count),
@@ -115,7 +115,7 @@ class Kafka:
         )  # fmt: skip
 
     def load(self, topic: str, **shape: int | str) -> LoadProcess:
-        """Of what KafkaLoad.java is told. It makes its topics, and fills them."""
+        """A load; `shape` are options of KafkaLoad.java, which creates and fills its topics."""
         classes = compiled(JAVA_LOAD / "KafkaLoad.java", kafka_jars())
         told = {"servers": self.address, "topic": topic, **shape}
         return LoadProcess([
@@ -124,7 +124,7 @@ class Kafka:
         ])  # fmt: skip
 
     def run(self, main_class: str, *arguments: str) -> str:
-        """What one of Kafka's programs printed; RuntimeError where it fails."""
+        """Runs one of Kafka's programs; returns what it printed. RuntimeError when it fails."""
         return ran(self._java(main_class, *arguments))
 
     def _answers(self) -> bool:

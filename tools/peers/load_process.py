@@ -1,11 +1,12 @@
-"""A load as a process of its own that does turns when it is told: one in Go, one in Java.
+"""Load process: a load in a process of its own, in Go or in Java, which runs a turn when told to.
 
-    load = LoadProcess(command)         returns when the program is ready, and has said so by a line
+    load = LoadProcess(command)         returns when the program has printed that it is ready
     load.turn(2.0, rate=0.0)            {"seconds": 2.0, "messages": 240_000, "failures": {},
                                          "latency_us": {"p50": 410.5, "p99": ..., "p99.9": ...}}
     load.close()
 
-It reads lines "SECONDS RATE" and answers each by a line of JSON; the end of its input ends it.
+The program reads lines "SECONDS RATE" and answers each by a line of JSON. It ends when its input
+ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any
 
 
 class LoadProcess:
-    """RuntimeError, with the end of what it said, when the program ends by itself."""
+    """The process. Its methods raise RuntimeError, with the end of the program's output, when the
+    program has ended by itself."""
 
     def __init__(self, command: list[str]) -> None:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -27,7 +29,7 @@ class LoadProcess:
         self._answer()
 
     def turn(self, seconds: float, rate: float = 0.0) -> dict[str, Any]:
-        """One turn; rate in messages a second, 0: as many as it can."""
+        """Runs one turn; rate in messages a second, 0: as many as possible."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds} {rate}\n")
         self._process.stdin.flush()

@@ -1,4 +1,4 @@
-"""Apache's mqadmin, one JVM for each call (about a second each).
+"""Mqadmin: Apache's admin command, one JVM for each call (about a second each).
 
     >>> print(mqadmin("127.0.0.1:9876", "clusterList"))
     #Cluster Name           #Broker Name            #BID  #Addr  ...
@@ -21,7 +21,7 @@ MAIN_CLASS = "org.apache.rocketmq.tools.command.MQAdminStartup"
 
 
 def mqadmin(name_server: str, *arguments: str, timeout: float = 60.0) -> str:
-    """Run one command and return what it printed (both streams)."""
+    """Runs one command and returns what it printed (both streams)."""
     with tempfile.TemporaryDirectory(prefix="rmq-mqadmin-") as home:
         done = subprocess.run(
             _command(home, name_server, arguments),
@@ -36,8 +36,8 @@ def mqadmin(name_server: str, *arguments: str, timeout: float = 60.0) -> str:
 
 @contextmanager
 def endless_mqadmin(name_server: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command that does not end by itself (clusterRT, startMonitoring), while it is looked at;
-    stdout has both streams."""
+    """Runs a command that does not end by itself (clusterRT, startMonitoring) for the time of the
+    block; its stdout has both streams."""
     with tempfile.TemporaryDirectory(prefix="rmq-mqadmin-") as home:
         process = subprocess.Popen(
             _command(home, name_server, arguments),

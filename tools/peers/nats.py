@@ -1,17 +1,16 @@
-"""NATS with JetStream on loopback: one server whose streams are files, and the load for it.
+"""NATS: one server on loopback with JetStream, whose streams are files, and the load for it.
 
     nats = Nats(Path("/tmp/n"), port=4222, sync=False)
     nats.start(); load = nats.load("bench", connections=1, window=64, bytes=256)
     load.turn(seconds=2.0, rate=0.0)    {"seconds": 2.0, "messages": 240_000, "latency_us": {..}}
     load.close(); nats.stop()
 
-A stream of one replica is written before its answer (server/filestore.go: flush in place unless
-AsyncFlush, which replicated streams have, and those whose owner asks for it). The disk is asked for
-it each `sync_interval`, two minutes by default; with "always" an fsync follows each write, which is
-one for each message.
+A message in a stream of one replica is written to the file before its answer (server/filestore.go:
+it flushes at once unless AsyncFlush is set, as for replicated streams, and for streams whose owner
+asks for it). The file is synced each `sync_interval`, two minutes by default; with "always" an
+fsync follows each write, hence each message.
 
-The load is a program in Go over the official client (nats_load/), which stays for as many turns as
-are asked of it.
+The load is a program in Go over the official client (nats_load/); one process runs all turns.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Nats:
         )
 
         def ready() -> bool:
-            """It greets who connects once it serves."""
+            """Once the server serves, it greets each client that connects."""
             try:
                 with socket.create_connection(("127.0.0.1", port), 1) as connection:
                     return connection.recv(4) == b"INFO"
@@ -69,7 +68,7 @@ class Nats:
         return [self.server.pid]
 
     def load(self, stream: str, **shape: int | str) -> LoadProcess:
-        """Of nats_load's options, without their dash and with _ for -."""
+        """A load; `shape` are options of nats_load, without their dash and with _ for -."""
         command = [str(compiled(HERE / "nats_load")), "-url", self.url, "-stream", stream]
         for key, value in shape.items():
             command += [f"-{key.replace('_', '-')}", str(value)]

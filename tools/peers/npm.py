@@ -1,6 +1,6 @@
-"""Packages of npm, kept outside the tree: exactly those that a package-lock.json names.
+"""Npm: packages kept outside the tree, exactly those that a package-lock.json names.
 
-    modules = npm_modules(Path("tests/compat/grpc_node"))      # what NODE_PATH is set to
+    modules = npm_modules(Path("tests/compat/grpc_node"))      # the value for NODE_PATH
 
 No script of a package is run.
 """
@@ -16,7 +16,7 @@ FILES = ("package.json", "package-lock.json")
 
 
 def npm_modules(project: Path) -> Path:
-    """The folder node_modules of what the two files of the project name; fetched once."""
+    """The folder node_modules with the packages that the project's two files name; fetched once."""
 
     def install(folder: Path) -> None:
         for name in FILES:

@@ -1,4 +1,4 @@
-"""Ask a server one question of the remoting protocol, without any client library.
+"""Probe: asks a server one question of the remoting protocol, without any client library.
 
 Frame:  length 4 | type 1 + header length 3 | JSON header | body        (length excludes itself)
 
@@ -6,8 +6,8 @@ Frame:  length 4 | type 1 + header length 3 | JSON header | body        (length 
     >>> code                        # 0 when a broker has registered, 17 before
     0
 
-Used to see when a server is ready, by the peers and by the tests; deliberately independent of
-rmq's own codec, so that a mistake there cannot hide itself.
+The peers and the tests use it to see when a server is ready. It deliberately does not use rmq's own
+codec, so that a mistake there cannot hide itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _read_exactly(connection: socket.socket, count: int) -> bytes:
 
 
 def _connected(address: tuple[str, int], timeout: float) -> socket.socket:
-    """By TLS where the environment has RMQ_TLS=1; any certificate will do."""
+    """A connection; by TLS if the environment has RMQ_TLS=1, with any certificate."""
     connection = socket.create_connection(address, timeout=timeout)
     connection.settimeout(timeout)
     if os.environ.get("RMQ_TLS") != "1":
@@ -66,8 +66,8 @@ def ask(
     body: bytes = b"",
     timeout: float = 3.0,
 ) -> tuple[int, dict[str, Any], bytes]:
-    """Send one request and wait for its answer: (code, whole header, body). It is signed where the
-    environment has RMQ_ACCESS_KEY, and goes by TLS where that has RMQ_TLS=1."""
+    """Sends one request and waits for its answer: (code, whole header, body). The request is signed
+    if the environment has RMQ_ACCESS_KEY, and goes by TLS if it has RMQ_TLS=1."""
     opaque = next(_opaque)
     fields = _signed(fields or {}, body)
     header = {
@@ -110,7 +110,7 @@ def has_route(name_server: tuple[str, int], topic: str, broker_address: str = ""
 
 
 def wait_until(condition: Any, seconds: float, what: str, pause: float = 0.05) -> None:
-    """Poll `condition()` until it is true; the error says what was waited for."""
+    """Polls `condition()` until it is true; the TimeoutError says what was waited for."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -1,8 +1,8 @@
-"""Prometheus and its promtool: those of the machine, or Debian's package in the cache.
+"""Prometheus: the server and its promtool, the machine's own, or Debian's package in the cache.
 
     promtool = prometheus_program("promtool")
 
-The package is unpacked and not installed: installing it would start a service.
+The package is unpacked but not installed, because an installation would start a service.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from tools.peers.cache import ToolMissing, kept, ran, tool
 
 
 def prometheus_program(name: str) -> Path:
-    """Of "prometheus" or "promtool"; ToolMissing where neither the machine nor Debian has it."""
+    """The path of "prometheus" or "promtool". ToolMissing when neither the machine nor Debian has
+    it."""
     found = shutil.which(name)
     return Path(found) if found is not None else _unpacked() / "usr" / "bin" / name
 

@@ -1,4 +1,4 @@
-"""Apache RocketMQ's proxy, in front of brokers of either kind.
+"""Proxy: Apache RocketMQ's proxy, in front of Apache's brokers or rmq's.
 
     settings = {"rocketMQClusterName": "DefaultCluster", "proxyMode": "CLUSTER"}
     proxy = ApacheProxy(Path("/tmp/x"), "127.0.0.1:9876", settings)
@@ -6,9 +6,9 @@
     proxy.endpoints                    # "127.0.0.1:28081", what gRPC clients are given
     proxy.server.kill()
 
-It creates a topic of its own when it starts, so brokers have to be there. It listens on all
-addresses: none of its settings names one. Layout of the folder given: home/ (logs), conf/,
-proxy.log.
+It creates a topic of its own when it starts, so brokers must be running. It listens on all
+addresses, because none of its settings limits that. Layout of the folder given: home/ (logs),
+conf/, proxy.log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def proxy_jars() -> Path:
 
 
 class ApacheProxy:
-    """`settings` are members of rmq-proxy.json, but for its ports and the name server."""
+    """`settings` are members of rmq-proxy.json, except its ports and the name server."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ApacheProxy:
         )
 
     def _listens(self) -> bool:
-        """It opens its port when all else runs."""
+        """Whether the proxy's port is open, which it opens when all else runs."""
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
         except OSError:

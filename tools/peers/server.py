@@ -1,7 +1,7 @@
-"""A server as a child process: a log file, readiness by asking, and an end in two manners.
+"""Server: a child process with a log file: started until it is ready, and stopped or killed.
 
-`stop` sends SIGTERM and waits for a clean end, `kill` sends SIGKILL and leaves whatever is on
-disk as it is. Both act on this one process id, never on a name.
+`stop` sends SIGTERM and waits for a clean end; `kill` sends SIGKILL and leaves the files on the
+disk as they are. Both act on this one process id, never on a name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start and return when ready; on failure the error carries the end of the log."""
+        """Starts the process and returns when it is ready. On failure the error has the end of the
+        log."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -68,7 +69,7 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def stop(self, seconds: float = 30.0) -> float:
-        """SIGTERM, wait for the end; how long it took, in seconds."""
+        """Sends SIGTERM and waits for the end. Returns how long that took, in seconds."""
         if not self.running:
             return 0.0
         assert self.process is not None
