@@ -57,8 +57,8 @@ cdef class QueuePersistence(QueueTable):
     cdef Mark run_mark                  # the mark that the run's barrier stands for
     cdef Mark persisted_mark            # newest barrier that came back OK
     cdef Mark sync_mark                 # what the sync under way covers
-    cdef int64_t sync_log_end           # the log's end when the sync began: the pinned queue ends
-                                        # know no record beyond it
+    # The log's end when the sync began: the pinned queue ends know no record beyond it.
+    cdef int64_t sync_log_end
     cdef Mark synced_mark               # newest good sync for which the log is durable, too
     cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
     cdef bint sync_open

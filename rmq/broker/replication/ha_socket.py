@@ -1,4 +1,6 @@
-"""HA socket: a connection between replicas, by TLS or plain, while the control thread has it.
+"""HA socket: a connection between replicas for as long as the control thread has it.
+
+It is plain, or uses TLS.
 
     connected = HASocket(socket)
     await connected.secure(context, serves=False)       uses TLS from now on
