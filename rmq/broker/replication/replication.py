@@ -180,7 +180,7 @@ class Replication:
 
     async def copied(self, tables: Iterable[str]) -> ResponseCode | None:
         """Waits until slaves have these tables as they are now; returns None, or the code to answer
-        if they do not. RocketMQ's slaves ask for tables every ten seconds, and its masters do not
+        if they do not. RocketMQ's slaves ask for tables every minute, and its masters do not
         wait for them: where some slaves are RocketMQ's, fewer slaves of rmq are enough."""
         needed = slaves_needed(self._settings)
         if len(self._core.ha_connections()) > self.exchange.ever():
