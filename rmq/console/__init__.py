@@ -1,29 +1,29 @@
-"""Console: the web console: what brokers are doing, in a browser, and changes with a yes.
+"""Console: the web console: a browser shows what brokers are doing, and makes confirmed changes.
 
     server              listens, and serves until it is told to stop
     app                 the application: pages behind the gate
     gate                every request goes through here: names, login, read-only, forms, headers
     csrf                whether a request comes from a page of this console
-    journal             who did what by the console, in its log
+    journal             a log of who did what with the console
     login, sessions     who is logged in in a browser, and as which account brokers are asked
     console             what all requests share
     brokers             questions to brokers, asked in threads, as one account or another
-    answers             what was asked a moment ago is not asked again
+    answers             kept for a moment, so that brokers are not asked the same again
     survey              every broker at one moment, with its topics, groups and clients
     history             how far groups were behind in the last minutes
     routes              every page and every change, by path
     pages               one subject a file
-    change, pending     a change is described first, and done when somebody says yes
-    forms               what a page asks for, and why an answer is not taken
-    page                templates into answers
+    change, pending     a change is described first, and done when the user confirms it
+    forms               the fields of a page's form, and why a value is not accepted
+    page                makes answers of templates
     paging, section     long lists; parts of a page that may be refused
     body_view           a message's body as text, JSON or bytes
     spark_line          a history as a small line
     trace_picture       what became of a message, as a time line
     errors              what a page says when brokers refuse or do not answer
-    settings            whom the console asks, where it listens, who may do what
+    settings            which servers the console asks, where it listens, who may do what
 
-It asks brokers as the command line does, by the blocking client (rmq/client/blocking), and what is
-asked stands in rmq/operations. Templates and the files that browsers load are in the folders
-templates and static; htmx, which draws parts of a page anew, is in there with its licence.
+The console asks brokers as the command line does, by the blocking client (rmq/client/blocking); the
+questions are in rmq/operations. Templates and the files that browsers load are in the folders
+templates and static; htmx, which draws parts of a page anew, is in static with its licence.
 """

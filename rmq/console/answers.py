@@ -1,10 +1,10 @@
-"""Answers: what was asked a moment ago is not asked again.
+"""Answers: answers of brokers, kept for a moment so that the same is not asked again.
 
     found = await answers.get(("topics", account), make)
 
-However many browsers show a page, brokers are asked once in KEPT_S for it. Who comes while the
-answer is under way waits for the same one. Errors are kept as well: brokers that are away are not
-asked by every browser. After a change forget() has everything asked anew.
+However many browsers show a page, brokers are asked for it only once in KEPT_S. A request that
+comes while the answer is under way waits for the same answer. Errors are kept, too, so that brokers
+that are down are not asked for every browser. forget(), after a change, drops all answers.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Answers:
         self._found: dict[Hashable, _Answer] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gives, or gave a moment ago for the same key."""
+        """The answer of `make`, or the one that it gave for the same key a moment ago."""
         found = self._found.get(key)
         if found is None or self._is_old(found):
             self._leave_room()
             found = self._found[key] = _Answer(asyncio.ensure_future(_made(make)))
             found.task.add_done_callback(partial(_note_end, found))
-        # A browser that goes away does not take the answer from the others.
+        # When a browser goes away, its request is cancelled, but not the answer for the others.
         answer: T = await asyncio.shield(found.task)
         return answer
 
@@ -67,4 +67,4 @@ async def _made(make: Callable[[], Awaitable[T]]) -> T:
 def _note_end(answer: _Answer, _: asyncio.Task[Any]) -> None:
     answer.ended = clock.monotonic()
     if not answer.task.cancelled():
-        answer.task.exception()  # somebody has looked at it, whoever has gone meanwhile
+        answer.task.exception()  # else asyncio complains when all who waited for it have gone

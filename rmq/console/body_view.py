@@ -3,7 +3,7 @@
     view = body_view(message, "auto")
     view.kind, view.text, view.is_cut        "json", its lines, whether there is more
 
-What is shown is bounded; the whole body can be saved as a file.
+Only a beginning of a long body is shown; the whole body can be saved as a file.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class BodyView(msgspec.Struct):
     text: str
     is_cut: bool
     size: int  # in bytes
-    packing: str | None  # how it is packed, where nobody here unpacks it
+    packing: str | None  # how the body is packed, if it cannot be unpacked here
 
 
 def whole_body(message: ReceivedMessage) -> tuple[bytes, str | None]:
-    """Unpacked where that can be done here, and how it is packed where not."""
+    """The body, unpacked if that can be done here, and None; else the packed body, and how it is
+    packed."""
     if message.packing is None:
         return message.body, None
     from cext.client.message import unpack_body
@@ -40,7 +41,7 @@ def whole_body(message: ReceivedMessage) -> tuple[bytes, str | None]:
 
 
 def body_view(message: ReceivedMessage, kind: str) -> BodyView:
-    """kind: one of KINDS; otherwise what fits."""
+    """The view. `kind` is one of KINDS; any other text chooses the kind that fits the body."""
     body, packing = whole_body(message)
     text = as_text(body) if packing is None else None
     formatted = _json(body) if text is not None and kind != "text" else None
@@ -54,11 +55,12 @@ def body_view(message: ReceivedMessage, kind: str) -> BodyView:
 
 
 def _json(body: bytes) -> str | None:
-    """Its lines; None: it is none, or a single value that is as well read as text."""
+    """The body as indented JSON. None: it is not JSON, or a single value, which is as easily read
+    as text."""
     if body.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
-        msgspec.json.decode(body)  # format() looks at less
+        msgspec.json.decode(body)  # format() checks less
         return printable(msgspec.json.format(body, indent=2).decode(), kept="\n\t")
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None

@@ -2,9 +2,10 @@
 
     found = await brokers.ask(account, lambda cluster: cluster.topics())
 
-The blocking client waits for its answers, so a question runs in a thread; THREADS of them at a
-time, however many browsers ask. A view with its connections is one account's, used by one question
-at a time and kept for the next. Which brokers do not answer is known to all views.
+The blocking client waits for its answers, so a question runs in a thread; at most THREADS questions
+run at a time, however many browsers ask. A view is a Cluster with its connections. It belongs to
+one account, is used by one question at a time, and is kept for the next. All views share the
+knowledge of which brokers do not answer.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from rmq.errors import UnreachableError
 from rmq.format.signature import Credentials
 
 T = TypeVar("T")
-Account = Credentials | None  # None: the account of the console itself, or nobody's
+Account = Credentials | None  # None: the account of the console itself, if it has one
 THREADS = 8
-IDLE_S = 30.0  # a view that nobody used for so long is closed
+IDLE_S = 30.0  # a view that was not used for so long is closed
 IDLE_MAX = 32  # views
 
 
 class Brokers:
-    """Owned by the event loop; the views by the threads that have them."""
+    """Owned by the event loop; a view is owned by the thread that uses it."""
 
     def __init__(self, namesrv: str, threads: int = THREADS) -> None:
         self._namesrv = namesrv
@@ -38,7 +39,7 @@ class Brokers:
         self._idle: list[tuple[float, Account, Cluster]] = []  # the longest unused first
 
     async def ask(self, account: Account, question: Callable[[Cluster], T]) -> T:
-        """What the question returns or raises."""
+        """Asks the question; returns or raises what it does."""
         view = self._taken(account)
         is_well = False
         try:
@@ -48,7 +49,7 @@ class Brokers:
         except UnreachableError:
             raise
         except Exception:
-            is_well = True  # a refusal leaves its connection as it was
+            is_well = True  # after a refusal the connection can be used again
             raise
         finally:
             if is_well:

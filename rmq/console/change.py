@@ -1,16 +1,16 @@
-"""Change: something that is changed by a form, in two steps: what would happen, and a yes.
+"""Change: something that is changed by a form, in two steps: a description, and a confirmation.
 
-    GET   /topic/delete?topic=t       the form; one without a question goes on with the next step
+    GET   /topic/delete?topic=t       the form; a form without questions skips to the next step
     POST  /topic/delete  topic=t      what is wrong with it, or what would happen, with a button
-    POST  /topic/delete  pending=..   it is done, and the page that shows it is next
+    POST  /topic/delete  pending=..   does it, and goes to the page that shows the result
 
-A change says in one place what it asks for, what it would do, and does it:
+A Change has in one place the fields it asks for, the description, and the function that does it:
 
     Change("/topic/delete", "Delete a topic", fields, plan=.., carry_out=.., back=..)
 
-plan and carry_out run in a thread with a Cluster (brokers.py). What they raise as RmqError is shown
-in the form. Nothing is changed by anything else in the console: the gate knows the paths of all
-changes, and refuses them where it was started with --read-only.
+plan and carry_out run in a thread with a Cluster (brokers.py). An RmqError that they raise is shown
+in the form. Only Changes change anything in the console: the gate knows the paths of all changes,
+and refuses them when the console was started with --read-only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Values = Mapping[str, Any]
 
 
 class Plan(msgspec.Struct):
-    """What would happen: sentences, of which warnings come first, and perhaps a table."""
+    """What would happen: sentences, warnings first, and perhaps a table."""
 
     lines: list[str]
     warnings: list[str] = []
@@ -49,12 +49,12 @@ class Change(msgspec.Struct, frozen=True):
     verb: str  # on the button that does it
     fields: tuple[Field, ...]
     plan: Callable[[Cluster, Values], Plan]
-    carry_out: Callable[[Cluster, Values], str]  # what was done, in a sentence
-    back: Callable[[Values], str]  # the page that shows it
-    # What the form has in it first, of what it was opened with.
+    carry_out: Callable[[Cluster, Values], str]  # does it; returns what was done, in a sentence
+    back: Callable[[Values], str]  # the page that shows the result
+    # The values that the form shows at first, from the parameters it was opened with.
     prefill: Callable[[Cluster, Mapping[str, str]], Mapping[str, str]] | None = None
     check: Callable[[Values], dict[str, str]] | None = None  # faults of several fields together
-    is_grave: bool = False  # it takes something away
+    is_grave: bool = False  # the change removes something
 
     @property
     def has_questions(self) -> bool:

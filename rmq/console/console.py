@@ -1,11 +1,11 @@
-"""Console: what all requests share: brokers, answers of a moment ago, sessions, what was seen.
+"""Console: what all requests share: brokers, kept answers, sessions, surveys, pending changes.
 
     console.ask(request, question, *arguments)        an answer that may be a second old
-    console.ask_now(request, question, *arguments)    one that is not kept
-    console.do(request, change, *arguments)           a change; everything is asked anew then
+    console.ask_now(request, question, *arguments)    a new answer, which is not kept
+    console.do(request, change, *arguments)           a change; afterwards all is asked anew
 
-A question is a function of a Cluster and its arguments, which runs in a thread (brokers.py), as the
-account that is logged in in the browser; without a login as the console itself.
+A question is a function of a Cluster and its arguments. It runs in a thread (brokers.py), with the
+account that is logged in in the browser, or without a login with the console's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rmq.format.signature import Credentials
 log = logging.getLogger("rmq.console")
 P = ParamSpec("P")
 T = TypeVar("T")
-WATCH_S = 10.0  # between two looks of the console's own, for the history of lags
+WATCH_S = 10.0  # between two surveys that the console makes itself, for the history of lags
 NOTES_MAX = 256
 
 
@@ -48,10 +48,10 @@ class Console:
         self.surveyor = Surveyor()
         self.changes: frozenset[str] = frozenset()  # paths of pages that change something
         self.cookie_name = "__Host-rmq-console" if settings.is_https else "rmq-console"
-        self._notes: OrderedDict[str, str] = OrderedDict()  # by cookie: what was done last
+        self._notes: OrderedDict[str, str] = OrderedDict()  # cookie -> what was done last
 
     def account(self, request: Request) -> Credentials | None:
-        """As whom brokers are asked."""
+        """The account with which brokers are asked for this request."""
         session = request.state.session
         return session.account if session is not None else None
 
@@ -90,7 +90,7 @@ class Console:
             self.answers.forget()
 
     async def survey(self, request: Request) -> Survey:
-        """Every broker, with its topics and lags."""
+        """A survey of all brokers, with their topics and lags."""
         account = self.account(request)
         return await self.answers.get(("survey", account), lambda: self._survey(account))
 
@@ -98,8 +98,8 @@ class Console:
         return await self.brokers.ask(account, partial(self.surveyor.look, account))
 
     async def watch(self) -> None:
-        """Looks now and then, so that there is a history when somebody comes; until brokers want an
-        account that the console has not."""
+        """Makes a survey from time to time, so that there is a history of lags when a page asks for
+        it. Ends when brokers want an account and the console has none."""
         while True:
             try:
                 await self.answers.get(("survey", None), lambda: self._survey(None))
@@ -120,8 +120,8 @@ class Console:
         return self._notes.pop(cookie, "")
 
     def cookie_line(self, cookie: str) -> str:
-        """Of Set-Cookie. Lax: who comes by a link from elsewhere is still logged in, and no GET
-        changes anything."""
+        """The value of Set-Cookie. It is SameSite=Lax: a user who follows a link from another site
+        is still logged in, and that is safe because no GET changes anything."""
         secure = "; Secure" if self.settings.is_https else ""
         return f"{self.cookie_name}={cookie}; Path=/; HttpOnly; SameSite=Lax{secure}"
 

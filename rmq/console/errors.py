@@ -2,8 +2,8 @@
 
     explained(error).status, .text, .remedy
 
-Who is not logged in where brokers want to know who asks is sent to the login. A page whose brokers
-are away says so, and draws itself anew until they are back.
+When brokers want an account and the browser is not logged in, it is sent to the login. When brokers
+do not answer, the page says so, and draws itself anew until they are back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmq.console.page import page, refusal_page
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.operations.askers import is_unknown_asker
 
-# About who asks, by the ends of what servers say (rmq/errors.py has them all).
+# Remedies for refusals of an account, by the end of the server's text (all are in rmq/errors.py).
 NOT_ALLOWED = {
     "no matched policies.": "Whoever is Super can allow it to this account, under Accounts.",
     "the decision is deny.": "An entry forbids it to this account: see Accounts.",
@@ -38,7 +38,7 @@ class Explained(msgspec.Struct):
     status: int
     text: str
     remedy: str = ""
-    is_lost: bool = False  # brokers are away, and may come back
+    is_lost: bool = False  # brokers do not answer, and may come back
 
 
 def explained(error: RmqError) -> Explained:

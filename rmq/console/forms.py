@@ -1,11 +1,11 @@
-"""Forms: what a page asks for, field by field, and why an answer is not taken.
+"""Forms: the fields of a page's form, and why a value is not accepted.
 
     fields = (Field("topic", "Topic", parse=topic_name), Field("queues", "Queues", parse=whole(1)))
     form = read(fields, {"topic": ["a/b"], "queues": ["4"]})
     form.values, form.faults            {"queues": 4}, {"topic": "the topic 'a/b' holds .."}
 
-A parser takes the text of a field and returns its value; ValueError says what is wanted, which the
-page shows beside the field.
+A parser takes the text of a field and returns its value. Its ValueError says what is wanted, and
+the page shows that beside the field.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def text(value: str) -> str:
 
 
 def long_text(value: str) -> str:
-    """Of several lines; a form sends each end as CR LF."""
+    """A text of several lines; a form sends each line's end as CR LF."""
     return value.replace("\r\n", "\n")
 
 
@@ -72,7 +72,7 @@ def group_name(value: str) -> str:
 
 
 def place(value: str) -> Start:
-    """Where to begin, or a group is to go on, in each queue."""
+    """The place in each queue where to begin, or where a group goes on."""
     found = parse_start(value)
     if found.end is not None or found.until_ms is not None:
         raise ValueError("one place, not from N to M or from @TIME to @TIME")
@@ -80,7 +80,7 @@ def place(value: str) -> Start:
 
 
 def pairs(value: str) -> dict[str, str]:
-    """Lines of name=value."""
+    """The pairs of lines of the form name=value."""
     found = {}
     for number, line in enumerate(long_text(value).splitlines(), 1):
         name, equals, said = line.partition("=")
@@ -93,7 +93,7 @@ def pairs(value: str) -> dict[str, str]:
 
 class Field(msgspec.Struct, frozen=True):
     """One question of a form. `kind`: text, number, select, checkbox, textarea, password, or hidden
-    for what the page was opened with. A field of several values gives a list."""
+    for a parameter that the page was opened with. A field with several values gives a list."""
 
     name: str
     label: str = ""
@@ -116,11 +116,12 @@ class Form(msgspec.Struct):
     texts: dict[str, str]
     values: dict[str, Any]
     faults: dict[str, str]
-    lists: dict[str, list[str]] = {}  # the texts of fields of several values
+    lists: dict[str, list[str]] = {}  # the texts of fields with several values
 
 
 def read(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> Form:
-    """Fields that are left empty and need not be filled in have the value None."""
+    """Reads what the browser sent. A field that is not required and left empty has the value
+    None."""
     form = Form({}, {}, {})
     for field in fields:
         said = list(given.get(field.name, ()))
@@ -152,7 +153,7 @@ def _value(field: Field, said: list[str], value: str) -> Any:
 
 
 def filled(fields: Sequence[Field], given: Mapping[str, Sequence[str]]) -> Form:
-    """A form that is shown first: with what is known, else with defaults."""
+    """A form as it is shown at first, with the given values, else with defaults."""
     texts = {each.name: [*given.get(each.name, (each.default,)), ""][0] for each in fields}
     lists = {each.name: list(given.get(each.name, ())) for each in fields if each.is_list}
     return Form(texts, {}, {}, lists)

@@ -1,16 +1,17 @@
 """Gate: every request goes through here, before any page sees it.
 
-    host        a name that this console may have: no stranger's name leads to loopback
+    host        the name in Host must be one of this console's, so that no foreign name can be
+                pointed at loopback
     session     the cookie, and who is logged in by it
-    login       who has to log in and did not is sent there
-    read-only   what changes something is refused, in this one place
-    form        a POST comes from a page of this console (csrf.py), and is not too large
+    login       a browser that must log in first is sent to the login
+    read-only   all requests that change something are refused, in this one place
+    form        a POST must come from a page of this console (csrf.py), and must not be too large
 
-The path is the scope's, by which the page is found. That of request.url is put together with the
-Host that a client sends, and once began inside it (CVE-2026-48710).
+The path is taken from the scope, as the router takes it. The path of request.url is not used: it is
+built with the Host that a client sends, and once began inside that (CVE-2026-48710).
 
-Every answer gets the headers that keep what is shown from running: a page loads scripts and styles
-from this console alone, and nothing in it runs that stands in the page itself.
+Every answer gets headers that keep shown data from being run: a page loads scripts and styles from
+this console only, and a script that stands in the page itself is not run.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ HEADERS = {
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "same-origin",  # without one browsers would not say Origin
+    "Referrer-Policy": "same-origin",  # with no-referrer browsers would send "Origin: null"
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -75,7 +76,7 @@ class Gate:
         await (refusal or self._app)(scope, receive, answer)
 
     def _open(self, request: Request) -> bool:
-        """Who it is; whether the browser is to get a cookie."""
+        """Sets the request's session. Returns whether the browser needs a new cookie."""
         console, state = self._console, request.state
         given = request.cookies.get(console.cookie_name, "")
         is_new = not is_cookie(given)
@@ -104,7 +105,7 @@ class Gate:
         return None
 
     async def _form(self, request: Request) -> Response | None:
-        """Reads it; why it is refused."""
+        """Reads the form. Returns the refusal if there is one."""
         fault = origin_fault(request, self._console.settings.origin)
         if fault is not None:
             return _refused(request, 403, f"The request was refused: {fault}.")
@@ -146,7 +147,7 @@ def _refused(request: Request, status: int, text: str) -> Response:
 
 
 def _host_name(request: Request) -> str:
-    """Empty where Host is more than a name and a port."""
+    """The name in Host; empty when Host has more than a name and a port."""
     host = request.headers.get("host", "")
     try:
         parts = urlsplit(f"//{host}")
@@ -156,7 +157,7 @@ def _host_name(request: Request) -> str:
 
 
 def login_first(request: Request) -> Response:
-    """To the login, and back from there to this page."""
+    """Sends the browser to the login, which leads back to this page."""
     asked_for = request.scope["query_string"].decode("latin-1")
     target = request.scope["path"] + (f"?{asked_for}" if asked_for else "")
     asked = LOGIN if request.method not in SAFE_METHODS else f"{LOGIN}?next={quote(target)}"

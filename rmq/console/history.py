@@ -3,8 +3,8 @@
     history.note(("billing", "orders"), 120)
     history.of(("billing", "orders"))         [(seconds ago, 120), ..], the oldest first
 
-In memory, POINTS of each, at most one in GAP_S. Of whom nobody looks at any more the oldest is
-forgotten first.
+It is kept in memory: POINTS points for each key, at most one in GAP_S. When there are more than
+KEYS_MAX keys, the one that was noted least recently is forgotten.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class History:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._points: OrderedDict[Hashable, array[float]] = OrderedDict()  # moment, value, ..
+        self._points: OrderedDict[Hashable, array[float]] = OrderedDict()  # time, value, time, ..
 
     def note(self, key: Hashable, value: int) -> None:
         now = clock.monotonic()

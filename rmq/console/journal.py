@@ -1,13 +1,13 @@
-"""Journal: what people do by the console, in its log: logins, changes, refusals.
+"""Journal: what users do with the console, in its log: logins, changes, refusals.
 
     did(request, "Topic t was created.")            alice from 10.0.0.1: Topic t was created.
     failed(request, "/topic/delete", error)         alice from 10.0.0.1: /topic/delete failed: ..
     refused(request, text)                          nobody from 10.0.0.9: refused /topic/delete: ..
 
-The audit log of brokers has the console's address for all of them; here is the browser's (behind a
-proxy it is the proxy's). Of one who is refused again and again, as where a page draws itself anew,
-there is one line in ten seconds, for each change and for all else together. A line is one line,
-whatever strangers call themselves.
+The audit log of brokers has the console's address for all users; the journal has the browser's
+address (behind a proxy that of the proxy). When a user is refused again and again, for example by a
+page that draws itself anew, there is one line in ten seconds for each change, and one for all other
+paths together. Line breaks in names are replaced, so that an entry is always one line.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ def failed(request: Request, what: str, reason: object) -> None:
 
 
 def refused(request: Request, reason: str) -> None:
-    """A request that somebody may not make, or not so."""
+    """Logs a request that was refused."""
     who, path = _asker(request), request.scope["path"]
-    # Not by every path: strangers choose it, and with many of them would fill the log.
+    # Other paths share one key: strangers choose them, and could fill the log with many paths.
     key = f"{who} {path if path in request.state.console.changes else ''}"
     path = _line(path, NAME_MAX)
     quiet.warning(key, "%s: refused %s: %s", who, path, _line(reason))
 
 
 def origin(request: Request) -> str:
-    """The address that asks."""
+    """The address that the request comes from."""
     return request.client.host if request.client is not None else ""
 
 

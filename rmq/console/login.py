@@ -1,13 +1,14 @@
 """Login: an account of the brokers, or the console's own password.
 
     GET  /login?next=/topics        name and password
-    POST /login                     asked of a broker, signed with them; then the session has them
+    POST /login                     tried at a broker; then the session has name and password
     POST /logout
 
-Whether a password is right only a broker knows: it is asked something, and what it says of the
-signature counts, not whether the account may ask it. Brokers that ask nobody who he is have no
-accounts to log in with. Who fails FAILURES_MAX times from one address waits; a try counts as failed
-until it has succeeded, so that no more of them than that wait for a broker at once.
+Only a broker knows whether a password is right. It gets a request that is signed with name and
+password; what counts is its answer about the signature, not whether the account may make that
+request. Brokers that do not ask for accounts have none to log in with. After FAILURES_MAX failures
+an address must wait. A try counts as failed until it has succeeded, so that no more than
+FAILURES_MAX tries of an address wait for a broker at once.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from rmq.operations.askers import STRANGER, is_let_in
 FAILURES_MAX = 5
 WAIT_S = 60.0
 ADDRESSES_MAX = 1024
-ASKED_AGAIN_S = 600.0  # whether brokers want accounts at all
+ASKED_AGAIN_S = 600.0  # between two checks whether brokers want accounts at all
 
 
 class Pace:
-    """Failed logins by address; so many that one has to wait, or not."""
+    """Failed logins by address, and whether an address must wait."""
 
     def __init__(self) -> None:
         self._failures: dict[str, tuple[int, float]] = {}
@@ -57,11 +58,11 @@ class Pace:
 
 
 class Login:
-    """The two pages; owned by the event loop."""
+    """The pages of login and logout; owned by the event loop."""
 
     def __init__(self) -> None:
         self._pace = Pace()
-        self._wants_accounts_until = 0.0  # until when that need not be asked again
+        self._wants_accounts_until = 0.0  # brokers want accounts; until then no new check
 
     def routes(self) -> list[Route]:
         return [
@@ -100,13 +101,13 @@ class Login:
         return _moved(console, target, cookie)
 
     async def _account_fault(self, console: Console, name: str, password: str) -> str | None:
-        """What is wrong with it; None: it is right."""
+        """What is wrong with the account; None: it is right."""
         if not name or not password:
             return "Name and password are both needed."
         try:
             if not await console.brokers.ask(Credentials(name, password), is_let_in):
                 return "There is no such account with this password, or it is disabled."
-            # Any password would have done where nobody looks at it.
+            # Brokers that check no signatures accept any password, which proves nothing.
             now = clock.monotonic()
             if now >= self._wants_accounts_until:
                 if await console.brokers.ask(STRANGER, is_let_in):
@@ -125,7 +126,8 @@ class Login:
 
 
 def after(target: str) -> str:
-    """A page of this console, whatever was asked for."""
+    """Where to go after the login: the target if it is a page of this console, else the first
+    page."""
     is_own = target.startswith("/") and not target.startswith(("//", "/\\", "/login", "/logout"))
     return target if is_own and target.isprintable() else "/"
 

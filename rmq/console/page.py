@@ -1,10 +1,10 @@
-"""Page: templates into answers, and how numbers are shown in them.
+"""Page: makes answers of templates, and formats the numbers in them.
 
     page(request, "topics.html", rows=rows)         an HTML answer
     url("/topic", topic="a&b")                      "/topic?topic=a%26b"
 
-Everything that goes into a template is escaped there (autoescape), whoever it comes from; a page
-has no script and no style of its own (gate.py). A name that a template does not know is an error.
+Every value in a template is escaped (autoescape), wherever it comes from; a page has no script or
+style of its own (gate.py). It is an error when a template uses a name that it was not given.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from rmq.operations.texts import counted, printable, span, time_text
 
 HERE = Path(__file__).parent
 NOTHING = "–"
-EVERY_S = 2  # a live part of a page
+EVERY_S = 2  # how often a live part of a page is drawn anew
 BYTES_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
-# Path, what it is called, and the beginnings of paths that belong to it.
+# Path, title, and the prefixes of other paths that belong to the section.
 SECTIONS = (
     ("/", "Overview", ()),
     ("/brokers", "Brokers", ("/broker",)),
@@ -49,7 +49,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
         settings=console.settings,
         session=request.state.session,
         csrf=console.sessions.token(cookie),
-        # A part of a page that is drawn anew says nothing: the browser does not show it.
+        # When only a part of a page is drawn anew the note is kept: the browser would not show it.
         note="" if request.headers.get("hx-request") else console.take_note(cookie),
         is_live=request.query_params.get("live") != "off",
         may_change=not console.settings.read_only,
@@ -59,12 +59,12 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 def refusal_page(request: Request, status: int, text: str) -> Response:
-    """What says no, and why."""
+    """The page that refuses a request, and says why."""
     return page(request, "refusal.html", status, text=text, remedy="", is_lost=False)
 
 
 def url(path: str, **parameters: Any) -> str:
-    """With the parameters that are not None."""
+    """A URL with those parameters that are neither None nor empty."""
     kept = {name: value for name, value in parameters.items() if value not in (None, "")}
     return f"{path}?{urlencode(kept)}" if kept else path
 
@@ -104,7 +104,7 @@ def number(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """A small one with a tenth."""
+    """A rate as text; one below 10 has one decimal."""
     if value is None:
         return NOTHING
     return f"{value:,.1f}" if 0 < value < 10 else f"{value:,.0f}"
@@ -115,7 +115,7 @@ def percent(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes in a unit that fits."""
+    """A number of bytes as text, in a unit that fits."""
     if value is None:
         return NOTHING
     amount, unit = float(value), BYTES_UNITS[0]

@@ -17,7 +17,7 @@ DIGITS_MAX = 6
 
 
 class Paging(msgspec.Struct):
-    rows: Sequence[Any]  # of this page
+    rows: Sequence[Any]  # the rows of this page
     page: int  # from 1 on
     pages: int
     count: int  # of all rows

@@ -1,10 +1,10 @@
-"""Pending changes: what was asked for and waits for a yes.
+"""Pending changes: changes that were described and wait for a confirmation.
 
     number = pending.put(cookie, "/topic/delete", values)
-    values = pending.take(cookie, "/topic/delete", number)      once; None: there is none any more
+    values = pending.take(cookie, "/topic/delete", number)      once; None: it is not there any more
 
-What the page that asks describes is what is done: the values stay here, and the browser has a
-number. They belong to that browser, and are forgotten after WAIT_S.
+The values stay in the console, and the browser gets only a number: so exactly what the page has
+described is done. The values belong to that browser, and are forgotten after WAIT_S.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from rmq.base import clock
 
 WAIT_S = 600.0
-PENDING_MAX = 32  # each of which may be as large as a form
+PENDING_MAX = 32  # each may be as large as a form
 
 Values = Mapping[str, Any]
 

@@ -1,9 +1,10 @@
-"""Section: a part of a page that may be refused or not be answered, without taking the page along.
+"""Section: a part of a page that may be refused or not answered, while the rest is still shown.
 
     found = await section(console.ask(request, question))
     found.value, found.problem                  one of them is None
 
-Who may see a topic may perhaps not see its consumers: the page says so in their place.
+An account that may see a topic may perhaps not see its consumers: the page then shows the refusal
+instead of them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Server: the console on a port, until it is told to stop.
 
-serve(settings)     prints the ready line, and returns when SIGTERM or SIGINT came
+serve(settings)     prints the ready line, and returns after SIGTERM or SIGINT
 
-The port is taken before anything is printed, so that a port in use is an error with a way out.
+The port is opened before anything is printed, so that a port in use is an error with a remedy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmq.console.settings import ConsoleSettings
 from rmq.errors import ConfigError
 
 CONNECTIONS_MAX = 512  # at a time; others get 503
-STOP_S = 5  # that answers under way may take
+STOP_S = 5  # how long answers that are under way at the stop may take
 
 
 class _Server(uvicorn.Server):
@@ -37,7 +37,8 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: ConsoleSettings) -> None:
-    """ConfigError: it cannot listen there, or the certificate cannot be read."""
+    """Serves until a signal. ConfigError: it cannot listen there, or the certificate cannot be
+    read."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("rmq.console").setLevel(logging.INFO)
     listening = listen(settings)
@@ -49,9 +50,10 @@ def serve(settings: ConsoleSettings) -> None:
     config = server_config(settings)
     try:
         config.load()
-    except OSError as error:  # an SSLError is one
+    except OSError as error:  # SSLError is a subclass
         raise ConfigError(f"--https-cert {settings.certificate}: {error}") from None
-    # uvicorn sends itself again what stopped it, when it has stopped: that is no failure.
+    # When uvicorn has stopped, it sends the process once more the signal that stopped it; these
+    # handlers ignore that, so that the process does not end by it.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     with listening:
@@ -67,8 +69,9 @@ def server_config(settings: ConsoleSettings) -> uvicorn.Config:
 
 
 def listen(settings: ConsoleSettings) -> socket.socket:
-    """Connections have TCP_NODELAY from it: an answer is two writes, of which the second would wait
-    for the browser's kernel to acknowledge the first, up to 40 ms."""
+    """The listening socket. Its connections inherit TCP_NODELAY: an answer is two writes, and
+    without it the second would wait up to 40 ms until the browser's kernel acknowledges the
+    first."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         made = socket.create_server((settings.host, settings.port), family=family, backlog=128)

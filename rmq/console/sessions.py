@@ -1,12 +1,12 @@
-"""Sessions: which browser is whose. In memory alone: a restart of the console logs everybody out.
+"""Sessions: who is logged in in which browser; only in memory, so a restart logs everybody out.
 
-    sessions.of(cookie)                         Session, or None: whoever it is
-    cookie = sessions.begin("alice", account)   after a login: a new name for this browser
-    sessions.token(cookie)                      what forms of this browser carry
+    sessions.of(cookie)                         Session; None: not logged in
+    cookie = sessions.begin("alice", account)   after a login: a new cookie for this browser
+    sessions.token(cookie)                      the token in forms for this browser
 
-The cookie is a random name, and what belongs to it stays here: the account's password, which signs
-what the console asks for this browser, is in no cookie and no page. A browser that did not log in
-has a cookie as well, whose token its forms carry; nothing is kept of it.
+A cookie is a random name, and its session stays in the console: the account's password, which signs
+the console's requests for this browser, is in no cookie and no page. A browser that is not logged
+in has a cookie, too, for the token in its forms; nothing is kept for it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NAME = re.compile("[A-Za-z0-9_-]{43}")  # 32 bytes
 class Session(msgspec.Struct):
     """Who is logged in in a browser."""
 
-    name: str  # of the account; empty: by the console's own password
-    account: Credentials | None  # as whom brokers are asked; None: as the console itself
+    name: str  # of the account; empty: logged in by the console's own password
+    account: Credentials | None  # for questions to brokers; None: the console's own
     began: float
     used: float
 
@@ -44,7 +44,7 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
 
     def of(self, cookie: str) -> Session | None:
-        """None: nobody's, or its time is over."""
+        """The session of the cookie; None: there is none, or its time is over."""
         session = self._sessions.get(cookie)
         if session is None:
             return None
@@ -56,7 +56,8 @@ class Sessions:
         return session
 
     def begin(self, name: str, account: Credentials | None) -> str:
-        """The cookie of a browser that has logged in; the one unused longest makes room."""
+        """Begins a session; returns its cookie. When there are too many sessions, the one that was
+        unused for longest ends."""
         while len(self._sessions) >= SESSIONS_MAX:
             oldest = min(self._sessions, key=lambda each: self._sessions[each].used)
             del self._sessions[oldest]
@@ -68,7 +69,7 @@ class Sessions:
         self._sessions.pop(cookie, None)
 
     def token(self, cookie: str) -> str:
-        """What proves that a form was made by this console for this browser."""
+        """The token which proves that a form was made by this console for this browser."""
         return hmac.new(self._key, cookie.encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, cookie: str, token: str) -> bool:

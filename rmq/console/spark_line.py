@@ -1,4 +1,4 @@
-"""Spark line: a history as a small line: points for an SVG, and words for who does not see it.
+"""Spark line: a history as a small line: points for an SVG, and the same in words.
 
 line = SparkLine([(12.0, 40), (8.0, 60), (4.0, 20)])    seconds ago, value
 line.points                                             "0.0,8.0 60.0,1.0 120.0,15.0"
@@ -24,7 +24,8 @@ class SparkLine:
 
     @property
     def points(self) -> str:
-        """The first at the left edge, the last at the right one; zero is at the bottom."""
+        """The points of the SVG: the first at the left edge, the last at the right one, and zero at
+        the bottom."""
         first, last = self._history[0][0], self._history[-1][0]
         most = max(1, *(value for _, value in self._history))
         seconds = max(first - last, 0.001)

@@ -4,10 +4,10 @@
     for each in survey.brokers: each.figures.in_rate, each.table
     survey.groups["billing"].lag, survey.topics["orders"].in_rate
 
-Brokers of rmq tell all of it in one answer (rmqDetail=tables). Of others there is the table of
-RocketMQ's brokers: rates, disk and version, and no word of topics and groups; `tells_groups` says
-so. Rates of a broker are those between two looks, where the last one was a moment ago; else its own
-of the last ten seconds.
+rmq's brokers tell all of it in one answer (rmqDetail=tables). Other brokers give only RocketMQ's
+table: rates, disk and version, but nothing about topics and groups; then `tells_groups` is false.
+The rates of a broker are those between two looks, if the last look was a moment ago; else the
+broker's own rates of the last ten seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rmq.observe.rates import Figures, figures, unreachable
 from rmq.observe.sample import Sample
 from rmq.operations.broker_samples import recent_rates, sample_of
 
-MOMENT_S = 30.0  # rates are between two looks that lie no further apart
+MOMENT_S = 30.0  # two looks give rates only if they are no further apart
 ACCOUNTS_MAX = 64
 
 
@@ -45,7 +45,7 @@ class BrokerSight(msgspec.Struct):
 
 
 class TopicSight(msgspec.Struct):
-    """A topic over all brokers that tell of it; rates: None: not known yet."""
+    """A topic, summed over all brokers that tell about it. Rates are None until they are known."""
 
     messages_in: int = 0
     messages_out: int = 0
@@ -54,7 +54,7 @@ class TopicSight(msgspec.Struct):
 
 
 class GroupSight(msgspec.Struct):
-    """A group over all brokers that tell of it."""
+    """A group, over all brokers that tell about it."""
 
     lags: dict[str, int] = {}  # by topic
     members: int = 0
@@ -69,7 +69,7 @@ class Survey(msgspec.Struct):
     brokers: list[BrokerSight]
     topics: dict[str, TopicSight] = {}
     groups: dict[str, GroupSight] = {}
-    left_out: int = 0  # topics and lags that brokers did not tell for their number
+    left_out: int = 0  # topics and lags that brokers left out because there are too many
 
     @property
     def masters(self) -> list[BrokerSight]:
@@ -77,11 +77,11 @@ class Survey(msgspec.Struct):
 
     @property
     def tells_groups(self) -> bool:
-        """Whether all masters that answer do."""
+        """Whether all masters that answer tell about topics and groups."""
         return all(each.is_rmq for each in self.masters if each.sample is not None)
 
     def total(self, name: str) -> float | None:
-        """Of a field of Figures, over the masters; None: nobody tells."""
+        """The sum of a field of Figures over the masters; None: no master tells it."""
         known = [value for each in self.masters
                  if (value := getattr(each.figures, name)) is not None]  # fmt: skip
         return sum(known) if known else None
@@ -105,7 +105,8 @@ class Surveyor:
         self._last: dict[Account, tuple[float, dict[str, Sample]]] = {}
 
     def look(self, account: Account, cluster: Cluster) -> Survey:
-        """UnreachableError: no name server answers; RemoteError: this account may not ask."""
+        """Surveys all brokers. UnreachableError: no name server answers; RemoteError: this account
+        may not ask."""
         at, before = self._last.get(account, (0.0, {}))
         if clock.monotonic() - at > MOMENT_S:
             before = {}
@@ -170,7 +171,7 @@ def _follows(earlier: Sample | None, later: Sample) -> bool:
 
 
 def _add(survey: Survey, sample: Sample, earlier: Sample | None) -> None:
-    """What one broker tells of topics, lags and clients."""
+    """Adds what one broker tells about topics, lags and clients."""
     survey.left_out += sample.left_out
     is_next = _follows(earlier, sample)
     before = {each.name: each for each in earlier.topics} if earlier is not None else {}
@@ -191,6 +192,6 @@ def _add(survey: Survey, sample: Sample, earlier: Sample | None) -> None:
     for client in sample.consumers:
         members[client.group] = members.get(client.group, 0) + client.count
         survey.groups.setdefault(client.group, GroupSight()).mode = client.mode
-    for name, count in members.items():  # a member is connected to every broker
+    for name, count in members.items():  # each member is at every broker: do not add them up
         group = survey.groups[name]
         group.members = max(group.members, count)

@@ -1,13 +1,15 @@
-"""Trace picture: what clients traced of a message, as a time line: a lane for who sent it, one for
-where it is stored, and one for each group that consumed it.
+"""Trace picture: the traces of a message as a time line.
+
+It has a lane for the sender, one for the broker that stores the message, and one for each group
+that consumed it.
 
     picture = TracePicture(traces, "broker-a", stored_ms)
     picture.lanes[2].bars       [Bar(x=310.0, width=41.5, kind="consumed", label="", words=..)]
     picture.ticks               [Tick(0.0, "0 ms"), Tick(97.1, "3 ms"), ..]
-    picture.words               the same for who does not see it
+    picture.words               the same in words
 
-A message is sent in a millisecond and perhaps consumed after an hour, so that a wait gets the room
-of its logarithm: the longer the wider, and nothing is too small to be seen.
+A message is sent in a millisecond and perhaps consumed after an hour. So the width of a wait grows
+with the logarithm of its length: a longer wait is wider, and none is too small to be seen.
 """
 
 from __future__ import annotations
@@ -24,23 +26,23 @@ from rmq.operations.times import LAST_MS
 
 WIDTH = 560.0  # of the time line
 ROW, BAR = 26, 14  # heights
-NAMES = 210  # the room for names of lanes, before the time line
-EDGE = 50  # behind it, for the last tick's text
+NAMES = 210  # the room for names of lanes, left of the time line
+EDGE = 50  # the room right of it, for the last tick's text
 BAR_MIN = 4.0
 TICK_GAP = 70.0  # at least, between two texts
 LANES_MAX = 16
 BARS_MAX = 128  # of all lanes
-RETRIES_MAX = 9999  # that are shown
-GROUP_MAX = 255  # characters of what strangers wrote
+RETRIES_MAX = 9999  # the greatest number of retries that is shown
+GROUP_MAX = 255  # characters; clients may write anything into a trace
 STATE_MAX = 64
-NAME_MAX = 28  # characters of a lane's name that have room
+NAME_MAX = 28  # characters of a lane's name for which there is room
 
 
-_ORDER = {"sent": 0, "stored": 1}  # of what has the same moment
+_ORDER = {"sent": 0, "stored": 1}  # the order of events with the same time
 
 
 class _Event(msgspec.Struct):
-    """Something that began, and perhaps ended. `kind`: sent, stored, consumed, failed, open."""
+    """Something that began and perhaps ended. `kind`: sent, stored, consumed, failed, open."""
 
     lane: str
     begin_ms: int
@@ -54,7 +56,7 @@ class Bar(msgspec.Struct):
     x: float
     width: float
     kind: str
-    label: str  # short, above it: the number of a retry, a cross where it failed
+    label: str  # a short text above the bar: the number of a retry, or a cross for a failure
     words: str
 
 
@@ -75,7 +77,7 @@ class Tick(msgspec.Struct):
 
 class TracePicture:
     def __init__(self, traces: Sequence[Traced], broker: str, stored_ms: int) -> None:
-        """broker: where the message is stored since then."""
+        """broker: where the message is stored, since `stored_ms`."""
         events = [*map(_event, traces)]
         events.append(_Event(f"stored on {broker}", stored_ms, stored_ms, "stored", "stored"))
         events.sort(key=lambda each: (each.begin_ms, _ORDER.get(each.kind, 2), each.end_ms))
@@ -88,7 +90,7 @@ class TracePicture:
         shown = [each for each in chosen if each.lane in by_name]
         for each in shown:
             by_name[each.lane].bars.append(self._bar(each))
-        self.left_out = len(events) - len(shown)  # they are in the table alone
+        self.left_out = len(events) - len(shown)  # events that only the table shows
         self.words = "; ".join(map(self._words, shown))
         if self.left_out:
             self.words += f"; and {counted(self.left_out, 'more event')}"
@@ -133,7 +135,7 @@ class TracePicture:
 
 
 def wait_text(ms: int) -> str:
-    """12 ms, 1.5 s, 3h 4m."""
+    """A wait as text: 12 ms, 1.5 s, 3h 4m."""
     if ms < 1000:
         return f"{ms} ms"
     return f"{ms / 1000:.1f} s" if ms < 60_000 else str(span(ms / 1000))
@@ -143,8 +145,8 @@ def _event(traced: Traced) -> _Event:
     record = traced.record
     took = min(max(record.cost_ms, 0), LAST_MS)
     at = min(record.time_ms if record.time_ms >= 0 else traced.stored_ms, LAST_MS)
-    # A SubAfter that found its SubBefore knows of retries and has its time; one that did not has
-    # the time at which it was written, which is the end.
+    # A SubAfter whose SubBefore was found has the number of retries, and the time of the SubBefore.
+    # Without its SubBefore it has only the time at which it was written, which is the end.
     if record.kind == "SubAfter" and record.retries < 0:
         at -= took
     does = "consumes" if record.kind.startswith("Sub") else "sends"
@@ -154,7 +156,7 @@ def _event(traced: Traced) -> _Event:
 
 
 def _outcome(traced: Traced) -> tuple[str, str]:
-    """How it is drawn, and what it is called."""
+    """The kind by which an event is drawn, and its text."""
     record = traced.record
     if record.kind == "SubBefore":
         return "open", "began, no end is known"
@@ -170,8 +172,8 @@ def _outcome(traced: Traced) -> tuple[str, str]:
 
 
 def _lanes(events: Iterable[_Event]) -> list[str]:
-    """In the order in which they begin; who sends stands above where it is stored, whatever the
-    clocks of the two say."""
+    """The lanes in the order in which they begin. The sender is always above the broker, whatever
+    the clocks of the two say."""
     names = dict.fromkeys(each.lane for each in events)
     first = {each.lane for each in events if each.lane.endswith(" sends")}
     stored = {each.lane for each in events if each.kind == "stored"}
@@ -179,7 +181,7 @@ def _lanes(events: Iterable[_Event]) -> list[str]:
 
 
 def _places(moments: set[int]) -> dict[int, float]:
-    """Moment -> where it is on the time line, in order."""
+    """Time -> its place on the time line, in order."""
     ordered = sorted(moments)
     room = [math.log2(1 + after - before) for before, after in pairwise(ordered)]
     total, found, x = sum(room) or 1.0, {ordered[0]: 0.0}, 0.0

@@ -1,4 +1,4 @@
-"""Pages of the console, one subject a file: what it asks, what it changes, its answers to browsers.
+"""Pages of the console, one file for each subject: its questions, its changes and its pages.
 
     overview            the cluster at one moment
     brokers             brokers, shards and replicas
@@ -8,11 +8,11 @@
     message             one message: body, properties, trace, progress of groups
     groups              consumer groups: list, create
     group               one group: lag, members, a member's running info; move, update, delete
-    dead_letters        what groups gave up: searched, sent again, exported
+    dead_letters        messages that groups gave up: searched, sent again, exported
     later               delayed and timed messages, open transactions
     accounts            users, and what they may do
-    audit               who asked brokers for what, and whether he was let in
+    audit               who asked brokers for what, and whether it was allowed
     server_settings     settings, and how they differ from defaults and among servers
 
-Each has ROUTES, path -> endpoint, and CHANGES (rmq/console/change.py); routes.py joins them.
+Each file has ROUTES, path -> endpoint, and CHANGES (rmq/console/change.py); routes.py joins them.
 """

@@ -1,4 +1,4 @@
-"""Accounts: users, and what they may do, where brokers ask for accounts."""
+"""Accounts: users and what they may do, if brokers ask for accounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rmq.console.page import page
 from rmq.console.section import section
 from rmq.operations import account_lists
 
-KEEP = "keep"  # of a choice: as it is
+KEEP = "keep"  # the choice to leave something as it is
 PASSWORD_MAX = 1024
 RESOURCE_KINDS = ("Topic:", "Group:", "Cluster:")
 
@@ -102,7 +102,7 @@ def resource(value: str) -> str:
 def sources(value: str) -> list[str]:
     found = value.split()
     for each in found:
-        ipaddress.ip_network(each, strict=False)  # ValueError says what it is not
+        ipaddress.ip_network(each, strict=False)  # its ValueError says what is wrong
     return found
 
 

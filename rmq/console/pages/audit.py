@@ -1,11 +1,11 @@
-"""Audit: who asked the brokers and name servers for what, from where, and whether he was let in.
+"""Audit: who asked brokers and name servers for what, from where, and whether it was allowed.
 
     /audit                                          the newest lines
-    /audit?user=alice&verdict=refused&text=orders   those that fit
-    /audit?until=1764213600123                      what was before
+    /audit?user=alice&verdict=refused&text=orders   the lines that match
+    /audit?until=1764213600123                      the lines before a time
 
-Only Super users may see it. Brokers that keep no such log, as RocketMQ's, say so, and so does the
-page.
+Only Super users may see it. Brokers without such a log, like RocketMQ's, answer that they have
+none, and the page says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brokers: every process of every broker, its figures, and who copies whom."""
+"""Brokers: every process of every broker, its figures, and which slave copies which master."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rmq.operations.replica_sets import controllers_of, replica_sets
 
 
 def replicas_of(cluster: Cluster, *names: str) -> tuple[list[ReplicaSet], list[ControllerState]]:
-    """Of these brokers; without a name of all that have some."""
+    """The replicas of the named brokers, without names those of all brokers that have replicas; and
+    the states of their controllers."""
     replicas = Replicas(cluster, [])
     entries = cluster.brokers()
     wanted = [each for each in entries if not names or each.name in names]

@@ -1,6 +1,6 @@
-"""Dead letters: what groups gave up: counted, searched, sent again, exported.
+"""Dead letters: messages that groups gave up: counted, searched, sent again, exported.
 
-How far they were sent again is kept at the brokers, and `rmq dlq` goes by the same.
+The brokers keep how far dead letters were sent again, and `rmq dlq` uses the same offsets.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rmq.operations.texts import counted
 
 SHOWN, SHOWN_MAX = 50, 500
 RESEND_MAX = 1000  # at a time
-PART_BYTES = 1 << 20  # about so much of an export is in memory
+PART_BYTES = 1 << 20  # about as much of an export is in memory at a time
 
 SEARCH = (
     Field("group", "Group", group_name, "hidden"),
@@ -69,7 +69,8 @@ def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupLetters]:
 def search(
     cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int
 ) -> list[Letter]:
-    """Without a start those that were not sent again; with a key or an id from the first on."""
+    """Dead letters from `start` on. Without a start it begins at the first that was not sent again,
+    or, if a key or an id is given, at the first of all."""
     if start is None and (key is not None or id_ is not None):
         start = Start("first")
     ids = (id_,) if id_ is not None else ()
@@ -104,14 +105,14 @@ async def of_group(request: Request) -> Response:
 
 
 class Export:
-    """Dead letters as JSON lines, a part at a time: there may be more than fits into memory."""
+    """Dead letters as JSON lines, a part at a time: all of them may not fit into memory."""
 
     def __init__(self, group: str, start: Start, chosen: Chosen) -> None:
         self._group, self._start, self._chosen = group, start, chosen
-        self._places: list[Place] | None = None  # what is left; None: nobody was asked yet
+        self._places: list[Place] | None = None  # places left to read; None: not begun yet
 
     def part(self, cluster: Cluster) -> bytes:
-        """The next lines; none at the end."""
+        """The next lines; empty at the end."""
         if self._places is None:
             self._places = places_of(cluster, topic_of(cluster, self._group), self._start)
         lines = bytearray()
@@ -127,8 +128,8 @@ class Export:
 
 
 async def export(request: Request) -> Response:
-    """JSON lines, as `rmq send --json-lines` takes them. One that cannot be read to its end is a
-    download that breaks off."""
+    """JSON lines, as `rmq send --json-lines` takes them. When an error comes after the first part,
+    the download breaks off."""
     console, asked = console_of(request), request.query_params
     form = read_form(SEARCH[:4], {name: asked.getlist(name) for name in asked})
     if form.faults:
@@ -137,7 +138,7 @@ async def export(request: Request) -> Response:
     start = values["from"] or Start("first")
     ids = (values["id"],) if values["id"] is not None else ()
     exported = Export(values["group"], start, Chosen(values["key"], ids))
-    first = await console.ask_now(request, exported.part)  # a refusal is a page of its own
+    first = await console.ask_now(request, exported.part)  # a refusal here still gives a page
 
     async def parts() -> AsyncIterator[bytes]:
         part = first
@@ -168,7 +169,7 @@ def _chosen(values: Mapping[str, Any]) -> Chosen:
 def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
     target = _target(values)
     if target not in (None, ORIGIN):
-        cluster.route(target)  # says that it does not exist
+        cluster.route(target)  # raises RmqError when the topic does not exist
     places, group = _places(cluster, values), values["group"]
     total = check_sending(cluster, places, _chosen(values), group, target)
     if not total:

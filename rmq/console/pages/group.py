@@ -1,6 +1,6 @@
-"""Group: how far it is in every queue, its members and settings; moved, changed, deleted.
+"""Group: its progress in every queue, members and settings; moved, changed, deleted.
 
-A short history of each queue's lag is that of this console, from when somebody first looked.
+The short history of each queue's lag is what this console has seen since the page was first opened.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def group(request: Request) -> Response:
 
 
 async def client(request: Request) -> Response:
-    """What a member says of itself, asked through a broker."""
+    """The page of what a member says about itself; it is asked through a broker."""
     console, asked = console_of(request), request.query_params
     name, client_id = asked.get("group", ""), asked.get("client", "")
     info = await console.ask(request, admin.running_info, name, client_id)

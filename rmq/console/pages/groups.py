@@ -1,7 +1,7 @@
 """Groups: the list of all consumer groups, and a new one.
 
-Members and lags are those of the survey, where brokers tell them all in one answer. Of RocketMQ's
-brokers they are asked for the groups of the page that is shown.
+Members and lags come from the survey, if brokers tell them all in one answer. RocketMQ's brokers do
+not, and are asked only for the groups on the page that is shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INT_MAX = 2**31 - 1
 
 class GroupRow(msgspec.Struct):
     name: str
-    sight: GroupSight | None  # None: nothing is known of it
+    sight: GroupSight | None  # None: members and lags are not known
     is_enabled: bool
     is_ordered: bool
 
@@ -42,7 +42,7 @@ def group_configs(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def group_sights(cluster: Cluster, names: Sequence[str]) -> dict[str, GroupSight]:
-    """Asked for each of these groups, many requests at a time."""
+    """Lags and members of these groups, asked for each of them, with many requests at a time."""
     found = {name: GroupSight() for name in names}
     asked = [{"consumerGroup": name} for name in names]
     for broker in cluster.masters():

@@ -1,7 +1,7 @@
-"""Later: messages that wait: for a delay, for a moment, for the end of a transaction.
+"""Later: messages that wait for a delay, for a time, or for the end of a transaction.
 
-They lie in topics of the brokers' own, which the message browser shows as any other. A half message
-that was asked about too often is set aside; its check can be taken up again.
+They are in system topics of the brokers, which the message browser shows like any other. A half
+message that was checked too often is set aside; its check can be started again here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rmq.names import (
 )
 from rmq.operations.message_facts import find
 
-LEVEL = "scheduleMessageOffset_"  # of the runtime table: delivered up to, end
+LEVEL = "scheduleMessageOffset_"  # prefix of keys of the runtime table: "delivered up to,end"
 TOPICS = (
     (SCHEDULE_TOPIC, "messages of delay levels, a queue for each level"),
     (TIMER_TOPIC, "messages of any time"),
@@ -53,18 +53,18 @@ class Level(msgspec.Struct):
 
 
 class Waiting(msgspec.Struct):
-    """What waits at one master."""
+    """The messages that wait at one master."""
 
     broker: str
     levels: list[Level]
-    timed: str  # messages of any time; empty: not said
+    timed: str  # number of messages of any time; empty: not told
     timed_late_s: str
     half: int | None  # open transactions
     is_half_exact: bool = True
 
 
 def delays(cluster: Cluster, *brokers: str) -> dict[str, str]:
-    """Of each broker its delay levels, as messageDelayLevel has them."""
+    """Broker -> its delay levels, in the form of messageDelayLevel."""
     found = {}
     for name in brokers:
         settings = admin.broker_settings(cluster, cluster.address_of(name))
@@ -73,7 +73,8 @@ def delays(cluster: Cluster, *brokers: str) -> dict[str, str]:
 
 
 def half_messages(cluster: Cluster, *brokers: str) -> dict[str, int]:
-    """Of brokers that do not say it: half messages behind the last that all before are ended."""
+    """For brokers that do not tell the number of open transactions: the half messages after the
+    offset up to which all of them are ended. Some of these may have ended, too."""
     found: dict[str, int] = {}
     for entry in cluster.masters():
         if entry.name in brokers:

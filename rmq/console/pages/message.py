@@ -1,4 +1,4 @@
-"""Message: one message with all there is to it: properties, body, trace, and who has passed it.
+"""Message: one message with its properties, body and trace, and which groups have passed it.
 
 /message?topic=t&broker=b&queue=0&offset=17         by its place
 /message?id=7F00..61                                by its offset id
@@ -40,7 +40,7 @@ PLACE = ("topic", "id", "broker", "queue", "offset")  # parameters that name a m
 def message_at(
     cluster: Cluster, topic: str, broker: str, queue_id: int, offset: int
 ) -> ReceivedMessage:
-    """RemoteError: there is none."""
+    """The message at this place. RemoteError: there is none."""
     found = read(cluster, MessageQueue(topic, broker, queue_id), offset, count=1)
     for message in found.messages:
         if message.stored.queue_offset == offset:
@@ -50,7 +50,7 @@ def message_at(
 
 
 def traces(cluster: Cluster, ids: tuple[str, ...]) -> list[Traced]:
-    """By the first of its ids that anything is known of."""
+    """The traces of the first of these ids that has any."""
     for each in ids:
         if found := traces_of(cluster, each):
             return found
@@ -95,7 +95,7 @@ async def message(request: Request) -> Response:
 
 
 async def body(request: Request) -> Response:
-    """The whole body as a file, which no browser shows as a page."""
+    """The whole body as a file, with headers that keep a browser from showing it as a page."""
     found = await _asked(request)
     name = f"{found.stored.queue_id}-{found.stored.queue_offset}.bin"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}

@@ -1,12 +1,12 @@
-"""Messages of a topic: the newest, from a place on, by key or id, and as they come.
+"""Messages: those of a topic: the newest, from a place on, by key or id, and as they come.
 
     /messages?topic=t                           the newest of all queues
     /messages?topic=t&from=-1h&tag=paid         from a place on: an offset, a time, first, -N
     /messages?topic=t&key=order-7               by the brokers' index; unique=.. and id=.. too
     /messages/tail?topic=t                      as they come
 
-A tail is drawn on by the browser, which says up to where it has seen each queue: nothing of it is
-kept here.
+For a tail the browser asks again and again for more, and says up to which offset it has seen each
+queue; the console keeps nothing about it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.operations.browsing import Browsed, Filter, newest, onwards
 from rmq.operations.texts import shown_line
 
-LOOK_S = 3.0  # how long brokers look through messages for one page
+LOOK_S = 3.0  # how long messages are searched for one page
 COUNT, COUNT_MAX = 20, 200
 TAIL_QUEUES_MAX = 64
 TAIL_ROWS_MAX = 1000
@@ -89,7 +89,7 @@ def queue_name(queue: MessageQueue) -> str:
 
 
 def ranges_of(cluster: Cluster, topic: str, queue: str | None = None) -> list[QueueRange]:
-    """Of all queues, or of one. RemoteError: there is no such topic or queue."""
+    """The ranges of all queues, or of one. RemoteError: there is no such topic or queue."""
     found = admin.topic_queues(cluster, topic)
     if queue is None:
         return found
@@ -164,7 +164,7 @@ def _shown(
 
 
 def ends(cluster: Cluster, topic: str) -> dict[str, int]:
-    """Where each queue ends; of those to which something came last, where they are many."""
+    """Where each queue ends; if there are many queues, only those with the newest messages."""
     found = sorted(admin.topic_queues(cluster, topic), key=lambda each: -each.last_stored_ms)
     return {queue_name(each.queue): each.max_offset for each in found[:TAIL_QUEUES_MAX]}
 
@@ -172,7 +172,7 @@ def ends(cluster: Cluster, topic: str) -> dict[str, int]:
 def news(
     cluster: Cluster, topic: str, seen: dict[str, int], tag: str | None
 ) -> tuple[list[ReceivedMessage], dict[str, int]]:
-    """What came since, and up to where that is."""
+    """The messages after the offsets in `seen`, and the offsets after these messages."""
     tags = (tag,) if tag is not None else ()
     after, found = dict(seen), []
     for each in admin.topic_queues(cluster, topic):

@@ -1,4 +1,4 @@
-"""Overview: the cluster at one moment: what goes in and out, who is behind, how full disks are."""
+"""Overview: the cluster at one moment: rates in and out, groups that are behind, full disks."""
 
 from __future__ import annotations
 

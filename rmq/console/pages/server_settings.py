@@ -1,11 +1,11 @@
-"""Server settings: of brokers and name servers, against the defaults and against each other.
+"""Server settings: those of brokers and name servers, compared with defaults and with each other.
 
-    /config                     what is no default, or differs among servers
-    /config?show=all&part=flush all settings whose names hold this
-    /config?servers=names       of the name servers
+    /config                     settings that are not defaults, or differ among servers
+    /config?show=all&part=flush all settings whose names contain this
+    /config?servers=names       those of the name servers
 
-Defaults are RocketMQ's, as rmq/config_table.py has them; where RocketMQ knows a key and rmq does
-not, none is known.
+Defaults are RocketMQ's, from rmq/config_table.py. For a key that RocketMQ knows and rmq does not,
+the default is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHOWS = ("changed", "differing", "all")
 class SettingRow(msgspec.Struct):
     key: str
     default: str | None  # None: not known
-    values: list[str | None]  # of each server
+    values: list[str | None]  # one for each server
     is_changed: bool
     is_differing: bool
 
@@ -56,7 +56,7 @@ def _secrets(server: str) -> frozenset[str]:
 
 
 def rows_of(found: Mapping[str, Mapping[str, str]], server: str) -> list[SettingRow]:
-    """By name. Of a secret there is never more than that it is set, whatever a server says."""
+    """The rows by name. A secret's row only shows that it is set, even if a server tells more."""
     rows = []
     for key in sorted({key for settings in found.values() for key in settings}):
         values = [settings.get(key) for settings in found.values()]
@@ -102,7 +102,7 @@ def key_name(value: str) -> str:
 
 
 def _wanted(cluster: Cluster, values: Mapping[str, Any]) -> dict[str, str | None]:
-    """Server -> its value of the setting, of those that are to be changed."""
+    """Server -> its value of the setting, for the servers where it will be changed."""
     found = shown_settings(cluster, values["servers"])
     server = values["server"]
     if server is not None and server not in found:

@@ -1,4 +1,4 @@
-"""Topic: its queues on each broker, who consumes it, who produces; changed, deleted, sent to."""
+"""Topic: its queues on each broker, consumers and producers; changed, deleted, sent to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUPS_SHOWN_MAX = 50
 
 class TopicQueues(msgspec.Struct):
     queues: list[topics.QueueState]
-    addresses: dict[str, str]  # of brokers: where the topic is
+    addresses: dict[str, str]  # broker name -> address, of the brokers with the topic
 
     @property
     def messages(self) -> int:
@@ -43,14 +43,15 @@ class GroupLag(msgspec.Struct):
 
 
 def topic_queues(cluster: Cluster, topic: str) -> TopicQueues:
-    """RemoteError: there is no such topic."""
+    """The topic's queues. RemoteError: there is no such topic."""
     route = cluster.route(topic)
     addresses = {name: entry.any_address or "" for name, entry in sorted(route.brokers.items())}
     return TopicQueues(topics.queues(cluster, topic), addresses)
 
 
 def topic_groups(cluster: Cluster, topic: str) -> list[GroupLag]:
-    """Who consumes it, and how far each is behind in it; of GROUPS_SHOWN_MAX at most."""
+    """The groups that consume the topic, and the lag of each in it; only for the first
+    GROUPS_SHOWN_MAX groups is the lag asked."""
     found = []
     for at, group in enumerate(admin.groups_of_topic(cluster, topic)):
         lag = None
@@ -78,7 +79,7 @@ async def topic(request: Request) -> Response:
 def _there(cluster: Cluster, name: str) -> list[topics.TopicState]:
     found = [state for _, state in topics.states(cluster, name) if state is not None]
     if not found:
-        cluster.route(name)  # says that it does not exist
+        cluster.route(name)  # raises RmqError when the topic does not exist
         raise RmqError(f"Topic {name} is on no master.")
     return found
 

@@ -1,6 +1,6 @@
-"""Topics: the list of all, by kind and by a part of the name; and a new one.
+"""Topics: the list of all topics, by kind and by a part of the name; and a new topic.
 
-One request to each broker tells all its topics; none is asked for one topic by itself.
+One request to each broker gives all its topics; brokers are not asked for single topics.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TopicRow(msgspec.Struct):
     name: str
     kind: str
     message_type: str = ""
-    read_queues: int = 0  # of all brokers
+    read_queues: int = 0  # summed over all brokers
     write_queues: int = 0
     perms: set[str] = set()
     brokers: list[str] = []
@@ -123,7 +123,7 @@ def _create(cluster: Cluster, values: Mapping[str, Any]) -> str:
 
 
 def page_of(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """Where a change goes back to: the page of what this field names."""
+    """For Change.back: the page of the thing that this field names."""
     return lambda values: url(f"/{name}", **{name: values.get(name)})
 
 
