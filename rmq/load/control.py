@@ -1,7 +1,7 @@
-"""Control: calls before a measured run: which queues, where, from which offset.
+"""Control: calls before a measured run: which queues there are, where, and from which offset.
 
-Works against any RocketMQ name server and broker. A benchmark topic that does not exist is created
-on every master, then waited for at the name server.
+It works with any RocketMQ name server and broker. A benchmark topic that does not exist is created
+on every master; then the calls wait until the name server knows it.
 
     targets = find_queues("127.0.0.1:9876", ["bench"], create_queues=8)
     targets[0]  ->  Target(address="127.0.0.1:10911", queue=Queue("bench", 0, "broker-a"))
@@ -24,7 +24,7 @@ from rmq.progress import Progress, no_progress
 
 T = TypeVar("T")
 
-ROUTE_SECONDS_MAX = 45.0  # brokers register every 30 s when they do not at once
+ROUTE_SECONDS_MAX = 45.0  # a broker that does not register at once does so every 30 s
 TOPICS_AT_ONCE = 64
 POLL_S = 0.1
 LOOKING, CREATING, WAITING = "looking up routes", "creating topics", "waiting for routes"
@@ -41,8 +41,8 @@ def find_queues(
     namesrv: str, topics: Iterable[str], create_queues: int, readable: bool = False,
     progress: Progress = no_progress, *, are_new: bool = False,
 ) -> list[Target]:  # fmt: skip
-    """All queues of the topics that may be written (or read), missing topics created first.
-    are_new: none of them is there, which is not asked."""
+    """All queues of the topics that may be written (or read); missing topics are created first.
+    are_new: none of the topics exists, so that is not asked."""
     topics = list(topics)
     with Cluster(namesrv) as cluster:
         routes = {} if are_new else _known_routes(cluster, topics, progress)
@@ -106,13 +106,13 @@ def subscribe(broker: Connection, group: str, topics: Iterable[str]) -> None:
 def _create(
     cluster: Cluster, topics: Sequence[str], queues: int, progress: Progress
 ) -> frozenset[str]:
-    """On every master, and nowhere else; the brokers' names. RemoteError: one refuses."""
+    """Creates the topics on every master; returns the brokers' names. RemoteError: one refuses."""
     masters = cluster.masters()
     for start, names in pieces(topics):
         progress(CREATING, start, len(topics))
         rows = [topic_fields(name, queues, queues, PERM_READ | PERM_WRITE, False) for name in names]
         for broker in masters:
-            assert broker.master is not None  # as masters() has them
+            assert broker.master is not None  # masters() lists only such
             master = cluster.connect(broker.master)
             replies = master.ask_all(RequestCode.UPDATE_AND_CREATE_TOPIC, rows)
             for name, reply in zip(names, replies, strict=True):
@@ -123,7 +123,7 @@ def _create(
 
 
 def _known_routes(cluster: Cluster, topics: Sequence[str], progress: Progress) -> dict[str, Route]:
-    """Of those that the name server knows."""
+    """The routes of those topics that the name server knows."""
     found: dict[str, Route] = {}
     for start, names in pieces(topics):
         progress(LOOKING, start, len(topics))
@@ -136,16 +136,17 @@ def _known_routes(cluster: Cluster, topics: Sequence[str], progress: Progress) -
 def _created_routes(
     cluster: Cluster, topics: Sequence[str], makers: frozenset[str], progress: Progress
 ) -> dict[str, Route]:
-    """As soon as all makers are in them."""
+    """The topics' routes. Waits until each of them has all brokers that made the topic."""
     found: dict[str, Route] = {}
     for start, names in pieces(topics):
         progress(WAITING, start, len(topics))
         until = time.monotonic() + ROUTE_SECONDS_MAX
-        lacking = dict.fromkeys(names, makers)  # which brokers
+        lacking = dict.fromkeys(names, makers)  # topic -> brokers that its route lacks
         while True:
             waiting = list(lacking)
             for name, route in zip(waiting, cluster.routes(waiting), strict=True):
-                # Also of a broker that takes no sends (brokerPermission), whose queues are none.
+                # Entries count, not queues: a broker that takes no sends (brokerPermission) is in
+                # the route without queues.
                 entries = route.entries if route is not None else ()
                 lacking[name] = makers - {entry.broker_name for entry in entries}
                 if route is not None and not lacking[name]:
@@ -168,6 +169,6 @@ def _not_shown(cluster: Cluster, topic: str, brokers: frozenset[str]) -> RemoteE
 
 
 def pieces(names: Sequence[T]) -> Iterator[tuple[int, Sequence[T]]]:
-    """TOPICS_AT_ONCE of them each, and where they begin."""
+    """Pieces of TOPICS_AT_ONCE names, each with the index of its first name."""
     for start in range(0, len(names), TOPICS_AT_ONCE):
         yield start, names[start : start + TOPICS_AT_ONCE]

@@ -1,10 +1,10 @@
-"""CPU: seconds of processes, read from /proc.
+"""CPU: CPU seconds of processes, read from /proc.
 
-The kernel keeps the run time of each thread in nanoseconds in /proc/PID/task/TID/schedstat; their
-sum is taken when no thread ended in between, because an ended one takes its time with it, even one
-that began in between. Otherwise, or where schedstat is not there, utime + stime of /proc/PID/stat
-count, in ticks of 10 ms. Time that the kernel spends for others in its own threads (write-back,
-soft interrupts) is charged to nobody here.
+The kernel keeps the run time of each thread in nanoseconds in /proc/PID/task/TID/schedstat. The sum
+over the threads is taken if no thread has ended since start(), because the time of an ended thread
+is lost, even if it began after start(). Otherwise, or if schedstat is missing, utime + stime of
+/proc/PID/stat are taken, in ticks of 10 ms. Time that the kernel spends in its own threads for
+processes (write-back, soft interrupts) is not counted.
 
     meter = CpuMeter([broker_pid]); meter.start(); ...; meter.seconds()  ->  1.234
 """
@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_TICK_ERROR_S = 3 / _TICKS  # user and system time, rounded at both ends; a thread read a bit later
+_TICK_ERROR_S = 3 / _TICKS  # rounding of user and system time at both ends; threads read later
 
 
 class CpuMeter:
@@ -32,11 +32,12 @@ class CpuMeter:
         self._ticks = {pid: tick_seconds(pid) for pid in self.pids}
 
     def seconds(self) -> float:
-        """ProcessLookupError: one has ended, and nobody knows what it has spent."""
+        """The seconds since start(). ProcessLookupError: a process has ended, and its time is
+        unknown."""
         return sum(self._one(pid) for pid in self.pids)
 
     def known_seconds(self) -> float | None:
-        """None: there is no process to look at, or one has ended."""
+        """seconds(), or None when there are no processes or one has ended."""
         try:
             return self.seconds() if self.pids else None
         except ProcessLookupError:

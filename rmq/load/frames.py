@@ -1,15 +1,15 @@
 """Frames: templates of sends, batches, pulls and pops, spelled as the Java client 5.5 does.
 
-A JSON header is one object with its members in alphabetical order; the fields of a send are the
+A JSON header is one object with its members in alphabetical order. The fields of a send are the
 single letters a..n of V2 (c = TBW102, i = the property string with its control characters escaped
-as \\u0001 and \\u0002), those of a pull stand in the order of Java's hash map. A binary header
-holds the fields in declaration order. tests/unit/load/test_frames.py compares all of them with
+as \\u0001 and \\u0002); those of a pull are in the order of Java's hash map. A binary header
+has the fields in declaration order. tests/unit/load/test_frames.py compares all templates with
 frames captured from a client.
 
-A template differs from a captured frame in one thing: a JSON opaque has always eight digits, so
-that it can be patched in place. Of each UNIQ_KEY the last twelve of 32 hex digits vary, unless the
-send is signed: a signature covers them, and is made once. Pulls and pops are signed as they are
-rendered.
+A template differs from a captured frame in one thing: a JSON opaque always has eight digits, so
+that it can be patched in place. The last twelve of the 32 hex digits of each UNIQ_KEY vary, unless
+the send is signed: the signature covers them, and is made only once. Pulls and pops are signed when
+they are rendered.
 
     {"code":310,"extFields":{"a":"bench-producer","b":"bench",...,"n":"broker-a"},"flag":0,
      "language":"JAVA","opaque":10000000,"serializeTypeCurrentRPC":"JSON","version":513}
@@ -39,7 +39,7 @@ SignedTuple = tuple[bytes, int, int]
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """Where one template sends to, or pulls from."""
+    """The queue to which a template sends, or from which it pulls."""
 
     topic: str
     queue_id: int
@@ -47,18 +47,18 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class SendShape(msgspec.Struct, frozen=True):
-    """What a send looks like, beside its queue."""
+    """The form of a send, without its queue."""
 
-    body_bytes: int = 256  # of a text
+    body_bytes: int = 256  # of a body of text
     tags: str | None = None
     binary: bool = False
     batch: int = 1
     producer_group: str = "bench-producer"
-    keys: tuple[str, ...] = ()  # a template for each: KEYS of a message is one of them
+    keys: tuple[str, ...] = ()  # there is a template for each: a message has one of them as KEYS
     more: str = ""  # further properties in stored form, such as "DELAY\x011\x02"
     sys_flag: int = 0
-    credentials: Credentials | None = None  # signed by; the UNIQ_KEY does not vary then
-    payload: bytes | None = None  # the body, instead of a text
+    credentials: Credentials | None = None  # sign the send; the UNIQ_KEY does not vary then
+    payload: bytes | None = None  # the body, instead of text
 
     @property
     def body(self) -> bytes:
@@ -66,7 +66,7 @@ class SendShape(msgspec.Struct, frozen=True):
 
 
 def properties(tags: str | None, key: str = "", more: str = "") -> tuple[str, int]:
-    """The property string of one message and where the varying part of its UNIQ_KEY starts."""
+    """The property string of one message, and where the varying part of its UNIQ_KEY starts."""
     text = f"UNIQ_KEY\x01{UNIQUE_FIXED}{UNIQUE_ZERO}\x02WAIT\x01true\x02"
     if key:
         text += f"KEYS\x01{key}\x02"
@@ -83,7 +83,7 @@ def body_pattern(length: int) -> bytes:
 
 
 def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
-    """The body of a batch send and where each message's UNIQ_KEY varies (docs/protocol.md)."""
+    """The body of a batch send, and where each message's UNIQ_KEY varies (docs/protocol.md)."""
     text, unique_at = properties(shape.tags, more=shape.more)
     property_bytes = text.encode()
     body = shape.body
@@ -95,7 +95,7 @@ def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
 
 
 def send_frames(queues: list[Queue], shape: SendShape) -> FrameSet:
-    """One template per queue (per key, queue after queue), all ending with the same body."""
+    """One template per queue (or per key, over the queues in turn), all with the same body."""
     if shape.batch < 1 or shape.body_bytes < 0:
         raise ValueError(f"batch {shape.batch}, body of {shape.body_bytes} bytes")
     if shape.batch > 1:
@@ -120,8 +120,8 @@ def pull_frames(
     tags: str = "*",
     credentials: Credentials | None = None,
 ) -> FrameSet:
-    """One pull template per queue, by one group or a group each; the queue offset is inserted when
-    a frame is rendered, and the frame is signed then."""
+    """One pull template per queue, by one group or by one group for each queue. When a frame is
+    rendered, the queue offset is inserted and the frame is signed."""
     groups = [group] * len(queues) if isinstance(group, str) else group
     made = [
         _pull_frame(queue, each, batch, suspend_ms, binary, tags, credentials)
@@ -137,8 +137,8 @@ def pop_frames(
     invisible_ms: int = 60_000,
     credentials: Credentials | None = None,
 ) -> FrameSet:
-    """One template per topic: a pop of any of its queues, which does not wait. The time it is asked
-    is inserted when a frame is rendered: a pop that is too old is not looked at."""
+    """One template per topic: a pop of any of its queues, which does not wait. The current time is
+    inserted when a frame is rendered, because a broker ignores a pop that is too old."""
     made = []
     for topic in topics:
         fields = {
@@ -162,7 +162,7 @@ def _signer(credentials: Credentials) -> Signer:
 
 
 def ack_names(group: str, topic: str) -> bytes:
-    """What is the same in all rows of batch acks of the topic (cext/load/popper.pxd)."""
+    """The part that all rows of batch acks of the topic share (cext/load/popper.pxd)."""
     return f'"c":{json.dumps(group)},"t":{json.dumps(topic)},'.encode()
 
 
@@ -201,7 +201,8 @@ def _send_frame(queue: Queue, shape: SendShape, body: bytes, key: str = "") -> F
 
 
 def _signed(header: bytes, fields: dict[str, str], varying: str) -> SignedTuple | None:
-    """What of a header is signed but the value of `varying`, empty there; None: nothing."""
+    """The signed bytes of a header in which the value of `varying` is empty, where that value goes,
+    and where the signature is in the header. None: the header is not signed."""
     if SIGNATURE not in fields:
         return None
     before = signed_bytes({name: text for name, text in fields.items() if name <= varying})
@@ -303,7 +304,7 @@ def _finish(
     body_bytes: int,
     binary: bool,
 ) -> FrameTuple:
-    """Puts the eight length bytes in front; positions move by eight, 0 stays "none"."""
+    """Puts the eight bytes of lengths in front. Positions move by eight; a 0, for "none", stays."""
     word = len(header) | (1 << 24 if binary else 0)
     frame = struct.pack(">II", 4 + len(header) + body_bytes, word) + header
     lengths = (0, 4, *(cell + 8 for cell in cells)) if split else ()

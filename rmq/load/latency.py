@@ -3,7 +3,8 @@
     percentiles_ns(result.latency, [50, 99])        array([118_271, 211_967])
     percentile_ns(result.latency, 99)               211_967
 
-At most 0.8 % above the truth and never above the largest value; 0 where nothing was measured.
+A result is at most 0.8 % above the true value and never above the largest one; 0 when nothing was
+measured.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from rmq.observe.percentiles import bucket_ends, percentiles
 
 
 def percentiles_ns(latency: Histogram, percents: Sequence[float]) -> NDArray[np.int64]:
-    """ValueError: a percent outside 0 .. 100."""
+    """The percentiles in ns. ValueError: a percent outside 0 .. 100."""
     counts = np.frombuffer(latency.counts, np.uint64)
     found = percentiles(counts, bucket_ends(SUB_BUCKET_BITS, len(counts)), percents)
     if found is None:

@@ -1,7 +1,7 @@
-"""Open files: what a load needs of them, and what to say where there are too few.
+"""Open files: how many a load needs, and the error when there are too few.
 
 needed(connections=40, loops=3, by_tls=False)       107
-with explained(): ...          ConfigError in place of "too many open files"
+with explained(): ...          ConfigError instead of "too many open files"
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 from rmq.errors import ConfigError
 
-OWN = 64  # of a load generator: what is no connection of the load
+OWN = 64  # open files of a load generator that are not connections of the load
 OF_TLS = 3  # the loop's end of a pair, the other end, and the peer's socket
 REMEDY = "raise the limit of open files (ulimit -n)"
 _TOO_MANY = (errno.EMFILE, errno.ENFILE)
-_OF_EPOLL = ("epoll_create1",)  # of compiled modules, without its number
+_OF_EPOLL = ("epoll_create1",)  # arguments of compiled modules' OSError, which has no errno
 
 
 def needed(connections: int, loops: int, by_tls: bool) -> int:
@@ -25,7 +25,7 @@ def needed(connections: int, loops: int, by_tls: bool) -> int:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """ConfigError, with the remedy, when there are no more."""
+    """Raises ConfigError, with the remedy, when the block can open no more files."""
     try:
         yield
     except OSError as error:

@@ -24,7 +24,7 @@ _OWN_CODES = {
 
 
 def code_name(code: int) -> str:
-    """A word for a response code, or for a failure the generator saw itself."""
+    """A word for a response code, or for a failure that the generator itself found."""
     if code in _OWN_CODES:
         return _OWN_CODES[code]
     try:
@@ -34,7 +34,7 @@ def code_name(code: int) -> str:
 
 
 def failure_texts(failures: Mapping[int, int]) -> str:
-    """By code."""
+    """The failures as text, by code."""
     return ", ".join(
         f"{code} ({code_name(code)}): {count:,}" for code, count in sorted(failures.items())
     )

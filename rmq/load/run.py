@@ -1,8 +1,8 @@
 """Run: one measured run: connect, warm up, count, drain.
 
-The counts and the CPU readings are taken at the same two moments, both while the load is on:
-start-up, warm-up and drain belong to neither. Python comes back from the loop five times a
-second, for the progress line and for Ctrl-C.
+The counts and the CPU are read at the same two moments, both while the load is running, so they
+include neither start-up, warm-up nor drain. The loop returns to Python five times a second, for the
+progress line and for Ctrl-C.
 
     producer = open_producer(frames, ["127.0.0.1:10911"] * 4, window=64)
     result = measure(producer, seconds=3, warmup=0.5, pids=[4711])
@@ -37,7 +37,7 @@ Loop = Producer | Consumer | Popper
 
 
 class Result(msgspec.Struct):
-    """What one run measured; times in seconds, latencies in ns inside the histogram."""
+    """What one run has measured: times in seconds, latencies in ns in the histogram."""
 
     seconds: float
     messages: int
@@ -45,7 +45,7 @@ class Result(msgspec.Struct):
     bytes: int
     failures: dict[int, int]
     latency: Histogram
-    cpu_seconds: float | None = None  # None: of no process, or of one that has ended
+    cpu_seconds: float | None = None  # None: no process was given, or one has ended
     unanswered: int = 0
     overdue: int = 0
     details: dict[str, Any] = {}
@@ -66,8 +66,8 @@ class Result(msgspec.Struct):
 
 
 def connect(address: str) -> socket.socket:
-    """A non-blocking connection without Nagle's delay; by TLS where that is asked for, which a
-    thread of this process does, beside the loop. ConfigError: too many files are open."""
+    """A non-blocking connection without Nagle's delay. If TLS is asked for, a thread of this
+    process does it, beside the loop. ConfigError: too many files are open."""
     try:
         with open_files.explained():
             connected = socket.create_connection(split_address(address), CONNECT_TIMEOUT)
@@ -88,7 +88,7 @@ def connect(address: str) -> socket.socket:
 def require_connections(
     loop: Producer | Consumer, address: str, connections: int, what: str
 ) -> None:
-    """UnreachableError: the broker closed some of them."""
+    """Raises UnreachableError when the broker has closed some of the connections."""
     closed = connections - loop.stats()["live_connections"]
     if closed > 0:
         raise UnreachableError(
@@ -126,7 +126,7 @@ def open_popper(
     limit: int = 0,
     credentials: Credentials | None = None,
 ) -> Popper:
-    """Pops of all topics of the queues given, which lie on one broker."""
+    """Pops of all topics of the given queues, which are all on one broker."""
     topics = list(dict.fromkeys(queue.topic for queue in targets))
     return Popper(
         pop_frames(topics, group, batch, invisible_ms, credentials),
@@ -145,7 +145,7 @@ def measure(
     pids: list[int] | None = None,
     progress: Progress | None = None,
 ) -> Result:
-    """Runs for warmup + seconds, or until there is nothing left to do."""
+    """Runs the loop for warmup + seconds, or until it has nothing left to do."""
     meter = CpuMeter(pids or [])
     going = warmup <= 0 or loop.run(int(warmup * 1e6))
     loop.reset_stats()
@@ -160,7 +160,7 @@ def measure(
     cpu = meter.known_seconds()
     stats = loop.stats()
     result = Result(
-        # A run that ended by itself ended with its last answer.
+        # A loop that has ended by itself ended with its last answer.
         seconds=elapsed if going else stats["seconds"],
         messages=stats["messages"],
         requests=stats["requests"],
@@ -172,8 +172,8 @@ def measure(
         details=stats,
     )
     if isinstance(loop, Producer):
-        # What was open at the end counts among the latencies, and so does what was due and not
-        # sent: a stall there must not be left out.
+        # The latencies include requests that were open at the end, and messages that were due and
+        # not sent: else a stall at the end would be left out.
         result.unanswered = loop.finish(DRAIN_US)
         loop.give_up()
     result.latency.merge(loop.latency)
@@ -181,7 +181,7 @@ def measure(
 
 
 def wire_bytes(stats: dict[str, Any]) -> int:
-    """Bytes of the messages that went through: frames of acked sends, or bodies pulled."""
+    """Bytes of the counted messages: frames of acked sends, or bodies of pulled messages."""
     if "bytes_sent" in stats:
         return int(stats["bytes_sent"] * stats["acked"] / max(stats["requests"], stats["acked"], 1))
     return int(stats["body_bytes"])

@@ -1,7 +1,7 @@
-"""Durations: what a histogram had counted at a moment; those between two moments by difference.
+"""Durations: the counts of a histogram at a moment; a difference has those between two moments.
 
-A histogram's thread goes on counting while it is read: a moment's counts may lack the last one or
-two, which the next moment's have.
+A histogram's thread goes on counting while the histogram is read: the counts of a moment may lack
+the last one or two, which are then in the next moment's.
 
     later = Durations.of(loop.latency)
     (later - earlier).percentiles_ns([50, 99])         [118_271, 211_967]
@@ -24,7 +24,7 @@ ENDS = bucket_ends(SUB_BUCKET_BITS, len(EMPTY))
 
 @dataclass(frozen=True)
 class Durations:
-    """0 stands for what nothing was counted of."""
+    """Counts of durations. A result is 0 when nothing was counted."""
 
     counts: NDArray[np.int64]
     total_ns: float
@@ -58,7 +58,7 @@ class Durations:
 
     @property
     def maximum_ns(self) -> int:
-        """At most 0.8 % more."""
+        """The longest duration, at most 0.8 % too large."""
         used = np.flatnonzero(self.counts)
         return int(ENDS[used[-1]]) if len(used) else 0
 

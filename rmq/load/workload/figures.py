@@ -1,4 +1,4 @@
-"""Figures: what producers and consumers had done at a moment; of a period, the difference of two.
+"""Figures: what producers and consumers had done at a moment, or, by difference, in a period.
 
 before = rig.figures(); ...; period = rig.figures() - before
 period.sent / period.seconds          messages a second
@@ -14,14 +14,14 @@ from rmq.load.workload.durations import Durations
 
 @dataclass(frozen=True)
 class Figures:
-    seconds: float  # by the monotonic clock; of a period, how long it was
+    seconds: float  # a moment of the monotonic clock; for a period its length
     wanted: float  # messages that were due
-    sent: int  # and acknowledged
+    sent: int  # messages that were acknowledged
     received: int
     failed_sends: Counter[int]  # by code
     failed_pulls: Counter[int]
-    publish: Durations  # from when a message went until its answer
-    delay: Durations  # from when a message was due until it went
+    publish: Durations  # from when a message was sent until its answer
+    delay: Durations  # from when a message was due until it was sent
     due: Durations  # from when a message was due until its answer
     end_to_end: Durations  # from when a message was due until a consumer had it
 
@@ -30,8 +30,8 @@ class Figures:
         return Figures(*(getattr(self, name) - getattr(other, name) for name in names))
 
     def settled(self, later: Figures) -> Figures:
-        """Counts and length as they are; durations and failures as of later, when what was open
-        has ended: a stall at the end is among them."""
+        """These counts and this length with the durations and failures of `later`, when all open
+        requests had ended: so they include a stall at the end."""
         return replace(
             later, seconds=self.seconds, wanted=self.wanted, sent=self.sent, received=self.received
         )
@@ -39,7 +39,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Period:
-    """One row of what is shown."""
+    """One row of the shown table."""
 
     elapsed_s: float
     figures: Figures
@@ -48,5 +48,5 @@ class Period:
 
     @property
     def rate(self) -> float:
-        """Messages a second that were wanted, in the mean."""
+        """The mean of the messages a second that were wanted."""
         return self.figures.wanted / self.figures.seconds

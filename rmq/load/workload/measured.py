@@ -1,4 +1,4 @@
-"""Measured: what a run has found out, as it is filled, until nothing can take it away.
+"""Measured: the results of a run, filled in while it runs, so that an interrupt loses none.
 
 measured = Measured(rig.figures())
 measured.periods.append(period)
@@ -15,22 +15,22 @@ from rmq.load.workload.figures import Figures, Period
 
 @dataclass
 class Measured:
-    """Figures are those since the start."""
+    """All figures are those since the start."""
 
     first: Figures
-    at_end: Figures = field(init=False)  # of the measured time
-    settled: Figures = field(init=False)  # when nothing was open any more
+    at_end: Figures = field(init=False)  # at the end of the measured time
+    settled: Figures = field(init=False)  # when no request was open any more
     periods: list[Period] = field(default_factory=list)
     is_interrupted: bool = False
-    error: Exception | None = None  # that ended it
-    cpu_seconds: float | None = None  # None: nobody is looked at, or has ended
+    error: Exception | None = None  # the error that ended the run
+    cpu_seconds: float | None = None  # None: no process was given, or one has ended
     unanswered: int = 0
     overdue: int = 0
-    behind: int = 0  # that consumers did not get
+    behind: int = 0  # messages that consumers did not get
 
     @property
     def last(self) -> Figures:
-        """Of the last row."""
+        """The figures at the end of the last row."""
         return self.periods[-1].end if self.periods else self.first
 
     @property

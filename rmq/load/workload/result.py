@@ -1,11 +1,12 @@
-"""Result: what the OpenMessaging benchmark writes of a run (benchmark-framework, TestResult.java).
+"""Result: the JSON that the OpenMessaging benchmark writes (benchmark-framework, TestResult.java).
 
-publishRate, consumeRate and their like have an entry for each period; names that begin with
-`aggregated` are of the whole. Rates are a second's, latencies ms, publishDelayLatency us. As in the
-benchmark (WorkerStats.java), publishLatency counts from when a message went to its answer, and
-publishDelayLatency from when it was due until it went; what had no answer, or did not go, until the
-end counts as late as that, which the benchmark leaves out. endToEndLatency counts from when it was
-due until a consumer had it; the benchmark's from when it went.
+publishRate, consumeRate and the like have an entry for each period; names that begin with
+`aggregated` are for the whole run. Rates are per second, latencies in ms, publishDelayLatency in
+us. As in the benchmark (WorkerStats.java), publishLatency is from when a message was sent to its
+answer, and publishDelayLatency from when it was due until it was sent. A message that had no
+answer, or was not sent, until the end is counted here with the time until the end; the benchmark
+leaves it out. endToEndLatency is from when a message was due until a consumer had it; in the
+benchmark, from when it was sent.
 
     result_members(settings, "rmq", periods, whole)
     {"workload": .., "publishRate": [49_998.7], .., "aggregatedPublishLatencyAvg": 1.2, ..}
@@ -32,7 +33,7 @@ MS, US = 1e6, 1e3  # ns
 def result_members(
     settings: Settings, driver: str, periods: Iterable[Period], whole: Figures
 ) -> dict[str, Any]:
-    """driver: what the peer is called."""
+    """The members of the JSON object. `driver` is the peer's name."""
     entries = [_entry(period) for period in periods]
     head = {
         "workload": settings.name, "driver": driver, "messageSize": settings.message_size,
@@ -84,7 +85,7 @@ def _unit(name: str) -> float:
 
 
 def _number(name: str, value_ns: int) -> float:
-    """Whole ones for a delay, as it has them."""
+    """A value in its unit; a delay is a whole number, as in the benchmark."""
     value = value_ns / _unit(name)
     return round(value) if name == "publishDelayLatency" else value
 

@@ -1,13 +1,14 @@
 """Rig: the producers and consumers of a workload at all brokers, each in a thread of its own.
 
-A broker (each shard of one is a broker) has one publisher with a connection for each of the file's
-producers, and one subscription for each of the file's, with a connection for each of its consumers,
-of a group of its own; all topics of a broker go over the same ones. The benchmark's driver for
-RocketMQ has one producer in all, with a connection to each broker, and for each topic, subscription
-and consumer a client with connections of its own, in a group for each topic and subscription.
+A broker (each shard of a broker counts as one) has one publisher, with a connection for each of the
+file's producers. It also has one subscription for each of the file's subscriptions, in a group of
+its own and with a connection for each of its consumers. All topics of a broker use the same
+connections. The benchmark's driver for RocketMQ is different: it has one producer in all, with a
+connection to each broker, and for each topic, subscription and consumer a client with connections
+of its own, in a group for each topic and subscription.
 
-Signed messages do not say when they were due (rmq/load/frames.py): with an account, nothing is
-counted from end to end.
+Signed messages cannot say when they were due (rmq/load/frames.py), so with an account nothing is
+measured from end to end.
 
     with Rig(settings, targets, "bench-omb", sizes, rate=50_000.0) as rig:
         rig.start()
@@ -15,7 +16,8 @@ counted from end to end.
         before = rig.figures(); ...; rig.figures() - before
         rig.stop(lambda: False)
 
-stop(), pause() and resume() are for where no signal raises (rmq/system/held_signals.py).
+stop(), pause() and resume() may be called only where no signal raises an exception
+(rmq/system/held_signals.py).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from rmq.load.workload.subscription import Subscription
 from rmq.system.held_signals import held_signals
 
 PULL_MESSAGES = 32
-DRAIN_S = 5.0  # at the end, consumers get what was published so long
+DRAIN_S = 5.0  # how long consumers may read at the end
 POLL_S = 0.02
 
 
@@ -46,16 +48,16 @@ class Rig:
         self, settings: Settings, targets: list[control.Target], group: str, sizes: Sizes,
         rate: float,
     ) -> None:  # fmt: skip
-        """group: what names of groups begin with; rate: messages a second.
+        """group: the prefix of the groups' names; rate: messages a second.
 
-        UnreachableError: of a broker that is not there. ConfigError: too many files are open."""
+        UnreachableError: a broker is not there. ConfigError: too many files are open."""
         self.settings = settings
         self.rate = rate
         self._payload = settings.payload()
         self._brokers: dict[str, list[Queue]] = {}
         for target in targets:
             self._brokers.setdefault(target.address, []).append(target.queue)
-        self._shares = {  # of the rate
+        self._shares = {  # address -> the broker's share of the rate
             address: len(queues) / len(targets) for address, queues in self._brokers.items()
         }
         self.publishers: list[Publisher] = []
@@ -63,7 +65,7 @@ class Rig:
         self._sending: list[threading.Thread] = []
         self._pulling: list[threading.Thread] = []
         self._sent_all, self._ended, self._going = (threading.Event() for _ in range(3))
-        self._going.set()  # consumers pull
+        self._going.set()  # while it is set, consumers pull
         self._errors: list[BaseException] = []
         self._connect(sizes, group)
 
@@ -87,20 +89,20 @@ class Rig:
             publisher.pace(rate * self._shares[publisher.address])
 
     def pause(self) -> None:
-        """Consumers pull no more."""
+        """Makes consumers stop to pull."""
         self._going.clear()
 
     def resume(self) -> None:
         self._going.set()
 
     def check(self) -> None:
-        """Raises what ended a thread."""
+        """Raises the error that has ended a thread, if there is one."""
         if self._errors:
             raise self._errors[0]
 
     def stop(self, hurry: Callable[[], bool]) -> None:
-        """Nothing new is sent; what is open, and what consumers have not got yet, is waited for,
-        some seconds each, or until `hurry` says true."""
+        """Stops sending; then waits for open requests, and for messages that consumers have not got
+        yet, some seconds each, or until `hurry` returns true."""
         self._sent_all.set()
         while any(each.is_alive() for each in self._sending) and not hurry():
             time.sleep(POLL_S)
@@ -110,8 +112,8 @@ class Rig:
             time.sleep(POLL_S)
 
     def end(self) -> None:
-        """Threads end and connections close, without more waiting. May be called again after an
-        interrupt."""
+        """Ends the threads and closes the connections, without more waiting for messages. May be
+        called again after an interrupt."""
         with held_signals():
             for event in (self._sent_all, self._ended, self._going):
                 event.set()
@@ -125,27 +127,27 @@ class Rig:
     # ---- what was done
 
     def messages(self) -> tuple[int, int]:
-        """Sent and received since the start: what is looked at often."""
+        """Messages sent and received since the start: the part of figures() that is read often."""
         sent = sum(each.producer.stats()["messages"] for each in self.publishers)
         return sent, sum(each.received for each in self.subscriptions)
 
     def due(self, now_s: float) -> float:
-        """So many messages since the start; a moment by the monotonic clock."""
+        """The number of messages due since the start, at a moment of the monotonic clock."""
         return sum(publisher.due(now_s) for publisher in self.publishers)
 
     def behind(self) -> int:
-        """So many messages consumers have not got yet."""
+        """The number of messages that consumers have not got yet."""
         sent, received = self.messages()
         return max(0, self.settings.subscriptions_per_topic * sent - received)
 
     @property
     def overdue(self) -> int:
-        """When it was stopped: due and not sent."""
+        """Messages that were due and not sent when the rig was stopped."""
         return sum(publisher.overdue for publisher in self.publishers)
 
     @property
     def unanswered(self) -> int:
-        """When it was stopped."""
+        """Requests that were still without an answer when the rig was stopped."""
         return sum(publisher.unanswered for publisher in self.publishers)
 
     def figures(self) -> Figures:

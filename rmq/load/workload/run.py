@@ -1,9 +1,9 @@
 """Run: a workload from its topics to its result.
 
-Topics and groups of its own are created, loaded and deleted again. The measured time begins after
-the warm-up; with a backlog it lasts until that is drained, and the file's time after that. A run
-whose measured time is interrupted (Ctrl-C), or ended by a broker that goes away, has the result of
-what there was; an interrupt after that ends the waiting for what is open.
+A run creates topics and groups of its own, loads them, and deletes them again. The measured time
+begins after the warm-up; with a backlog it lasts until the backlog is drained, plus the file's
+time. When the measured time is interrupted (Ctrl-C), or ended by a broker that goes away, the
+result has what was measured until then; another interrupt ends the wait for open requests.
 
     run = WorkloadRun(settings, "127.0.0.1:9876", Plan(duration_s=60.0))
     measured = run.measure(show, tell=print, steps=progress_bar, keep=write)
@@ -31,16 +31,16 @@ from rmq.progress import Progress
 from rmq.system.held_signals import Noted, noted_signals
 
 TICK_S = 0.1
-PACE_S = 3.0  # a pace that is looked for is tried so long
+PACE_S = 3.0  # how long each pace is tried while a sustainable one is looked for
 FIRST_RATE = 10_000.0
-DRAINED = 1000  # so many messages behind, consumers are on par with producers
-REST = 0.1  # of a period: what is left at the end has a row from this length on
+DRAINED = 1000  # consumers that are only so many messages behind have drained the backlog
+REST = 0.1  # share of a period that the rest at the end must have to get a row
 GIB = 1 << 30
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the file does not say, or what is to be other than it says."""
+    """Options that the workload file does not have, or that replace its own."""
 
     duration_s: float | None = None
     warmup_s: float | None = None
@@ -59,7 +59,7 @@ Steps = Callable[[str], contextlib.AbstractContextManager[Progress]]
 
 class WorkloadRun:
     def __init__(self, settings: Settings, namesrv: str, plan: Plan) -> None:
-        """ConfigError: a process whose time is to be counted is not there."""
+        """ConfigError: a process whose CPU will be counted does not exist."""
         self.settings, self.namesrv, self.plan = settings, namesrv, plan
         self.duration_s = _chosen(plan.duration_s, settings.test_duration_minutes)
         self.warmup_s = _chosen(plan.warmup_s, settings.warmup_duration_minutes)
@@ -69,13 +69,13 @@ class WorkloadRun:
         except ProcessLookupError as error:
             raise ConfigError(str(error)) from None
         self.first_rate = float(settings.producer_rate or FIRST_RATE)
-        self._paced_s, self._due = 0.0, 0.0  # the last look at the pace; what was due until then
+        self._paced_s, self._due = 0.0, 0.0  # last look at the pace; messages due until then
 
     def measure(self, show: Show, tell: Tell, steps: Steps, keep: Keep) -> Measured:
-        """show: each period; tell: what is done in between; steps: of long work; keep: what was
-        measured, before topics are deleted.
+        """`show` gets each period; `tell` gets what is done in between; `steps` makes progress bars
+        of long work; `keep` gets what was measured, before topics are deleted.
 
-        RmqError, OSError: of a broker that is not there, refuses, or goes away before anything is
+        RmqError, OSError: a broker is not there, refuses, or goes away before anything was
         measured."""
         masters, sizes = self._look(tell)
         topics = Topics(self.namesrv, self.settings, masters)
@@ -85,7 +85,7 @@ class WorkloadRun:
                 targets = topics.create(progress)
             with Rig(self.settings, targets, topics.group, sizes, self.first_rate) as rig:
                 self._warm_up(rig, tell)
-                with noted_signals() as noted:  # none takes away what was measured
+                with noted_signals() as noted:  # so that no signal loses what was measured
                     measured = self._measured(rig, show, tell, noted)
                     keep(measured)
                     measured.is_interrupted |= noted.came
@@ -95,7 +95,8 @@ class WorkloadRun:
         return measured
 
     def _look(self, tell: Tell) -> tuple[list[str], Sizes]:
-        """The masters' addresses. ConfigError: more is needed than there is room for."""
+        """The masters' addresses, and sizes. ConfigError: the workload needs more than there is
+        room for."""
         plan, settings = self.plan, self.settings
         with Cluster(self.namesrv) as cluster:
             masters = [each.master for each in cluster.masters() if each.master is not None]
@@ -108,7 +109,7 @@ class WorkloadRun:
         return masters, sizes
 
     def _delete(self, topics: Topics, tell: Tell, steps: Steps) -> None:
-        """Whatever happens to those who are told."""
+        """Deletes the topics, even when `tell` fails (its output may be closed)."""
         try:
             with contextlib.suppress(OSError):
                 tell(f"deleting topics: {len(topics.names):,}")
@@ -131,7 +132,8 @@ class WorkloadRun:
     # ---- the measured time
 
     def _measured(self, rig: Rig, show: Show, tell: Tell, noted: Noted) -> Measured:
-        """A signal that is noted ends the rows, or the wait at the end."""
+        """Measures rows, then waits for open requests. A noted signal ends the rows, or that
+        wait."""
         measured = Measured(rig.figures())
         self._meter.start()
         try:
@@ -148,13 +150,13 @@ class WorkloadRun:
         measured.settled = rig.figures()
         measured.unanswered, measured.overdue = rig.unanswered, rig.overdue
         measured.behind = self._behind(measured.settled)
-        measured.is_interrupted = hurried.came  # measure() adds what is noted
+        measured.is_interrupted = hurried.came  # measure() adds `noted`
         return measured
 
     def _measure_rows(
         self, rig: Rig, measured: Measured, show: Show, tell: Tell, noted: Noted
     ) -> None:
-        """A row each period; the last one, which may be shorter, is not among them."""
+        """Makes a row each period, without the last one, which may be shorter."""
         backlog = self._backlog(rig, tell)
         is_draining = next(backlog)
         began_s = measured.first.seconds
@@ -171,7 +173,8 @@ class WorkloadRun:
                 self._row(measured, show, rig.figures())
 
     def _row(self, measured: Measured, show: Show, end: Figures) -> None:
-        """Of the time since the last one, unless that is next to nothing and not all there is."""
+        """Makes a row of the time since the last row, unless that is very short and there are other
+        rows."""
         part = end - measured.last
         if part.seconds < self.plan.period_s * REST and measured.periods:
             return
@@ -184,7 +187,8 @@ class WorkloadRun:
         return max(0, self.settings.subscriptions_per_topic * figures.sent - figures.received)
 
     def _ticks(self, rig: Rig, seconds: float) -> Iterator[float]:
-        """Moments, until so many seconds have gone; a pace that is looked for changes meanwhile."""
+        """Yields times of the monotonic clock, until `seconds` have passed. Changes the pace
+        meanwhile if a sustainable one is looked for."""
         until = time.monotonic() + seconds
         while (now := time.monotonic()) < until:
             time.sleep(min(TICK_S, until - now))
@@ -201,7 +205,7 @@ class WorkloadRun:
             yield now
 
     def _backlog(self, rig: Rig, tell: Tell) -> Iterator[bool]:
-        """At each look, whether a backlog is still built or drained."""
+        """Builds and drains the backlog. Yields, at each look, whether that is still going on."""
         wanted = int(self.settings.consumer_backlog_size_gb * GIB)
         if wanted:
             size = max(1, self.settings.message_size)

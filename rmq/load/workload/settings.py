@@ -3,8 +3,8 @@
     settings = read_settings(Path("1-topic-16-partitions-1kb.yaml"))
     settings.topics, settings.partitions_per_topic, settings.producer_rate     (1, 16, 50_000)
 
-payloadFile is not read: all payloads of a size cost a broker the same, but for their compression,
-which useRandomizedPayloads and randomBytesRatio say something about.
+payloadFile is not read: payloads of the same size cost a broker the same, except for how well they
+compress, and for that there are useRandomizedPayloads and randomBytesRatio.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rmq.errors import ConfigError
 from rmq.load.frames import body_pattern
 
 TOPICS_MAX = 100_000
-TEMPLATES_MAX = 400_000  # of about 1 KB: each queue has one to send, and one for each subscription
+TEMPLATES_MAX = 400_000  # of about 1 KB: each queue has one for sends and one per subscription
 BODY_BYTES_MAX = 4 << 20
 RATE_MAX = 1_000_000_000
 BACKLOG_GB_MAX = 1_000_000
 MINUTES_MAX = 10_000_000
-KEYS = 10_000  # distinct ones, as the benchmark has them
+KEYS = 10_000  # distinct keys, as in the benchmark
 NO_KEY, KEYED = "NO_KEY", ("KEY_ROUND_ROBIN", "RANDOM_NANO")
 
 Some = Annotated[int, Meta(ge=0)]
@@ -34,7 +34,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Settings(msgspec.Struct, frozen=True, rename="camel"):
-    """Minutes may be parts of one. What is not there is as the benchmark has it."""
+    """The members of the file. Minutes may be fractions. Defaults are those of the benchmark."""
 
     topics: Annotated[int, Meta(ge=1, le=TOPICS_MAX)]
     partitions_per_topic: Annotated[int, Meta(ge=1, le=65_536)]
@@ -42,9 +42,9 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     producers_per_topic: Annotated[int, Meta(ge=1, le=10_000)] = 1
     subscriptions_per_topic: Annotated[int, Meta(ge=0, le=1000)] = 0
     consumer_per_subscription: Annotated[int, Meta(ge=1, le=10_000)] = 1
-    # Messages a second; 0: what consumers keep up with.
+    # Messages a second; 0: the pace at which consumers keep up.
     producer_rate: Annotated[int, Meta(ge=0, le=RATE_MAX)] = 0
-    name: str | None = None  # of the file, where it says none
+    name: str | None = None  # read_settings() puts the file's own name here if there is none
     key_distributor: str = NO_KEY
     use_randomized_payloads: bool = False
     random_bytes_ratio: Share = 0.0
@@ -58,18 +58,19 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
     warmup_duration_minutes: Minutes = 1
 
     def payload(self) -> bytes:
-        """Of a message: random bytes, then zeros; or text."""
+        """The body of a message: random bytes, then zeros; or text."""
         if not self.use_randomized_payloads:
             return body_pattern(self.message_size)
         some = int(self.message_size * self.random_bytes_ratio)
         return random.Random(1).randbytes(some).ljust(self.message_size, b"\0")
 
     def queues(self, masters: int) -> int:
-        """Of a topic, over so many masters: as the file says, and at least one of each."""
+        """The queues of a topic over all masters: as many as the file says, and at least one at
+        each master."""
         return masters * max(1, self.partitions_per_topic // masters)
 
     def check_templates(self, masters: int = 1) -> None:
-        """ConfigError: of more queues than a load generator has memory for."""
+        """Raises ConfigError for more queues than a load generator has memory for."""
         queues = self.topics * self.queues(masters)
         if queues * (1 + self.subscriptions_per_topic) > TEMPLATES_MAX:
             of_masters = f" over {masters:,} masters" if masters > 1 else ""
@@ -80,8 +81,8 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
             )
 
     def keys(self, queues: int) -> tuple[str, ...]:
-        """That messages take turns with, as many to each of so many queues; none of the benchmark's
-        kinds sends to a queue by its key."""
+        """The keys that messages have in turn, the same number for each of `queues` queues. None of
+        the benchmark's key distributors chooses the queue by the key."""
         if self.key_distributor == NO_KEY:
             return ()
         turns = -(-KEYS // queues)  # rounded up
@@ -89,9 +90,10 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_settings(path: Path) -> tuple[Settings, list[str]]:
-    """And the names of what the file says and nobody knows, which the benchmark passes over too.
+    """The settings of a file, and the names of its unknown members, which the benchmark ignores,
+    too.
 
-    ConfigError, which names the file: it is not there, no YAML, or no workload."""
+    ConfigError, which names the file: it does not exist, is not YAML, or not a workload."""
     content = _content(path)
     try:
         settings = msgspec.convert(content, Settings)

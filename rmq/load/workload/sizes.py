@@ -15,13 +15,13 @@ from rmq.load import open_files
 from rmq.load.workload.settings import Settings
 
 SEND_INTERVAL_S = 60.0  # a broker closes a connection that has been silent for two minutes
-WINDOW_BYTES = 256 << 20  # of output, of all connections
-HEADER_BYTES = 1024  # of a send: about
+WINDOW_BYTES = 256 << 20  # of output on all connections together
+HEADER_BYTES = 1024  # of a send, about
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the file asks for, or what there is room for. Of one broker."""
+    """For one broker: as many as the file asks for, or as there is room for."""
 
     producers: int
     consumers: int  # of each subscription
@@ -29,7 +29,7 @@ class Sizes:
 
     @staticmethod
     def of(settings: Settings, masters: int, rate: float, window: int) -> Sizes:
-        """Where each master has an equal share of the queues, and so of the rate."""
+        """The sizes, if each master has an equal share of the queues, and so of the rate."""
         queues = settings.topics * settings.queues(masters) // masters
         busy = max(1, int(rate / masters * SEND_INTERVAL_S))
         producers = min(settings.producers_per_topic, busy)
@@ -46,10 +46,10 @@ class Sizes:
     def check_open_files(
         self, settings: Settings, masters: int, by_tls: bool, files_max: int
     ) -> None:
-        """ConfigError: more would be open."""
+        """Raises ConfigError when more than files_max files would be open."""
         subscriptions = settings.subscriptions_per_topic
         connections = masters * self.connections(subscriptions)
-        # Each publisher has a loop, and each subscription: a second one behind a backlog.
+        # Each publisher has one loop, and each subscription one, or two if there is a backlog.
         loops = masters * (1 + subscriptions * (2 if settings.consumer_backlog_size_gb else 1))
         needed = open_files.needed(connections, loops, by_tls)
         if needed > files_max:
@@ -59,7 +59,7 @@ class Sizes:
             )
 
     def less(self, settings: Settings, window: int) -> Iterator[str]:
-        """What is less than is asked for, a sentence each, with the reason."""
+        """Sentences about each size that is less than asked for, with the reason."""
         if self.producers < settings.producers_per_topic:
             yield (f"{self.producers:,} of {settings.producers_per_topic:,} producers: "
                    f"more would be silent for {SEND_INTERVAL_S:.0f} s and closed")  # fmt: skip

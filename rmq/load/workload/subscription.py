@@ -1,7 +1,7 @@
 """Subscription: the consumers of a group at one broker, in one thread.
 
-While it is paused it has no connections: a broker closes those that ask for nothing, after two
-minutes. It goes on at the offsets where it stopped.
+While it is paused it has no connections, because a broker closes those that ask for nothing after
+two minutes. It goes on at the offsets where it stopped.
 
     subscription = Subscription("127.0.0.1:10911", frames, connections=2, is_timed=True)
     subscription.run(ended, going)        in a thread; pulls while `going` is set
@@ -19,22 +19,23 @@ from rmq.load import open_files
 from rmq.load.run import connect, require_connections
 from rmq.load.workload.durations import Durations
 
-SLICE_US = 20_000  # between two looks at what is wanted
+SLICE_US = 20_000  # between two looks at the events
 
 
 class Subscription:
     def __init__(self, address: str, frames: FrameSet, connections: int, is_timed: bool) -> None:
-        """One frame for each queue, which is read from its start; is_timed: from end to end.
+        """There is one frame for each queue, which is read from its start. is_timed: latencies from
+        end to end are measured.
 
         UnreachableError: the broker is not there. ConfigError: too many files are open."""
         self.address, self.connections = address, connections
         self._frames, self._is_timed = frames, is_timed
         self._sockets: list[socket.socket] = []
-        self._consumers: list[Consumer] = []  # the last one is at work
+        self._consumers: list[Consumer] = []  # the last one is in use
         self._open([0] * frames.count)
 
     def run(self, ended: threading.Event, going: threading.Event) -> None:
-        """UnreachableError: the broker closed a connection."""
+        """Pulls until `ended` is set. UnreachableError: the broker closed a connection."""
         while not ended.is_set():
             if not going.is_set():
                 self.close()
@@ -54,7 +55,7 @@ class Subscription:
         self._consumers = [*self._consumers, consumer]
 
     def close(self) -> None:
-        """Once nothing is asked any more."""
+        """Closes the connections. To be called when nothing pulls any more."""
         for each in self._sockets:
             each.close()
 
@@ -66,7 +67,7 @@ class Subscription:
 
     @property
     def failures(self) -> Counter[int]:
-        """By code."""
+        """The numbers of failed pulls, by code."""
         found: Counter[int] = Counter()
         for consumer in self._consumers:
             found.update(consumer.stats()["failures"])

@@ -1,10 +1,10 @@
-"""Topics: the topics and groups of one run, made at its start and deleted at its end.
+"""Topics: the topics and groups of one run, created at its start and deleted at its end.
 
     topics = Topics("127.0.0.1:9876", settings, masters=["127.0.0.1:10911"])
     targets = topics.create(progress)
     for sentence in topics.delete(progress): print(sentence)      what is left behind, and why
 
-They carry a token of the run, so that runs beside each other do not meet.
+Their names have a token of the run, so that runs at the same time do not collide.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rmq.progress import Progress
 
 DELETED = (ResponseCode.SUCCESS, ResponseCode.TOPIC_NOT_EXIST,
            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)  # fmt: skip
-REASONS_MAX = 3  # of a sentence
-Rows = Sequence[Mapping[str, object]]  # fields of a request each
+REASONS_MAX = 3  # in a sentence
+Rows = Sequence[Mapping[str, object]]  # the fields of one request each
 
 
 class Topics:
     def __init__(self, namesrv: str, settings: Settings, masters: Sequence[str]) -> None:
-        """masters: the addresses of all."""
+        """masters: the addresses of all masters."""
         token = secrets.token_hex(4)
         self.namesrv = namesrv
         self.prefix = f"omb-{token}"
@@ -40,17 +40,18 @@ class Topics:
         self._groups = [
             group_name(self.group, number) for number in range(settings.subscriptions_per_topic)
         ]
-        self._made = 0  # so many of the names are, or may be, there
-        self._gone: dict[str, str] = {}  # who does not answer, and how that was said
+        self._made = 0  # how many of the topics exist, or may exist
+        self._gone: dict[str, str] = {}  # address that does not answer -> the error's text
 
     @property
     def are_made(self) -> bool:
-        """Or may be, some of them."""
+        """Whether some of the topics exist, or may exist."""
         return self._made > 0
 
     def create(self, progress: Progress) -> list[control.Target]:
-        """Their queues; and the groups, which not every broker makes for a pull
-        (autoCreateSubscriptionGroup). RmqError: a broker is not there, or refuses."""
+        """Creates the topics and returns their queues. Creates the groups, too, because not every
+        broker does so at a pull (autoCreateSubscriptionGroup). RmqError: a broker is not there, or
+        refuses."""
 
         def asked(stage: str, done: int, total: int) -> None:
             if stage == control.CREATING:
@@ -67,11 +68,11 @@ class Topics:
         return targets
 
     def delete(self, progress: Progress) -> list[str]:
-        """What could not be deleted, a sentence each, with the reasons. No exception but what
-        interrupts it."""
+        """Deletes topics and groups. Returns sentences about what could not be deleted, with the
+        reasons. Raises nothing, except an interrupt."""
         topics: Rows = [{"topic": name} for name in self.names[: self._made]]
         groups: Rows = [{"groupName": name, "cleanOffset": True} for name in self._groups]
-        reasons: dict[str, dict[str, None]] = {}  # of each noun, in their order
+        reasons: dict[str, dict[str, None]] = {}  # noun -> its reasons, in order
         with Cluster(self.namesrv) as cluster:
             masters = self._masters_of(cluster)
             for what, code, addresses, rows in (
@@ -86,7 +87,7 @@ class Topics:
         return [_left_behind(what, list(found)) for what, found in reasons.items()]
 
     def left(self, reason: str) -> str:
-        """What is said where they are not deleted."""
+        """The sentence that says that topics and groups were not deleted, for this reason."""
         return _left_behind(f"{self._all_topics} and {self._all_groups}", [reason])
 
     @property
@@ -98,10 +99,11 @@ class Topics:
         return f"groups {self.group}-.."
 
     def _masters_of(self, cluster: Cluster) -> list[str]:
-        """Those that they were made at, of which some may have gone, and those there are now."""
+        """The masters at which topics were created, some of which may be gone, and those that exist
+        now."""
         try:
             now = [broker.master for broker in cluster.masters() if broker.master is not None]
-        except RmqError:  # as is told where the name server is to delete them
+        except RmqError:  # delete() reports it when it asks the name server to delete the topics
             now = []
         return list(dict.fromkeys((*self._masters, *now)))
 
@@ -109,7 +111,7 @@ class Topics:
         self, cluster: Cluster, address: str, code: RequestCode, rows: Rows,
         progress: Progress,
     ) -> Iterator[str]:  # fmt: skip
-        """Asks for it; the reasons where it is not done."""
+        """Sends the requests. Yields the reasons of those that were not done."""
         if address in self._gone:
             yield self._gone[address]
             return
