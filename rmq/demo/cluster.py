@@ -5,12 +5,12 @@
     cluster.namesrv                 "127.0.0.1:23876"
     cluster.brokers[1]              by its id: broker 1 registers first, and so has id 1
 
-By TLS name server, controllers and brokers serve nobody who speaks none, brokers copy each other's
-log by it, and all of them show one certificate, of an authority that is made for this cluster. What
-controllers keep in etcd goes over loopback as it is.
+With TLS (by_tls), name server, controllers and brokers serve only clients that use it, and brokers
+copy each other's log by TLS. All of them show the same certificate, signed by an authority that is
+made for this cluster. Only the connections between controllers and etcd, on loopback, are plain.
 
-With etcd there are two controllers, and any process may be killed but etcd, of which there is only
-one here. Without it one controller keeps its state in a file.
+With etcd there are two controllers, and any process may be killed except etcd, of which there is
+only one here. Without etcd one controller keeps its state in a file.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class DemoCluster:
     def __init__(
         self, directory: Path, replicas: int, pairs: Sequence[str] = (), *, by_tls: bool = False
     ) -> None:
-        """`pairs`: more settings of the brokers, key=value. ConfigError: the directory is of
-        something else, or (by_tls) there is nothing here that makes certificates."""
+        """`pairs`: more settings of the brokers, key=value. ConfigError: the directory belongs to
+        something else, or (by_tls) nothing is installed that can make certificates."""
         self.directory = directory
         _make_empty(directory)
         self.authority = directory / "tls" / "authority.pem" if by_tls else None
@@ -70,7 +70,7 @@ class DemoCluster:
             say(f"{child.name} runs: pid {child.pid}")
 
     def stop(self) -> None:
-        """Brokers first, slaves before masters matters to nobody: all of it ends."""
+        """Stops all processes, brokers first. The order among brokers does not matter."""
         for child in reversed((*self.others, *self.brokers.values())):
             child.stop()
 
@@ -115,7 +115,7 @@ class DemoCluster:
         return Child(name, command, self._logs)
 
     def option(self) -> str:
-        """What further commands need to find this cluster."""
+        """The options with which other commands find this cluster."""
         found = f"-n {shlex.quote(self.namesrv)}"
         trusted = self.authority
         return found if trusted is None else f"{found} --tls-ca {shlex.quote(str(trusted))}"
@@ -126,7 +126,8 @@ def _words(pairs: Iterable[str]) -> list[str]:
 
 
 def _certified(authority: Path) -> list[str]:
-    """The settings of servers that show what this authority has signed, which is made."""
+    """Makes an authority and a certificate that it has signed; returns the settings of servers that
+    show that certificate."""
     from rmq.setup.tls_files import certificate_files, client_settings, server_settings, write_new
 
     write_new(authority.parent, certificate_files(["localhost", "127.0.0.1"]))
@@ -134,7 +135,7 @@ def _certified(authority: Path) -> list[str]:
 
 
 def _make_empty(directory: Path) -> None:
-    """A directory of an earlier demo is emptied, any other one has to be empty."""
+    """Empties the directory if an earlier demo made it; any other directory must be empty."""
     mark = directory / "rmq-demo"
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,8 @@
 
     with Interrupts() as interrupts:
         while True:
-            ..                      KeyboardInterrupt, as ever
-            interrupts.check()      and here, if that got lost
+            ..                      raises KeyboardInterrupt, as always
+            interrupts.check()      raises it here, if it got lost before
 
 An exception raised in a finalizer or in a callback of the garbage collector is printed and
 forgotten, and the interpreter may be in one of those when the signal comes.
@@ -35,7 +35,7 @@ class Interrupts:
         raise KeyboardInterrupt
 
     def check(self) -> None:
-        """KeyboardInterrupt, once, if one came since the last time it was raised here."""
+        """Raises KeyboardInterrupt, once, if a Ctrl-C came since it was last raised here."""
         if self._came:
             self._came = False
             raise KeyboardInterrupt

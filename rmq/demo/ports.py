@@ -1,12 +1,12 @@
-"""Ports: of servers on loopback that are started again, beside others that do the same.
+"""Ports: ports on loopback that stay reserved for servers while these are stopped and restarted.
 
     port = free_port()                           # no other process that asks here gets it
-    first = free_port(above=10, step=10)         # it, and the one ten over it
+    first = free_port(above=10, step=10)         # this port, and the one ten above it
 
-A port of the kernel's choice (bind to 0) may be anybody's between a server's end and its next
-start. These lie below the range that outgoing connections come from, and each is claimed for as
-long as the process lives that asked: by a UDP socket of the same number, which the kernel gives
-back with the process however it ends.
+When the kernel chooses a port (bind to 0), any process may take it between a server's end and its
+next start. The ports given here are below the range of outgoing connections. Each is claimed for as
+long as the process that asked for it lives: by a UDP socket of the same number, which the kernel
+closes when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _claims = ExitStack()
 
 
 def free_port(below: int = 0, above: int = 0, step: int = 1) -> int:
-    """A port free on loopback together with those every `step` from `below` under it (a multiple
-    of step) up to `above` over it. RuntimeError when there is none."""
+    """A port that is free on loopback, together with every `step`th port from `below` under it (a
+    multiple of step) up to `above` over it. RuntimeError when there is none."""
     for _ in range(1000):
         port = random.choice(PORTS[below : len(PORTS) - above])
         places = range(port - below, port + above + 1, step)

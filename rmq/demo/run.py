@@ -2,9 +2,9 @@
 
     lost = run_demo(Options(directory, replicas=3, kill_every_s=10, seconds=60))
 
-The number of messages that were acknowledged and never came: 0, or there is a defect. Ctrl-C ends
-the traffic. Another one ends the waiting for the last messages: what is known is told, and
-KeyboardInterrupt raised, as nobody knows then whether any is lost.
+`lost` is the number of messages that were acknowledged and never received: if it is not 0, there is
+a defect. Ctrl-C ends the traffic. A second Ctrl-C ends the wait for the last messages: the counts
+so far are told, and KeyboardInterrupt is raised, because it is unknown whether any message is lost.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
 
 POLL_S = 0.02
 SHOW_S = 0.5
-RESTART_S = 2.0  # a dead process stays dead for so long
+RESTART_S = 2.0  # between the death of a process and its restart
 READY_S = 120.0
-LAST_S = 120.0  # for the last messages to come
+LAST_S = 120.0  # at most, until the last messages are received
 QUEUES = 4
 
 
 class Options(msgspec.Struct, frozen=True):
     directory: Path
     replicas: int = 3
-    kill_every_s: float | None = None  # the master, from calm on
+    kill_every_s: float | None = None  # least time between two kills of the master, when calm
     seconds: float | None = None  # of traffic; None: until Ctrl-C
     every_s: float = 5.0  # between two plain lines of rates
     by_tls: bool = False
@@ -48,7 +48,8 @@ class _Rates(msgspec.Struct):
 
 
 def run_demo(options: Options) -> int:
-    """RmqError: something does not start. KeyboardInterrupt: the end was interrupted."""
+    """Runs the demo; returns how many messages were lost. RmqError: a process does not start.
+    KeyboardInterrupt: the wait at the end was interrupted."""
     cluster = DemoCluster(options.directory, options.replicas, by_tls=options.by_tls)
     if cluster.authority is not None:
         encryption.use(RMQ_TLS="1", RMQ_TLS_CA=str(cluster.authority))
@@ -81,7 +82,7 @@ class _Demo:
         try:
             self._begin()
         except KeyboardInterrupt:
-            return 0  # before there was traffic
+            return 0  # there was no traffic yet
         text = ""
         try:
             self._traffic.start()
@@ -136,12 +137,13 @@ class _Demo:
         while time.monotonic() < until or self._is_to_kill(until):
             self._look()
             time.sleep(POLL_S)
-        settled = time.monotonic() + LAST_S  # a failover that is under way is told to its end
+        settled = time.monotonic() + LAST_S  # so that a failover under way is told to its end
         while not self._story.is_calm(self._look()) and time.monotonic() < settled:
             time.sleep(POLL_S)
 
     def _is_to_kill(self, until: float) -> bool:
-        """A busy machine may not have come to it in time: once a master is killed in any case."""
+        """Whether a master must still be killed. On a busy machine the time may have ended before
+        the first kill; one master is killed in any case."""
         is_asked = self._options.kill_every_s is not None and not self._has_killed
         return is_asked and time.monotonic() < until + LAST_S
 
@@ -150,7 +152,8 @@ class _Demo:
         now_s = time.monotonic()
         is_shown = now_s - self._shown_s >= SHOW_S
         found = self._found(details=is_shown)
-        self._look_at_children()  # behind it: a new master is news of a death, not of a switch
+        # After _found(), so that the death of a master is known before its successor is told.
+        self._look_at_children()
         self._story.look(found, time.monotonic())
         if is_shown:
             self._shown_s = now_s
@@ -209,7 +212,7 @@ class _Demo:
         return f"{self._rates_text or '-'}; {gap}; {self._story.balance()}"
 
     def _end(self, text: str) -> int:
-        """How many were lost."""
+        """Ends the traffic; returns how many messages were lost."""
         traffic = self._traffic
         try:
             if text:
@@ -225,7 +228,7 @@ class _Demo:
         return lost
 
     def _await_last(self) -> None:
-        """Until all has come that was acknowledged, and for LAST_S at most."""
+        """Waits until all acknowledged messages are received, at most LAST_S."""
         self._traffic.stop_sending()
         until = time.monotonic() + LAST_S
         while self._traffic.on_the_way() and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Screen: what the demo shows: on a terminal a table that stands and changes, else plain lines.
+"""Screen: what the demo shows: a table that stays in place on a terminal, else plain lines.
 
     with Screen(every_s=5) as screen:
         screen.tell("broker 1 (master of epoch 3) died; ..")    stays
@@ -39,7 +39,7 @@ class Screen:
             self._live.stop()
 
     def go_live(self) -> None:
-        """From here on with a table, if this is a terminal."""
+        """Shows a table from now on, if this is a terminal and rich is installed."""
         if not sys.stdout.isatty():
             return
         try:

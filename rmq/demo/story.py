@@ -1,10 +1,10 @@
-"""Story: what is told of a cluster: who died, who is master then, how long sends stood still.
+"""Story: what is told about a cluster: which broker died, the new master, how long sends stopped.
 
     broker 1 (master of epoch 3) died; 0.40 s later broker 2 is master of epoch 4; sends stood
     still for 0.90 s; nothing lost so far: 4200 sent, 4180 received, 20 on their way, 1 twice
 
-It is shown each look what is there, and says what is new. A failover is told when sends go on.
-Times are those of time.monotonic().
+look() gets the state of the cluster again and again, and tells what is new. A failover is told when
+sends go on. Times are those of time.monotonic().
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 
 from rmq.client.blocking.replicas import ReplicaSet
 
-SETTLE_S = 1.0  # after an election; an answer of the old master may be the last one before
-FLOWS_S = 0.1  # sends go on when the last answer is no older
-LONG_S = 5.0  # without a master; then that is told
+SETTLE_S = 1.0  # after an election, because the last answer may still be the old master's
+FLOWS_S = 0.1  # sends go on if the last answer is no older than this
+LONG_S = 5.0  # without a master for so long, that is told
 
 
 class Counts(Protocol):
-    """What is used here of the traffic."""
+    """The part of Traffic that is used here."""
 
     sent: int
     received: int
@@ -31,18 +31,18 @@ class Counts(Protocol):
 
     @property
     def gaps(self) -> Iterable[tuple[float, float]]:
-        """(when it ended, seconds) of each that people see."""
+        """(when it ended, seconds) of each gap that people notice."""
 
     def on_the_way(self) -> int: ...
 
 
 class _Switch(msgspec.Struct):
-    """From one master to the next, until sends go on."""
+    """A change of masters, until sends go on."""
 
     text: str  # how it began
     began_s: float
     elected_s: float | None = None
-    is_told: bool = False  # that it takes long
+    is_told: bool = False  # it was told that it takes long
 
 
 class Story:
@@ -58,7 +58,7 @@ class Story:
         self._returning: dict[int, float] = {}  # broker: when it was started again
 
     def is_calm(self, found: ReplicaSet | None) -> bool:
-        """Whether all is well, and told."""
+        """Whether all replicas are in sync, and everything was told."""
         if found is None or self._switch is not None or self._returning or found.master_id is None:
             return False
         return all(each.alive and each.in_sync for each in found.replicas)
@@ -76,7 +76,7 @@ class Story:
         self._tell(f"{name} died; brokers go on without it for a while")
 
     def look(self, found: ReplicaSet | None, now_s: float) -> None:
-        """found: what the controller says; None: it cannot be asked just now."""
+        """found: the replicas as the controller sees them; None: it does not answer just now."""
         if found is not None:
             self._look_at_master(found, now_s)
             self._look_at_returns(found, now_s)
@@ -126,7 +126,7 @@ class Story:
         return f"sends stood still for {gaps_s:.2f} s"
 
     def balance(self, *, is_end: bool = False) -> str:
-        """What was sent and what came of it."""
+        """The counts of sent, received and lost messages, as text."""
         counts, missing = self._counts, self._counts.on_the_way()
         if is_end:
             lost = f"{missing} LOST" if missing else "nothing lost"

@@ -1,11 +1,11 @@
-"""Traffic: a producer and a consumer that count; so it shows what was lost, and what came twice.
+"""Traffic: a producer and a consumer that count, which shows lost messages and repeated ones.
 
     traffic = Traffic("127.0.0.1:23876")
     traffic.start()
     traffic.sent, traffic.received, traffic.twice, traffic.on_the_way()
 
-Messages are numbers, sent one after the other. A number counts as sent when its SEND_OK came; one
-that was refused, or not answered, is sent again, and so may come twice.
+Messages are numbers, sent one after the other. A number counts as sent when its SEND_OK has come. A
+number that was refused, or not answered, is sent again, and so may be received twice.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ PACE_S = 0.002  # between two sends
 TIMEOUT_MS = 1000
 ROUTES_MS = 200  # between two looks at the routes: clients of one broker name wait for that
 PERSIST_MS = 5000  # between two commits of the consumer
-GAP_S = 0.1  # from there on an interval between two SEND_OK is one that people see
+GAP_S = 0.1  # the shortest interval between two SEND_OK that counts as a gap
 
 
 class Traffic:
-    """Counts are written by one thread each, and read by any. Started and stopped by the main
-    thread; a Ctrl-C comes before or behind what the sender shares with it, an Event among that."""
+    """Each count is written by one thread, and read by any. The main thread starts and stops the
+    traffic; signals are held while it uses what it shares with the sender, such as an Event."""
 
     def __init__(
         self, namesrv: str, routes_ms: int = ROUTES_MS, authority: Path | None = None,
         persist_ms: int = PERSIST_MS,
     ) -> None:  # fmt: skip
-        """authority: servers speak TLS, and show what it has signed."""
+        """authority: servers use TLS, with certificates that this authority has signed."""
         self._where: ClientKeywords = {
             "namesrv_addr": namesrv, "poll_name_server_interval": routes_ms,
             "persist_consumer_offset_interval": persist_ms,
@@ -47,8 +47,8 @@ class Traffic:
         if authority is not None:
             self._where |= {"use_tls": True, "tls_ca_file": str(authority)}
         self.sent = 0  # numbers below it are acknowledged
-        self.received = 0  # different ones
-        self.twice = 0  # deliveries of what had come already
+        self.received = 0  # different numbers
+        self.twice = 0  # deliveries of numbers that were received already
         self.refused = 0  # attempts
         self.began_s = 0.0
         self.last_error = ""
@@ -78,7 +78,7 @@ class Traffic:
             self._sender = sender
 
     def stop_sending(self) -> None:
-        """Returns when the last number was acknowledged, or given up."""
+        """Stops the sender. Returns when the last number was acknowledged, or given up."""
         with held_signals():
             self._stops.set()
         if self._sender is not None:
@@ -90,7 +90,7 @@ class Traffic:
             self._consumer.close()
 
     def on_the_way(self) -> int:
-        """Acknowledged, and not received yet."""
+        """How many numbers are acknowledged and not received yet."""
         with self._lock:
             seen = self._seen[: self.sent].count(1)
         return self.sent - seen
