@@ -130,9 +130,9 @@ sdist: build
 	@$(BIN)/python setup.py --quiet sdist --dist-dir dist
 	@ls -t dist/*.tar.gz | head -n 1
 
-# Every worker reads all test files, as pytest rewrites them. One process does that first, and keeps
-# the bytecode for the workers. All of tests/compat belongs to test-compat: leaving it out saves each
-# worker a tenth of the reading.
+# Every worker reads all test files. pytest rewrites them and keeps the result as bytecode: one process
+# does that first, for all workers. All of tests/compat belongs to test-compat: leaving it out saves
+# each worker a tenth of the reading.
 QUICK := -m 'not compat and not slow' --ignore tests/compat
 # Longer than pytest-timeout's limit, which cannot end a test that hangs in C and holds the
 # interpreter.

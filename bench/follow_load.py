@@ -62,8 +62,8 @@ class Follow(Read):
         return Turn(took, taken["messages"], cpu, self.peer.resident(), dict(failures), latency)
 
     def run(self, producer: Producer, consumer: Consumer, seconds: float, limit: int) -> None:
-        """Sends what is due (with a limit), or as much as goes in `seconds`; returns when all of
-        it was received, or PATIENCE_S later."""
+        """Sends what is due (with a limit), or as many messages as possible in `seconds`. Returns
+        when all were received, or after `seconds` and PATIENCE_S."""
         patience = time.monotonic() + seconds + PATIENCE_S
 
         def send() -> None:

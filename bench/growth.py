@@ -1,4 +1,4 @@
-"""What a message costs our broker when its world grows: `make bench-growth`.
+"""Growth run: measures what a message costs our broker as its world grows; `make bench-growth`.
 
     python bench/growth.py                          every dimension; 30 minutes
     python bench/growth.py --only queues,body       some

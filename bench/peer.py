@@ -2,7 +2,7 @@
 
     class Nats(Foreign): key, title, version, client, made(), promise(), settings(), load(shape)
     load = peer.load(Shape(name="single", title="...", window=64))
-    load.turn(seconds=2.0, rate=0.0)        a Turn: as many messages as go; rate: so many a second
+    load.turn(seconds=2.0, rate=0.0)        a Turn; rate: messages a second, 0: as many as possible
 
 When the peer, or the client it is measured with, has no such load, load() raises NotOffered with
 the reason, and the table shows that reason instead of numbers.

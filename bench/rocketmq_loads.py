@@ -209,8 +209,8 @@ class Delayed(Waits):
 
 class Transactions(Waits):
     """Commits follow when all half messages of the turn are in the files of their queue. Half
-    messages that have waited for 6 s are stored anew to be checked (transactionTimeOut). The row
-    is not about that, so a turn sends only so many that all are committed before."""
+    messages that have waited for 6 s are stored again to be checked (transactionTimeOut). The row
+    does not measure that, so a turn sends only so many that all are committed before."""
 
     limit = 100_000
     notes = (*Waits.notes, f"at most {limit:,} in a turn")

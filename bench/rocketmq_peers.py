@@ -65,8 +65,8 @@ class RocketmqPeer(Peer):
         return (LOADS | {"follow": Follow})[shape.kind](self, shape, queues)
 
     def create_topics(self, names: list[str], queues: int) -> None:
-        """Creates many topics with each request: for a request with one topic Apache's broker
-        writes all its topics anew."""
+        """Creates many topics with each request, because Apache's broker writes all its topics
+        anew for every request."""
         with Connection(self.address) as broker:
             for first in range(0, len(names), LIST_TOPICS):
                 items = [
