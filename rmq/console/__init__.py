@@ -5,9 +5,9 @@
     gate                every request goes through here: names, login, read-only, forms, headers
     csrf                whether a request comes from a page of this console
     journal             a log of who did what with the console
-    login, sessions     who is logged in in a browser, and as which account brokers are asked
+    login, sessions     who is logged in in a browser, and with which account brokers are asked
     console             what all requests share
-    brokers             questions to brokers, asked in threads, as one account or another
+    brokers             questions to brokers, asked in threads, each with an account
     answers             kept for a moment, so that brokers are not asked the same again
     survey              every broker at one moment, with its topics, groups and clients
     history             how far groups were behind in the last minutes
@@ -15,7 +15,7 @@
     pages               one subject a file
     change, pending     a change is described first, and done when the user confirms it
     forms               the fields of a page's form, and why a value is not accepted
-    page                makes answers of templates
+    page                makes answers from templates
     paging, section     long lists; parts of a page that may be refused
     body_view           a message's body as text, JSON or bytes
     spark_line          a history as a small line

@@ -1,4 +1,4 @@
-"""Page: makes answers of templates, and formats the numbers in them.
+"""Page: makes answers from templates, and formats the numbers in them.
 
     page(request, "topics.html", rows=rows)         an HTML answer
     url("/topic", topic="a&b")                      "/topic?topic=a%26b"

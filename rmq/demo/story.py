@@ -18,7 +18,7 @@ from rmq.client.blocking.replicas import ReplicaSet
 
 SETTLE_S = 1.0  # after an election, because the last answer may still be the old master's
 FLOWS_S = 0.1  # sends go on if the last answer is no older than this
-LONG_S = 5.0  # without a master for so long, that is told
+LONG_S = 5.0  # after so long without a master, that is told
 
 
 class Counts(Protocol):
@@ -42,7 +42,7 @@ class _Switch(msgspec.Struct):
     text: str  # how it began
     began_s: float
     elected_s: float | None = None
-    is_told: bool = False  # it was told that it takes long
+    is_told: bool = False  # it was told that the change takes long
 
 
 class Story:

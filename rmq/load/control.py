@@ -106,7 +106,8 @@ def subscribe(broker: Connection, group: str, topics: Iterable[str]) -> None:
 def _create(
     cluster: Cluster, topics: Sequence[str], queues: int, progress: Progress
 ) -> frozenset[str]:
-    """Creates the topics on every master; returns the brokers' names. RemoteError: one refuses."""
+    """Creates the topics on every master, and only there; returns the brokers' names. RemoteError:
+    one refuses."""
     masters = cluster.masters()
     for start, names in pieces(topics):
         progress(CREATING, start, len(topics))

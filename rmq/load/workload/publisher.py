@@ -62,7 +62,7 @@ class Publisher:
                 self.producer.pace(rate)
                 self._begin(rate)
         overdue = self.producer.stats()["overdue"]
-        # Fewer messages than this may just have come due since the last look.
+        # A smaller number may just have come due since the last look, and does not count.
         self.overdue = overdue if overdue > self._schedule.rate * SLICE_US / 1e6 else 0
         until = time.monotonic() + DRAIN_US / 1e6
         while (left := self.producer.finish(SLICE_US)) and not ended.is_set():

@@ -89,7 +89,7 @@ class Rig:
             publisher.pace(rate * self._shares[publisher.address])
 
     def pause(self) -> None:
-        """Makes consumers stop to pull."""
+        """Makes consumers stop pulling."""
         self._going.clear()
 
     def resume(self) -> None:

@@ -1,11 +1,11 @@
 """Sustainable rate: the pace at which producers and consumers keep up, found while the load runs.
 
 The pace is looked for as in the OpenMessaging benchmark (RateController.java). As long as at most
-1,000 messages are outstanding, the pace grows by its ramp, at first to the double. When more are
-outstanding, the pace falls to the rate that was achieved, or to the one that would have left none
-outstanding, and the ramp is halved. The benchmark doubles the ramp again whenever all keep up, so
-its pace goes up and down for ever between half and one and a half of the sustainable one. Here the
-ramp grows more slowly than it shrinks, so the pace settles.
+1,000 messages are outstanding, the pace grows by its ramp, at first to twice its value. When more
+are outstanding, the pace falls to the rate that was achieved, or to the one that would have left
+none outstanding, and the ramp is halved. The benchmark doubles the ramp again whenever all keep up,
+so its pace goes up and down for ever between half and one and a half of the sustainable one. Here
+the ramp grows more slowly than it shrinks, so the pace settles.
 
     rate = SustainableRate(10_000.0)
     rate.after(3.0, expected=30_000, sent=30_000, received=30_000)      20_000.0
