@@ -56,11 +56,18 @@ PARAMETERS = TlsOptions("use_tls=True", "tls_ca_file", "tls_cert_file", "tls_ver
 class FileError(ValueError):
     """A file that cannot be used. `what`: the authorities, or the certificate."""
 
-    def __init__(self, what: str, files: str, error: OSError) -> None:
-        told = getattr(error, "reason", None)  # by OpenSSL
+    def __init__(self, what: str, files: str, reason: str) -> None:
+        super().__init__(what, files, reason)
         self.what = what
-        self.files = f"{files}: {told.replace('_', ' ').lower() if told else error.strerror}"
-        super().__init__(f"{what} {self.files}")
+        self.files = f"{files}: {reason}"
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.files}"
+
+
+def _reason(error: OSError) -> str:
+    told: str | None = getattr(error, "reason", None)  # by OpenSSL
+    return told.replace("_", " ").lower() if told else error.strerror or str(error)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class ClientTls:
             try:
                 context.load_verify_locations(self.ca_file)
             except OSError as error:
-                raise FileError("authorities", self.ca_file, error) from None
+                raise FileError("authorities", self.ca_file, _reason(error)) from None
         if self.cert_file:
             try:
                 # A function, or OpenSSL would ask at the terminal for one that is missing.
@@ -94,7 +101,8 @@ class ClientTls:
                 )
             except OSError as error:
                 key = f", key {self.key_file}" if self.key_file else ""
-                raise FileError("certificate", f"{self.cert_file}{key}", error) from None
+                files = f"{self.cert_file}{key}"
+                raise FileError("certificate", files, _reason(error)) from None
         return context
 
     def secured(

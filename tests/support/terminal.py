@@ -72,12 +72,15 @@ def _control() -> None:
 def at_terminal(
     *words: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS
 ) -> Iterator[Terminal]:
+    # The size is the terminal's: pytest's readline sets these two in the workers of a whole run.
+    given = os.environ if environment is None else environment
+    given = {name: value for name, value in given.items() if name not in ("COLUMNS", "LINES")}
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     try:
         process = subprocess.Popen(
             [sys.executable, "-m", "rmq", *words], stdin=theirs, stdout=theirs, stderr=theirs,
-            start_new_session=True, preexec_fn=_control, cwd=ROOT, env=environment,
+            start_new_session=True, preexec_fn=_control, cwd=ROOT, env=given,
         )  # fmt: skip
     except BaseException:
         os.close(ours)
