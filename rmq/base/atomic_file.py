@@ -1,4 +1,4 @@
-"""Atomic file: replacing a small file so that a crash leaves the old or the new content, whole.
+"""Atomic file: replaces a small file so that a crash leaves the old or the new content, whole.
 
     write_synced(new, content)     the content is on the disk, under another name
     rename_synced(new, path)       renamed over the file; then the directory is synced, so that a
@@ -28,9 +28,9 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def write_synced(path: Path, content: bytes, mode: int = PUBLIC) -> None:
-    """Writes the file anew; its content is on the disk when this returns, its name need not be.
-    mode: who may read it, less what the umask takes; another than PUBLIC counts as it is, also for
-    a file that is there, before it gets the content."""
+    """Writes the file anew; its content is on the disk when this returns, but not yet its name.
+    mode: who may read it, minus the umask. A mode other than PUBLIC is set exactly, also for a file
+    that exists, before it gets the content."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags, mode)
@@ -44,7 +44,7 @@ def write_synced(path: Path, content: bytes, mode: int = PUBLIC) -> None:
 
 
 def rename_synced(old: Path, new: Path) -> None:
-    """Renames a file within its directory; a power cut does not take that back."""
+    """Renames a file within its directory; a power cut cannot undo that."""
     old.replace(new)
     sync_directory(new.parent)
 

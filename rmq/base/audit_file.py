@@ -1,9 +1,9 @@
-"""Audit file: the audit log's lines in a file of their own, made for its owner alone (mode 0600).
+"""Audit file: the audit log's lines in a file of their own, which only its owner reads (mode 0600).
 
     logging.getLogger(LOGGER).addHandler(AuditFile(Path("/var/log/rmq/audit.log")))
 
-A line that cannot be written goes to the process's own log, with the reason, and nothing of a
-logger's trouble comes to who logs.
+A line that cannot be written goes to the process's own log, with the reason; the code that logs the
+line gets no error.
 """
 
 from __future__ import annotations

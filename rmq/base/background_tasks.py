@@ -1,10 +1,10 @@
-"""Background tasks: what a part starts in its event loop and does not wait for.
+"""Background tasks: tasks that a part starts in its event loop and does not wait for.
 
     tasks = BackgroundTasks()
     tasks.start(self._watch())
-    await tasks.stop()          # all that still run are cancelled, and have ended
+    await tasks.stop()          # cancels those that still run, and waits for their end
 
-The loop itself holds a task weakly, so one that nobody else holds may be gone before its end.
+The loop itself holds tasks only weakly, so a task that nobody else holds may vanish before its end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BackgroundTasks:
         task.add_done_callback(self._running.discard)
 
     def cancel(self) -> None:
-        """They end when the loop comes to them."""
+        """Cancels all tasks; they end when the loop runs them next."""
         for task in list(self._running):
             task.cancel()
 

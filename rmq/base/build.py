@@ -1,4 +1,4 @@
-"""Build: which rmq this is, for people who compare machines.
+"""Build: which version and commit of rmq this is, for people who compare machines.
 
 Example: build_text() is "0.1.0 (4d61e699)"; the commit has a + where the checkout was changed.
 """

@@ -1,14 +1,14 @@
-"""Clock: wall and monotonic time, the same as the compiled core's, and tests can drive both.
+"""Clock: wall and monotonic time, the same as in the compiled core; tests can drive both.
 
     began = clock.monotonic()
-    clock.run(serve(settings))          # asyncio.run, with a loop that goes by this clock
-    news.wait(clock.sleep_s(3.0))       # and looks again; rmq/base/waits.py has whole waits
+    clock.run(serve(settings))          # asyncio.run, with a loop that uses this clock
+    news.wait(clock.sleep_s(3.0))       # then look again; rmq/base/waits.py has whole waits
 
-All clocks of a process whose environment has RMQ_TEST_CLOCK=FILE go by the numbers in FILE
-(ClockShift in cext/base/clock.pxd), its event loop's too: so a test has an hour pass in a broker
-process. They do so only with RMQ_TESTING=1 beside it, and it is said in the log.
+If the environment of a process has RMQ_TEST_CLOCK=FILE, all its clocks, that of its event loop
+included, follow the numbers in FILE (ClockShift in cext/base/clock.pxd): so a test can let an hour
+pass in a broker process. This works only together with RMQ_TESTING=1, and it is logged.
 
-A name server has no compiled part: the core's clock is imported when a test drives it.
+A name server has no compiled part: it imports the core's clock only when a test drives it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SHIFT_BYTES = 40
 
 log = logging.getLogger("rmq.base.clock")
 _shift: memoryview | None = None  # passed_us, set_ms, still_us, still_wall_us, still_boot_us
-_look_s: Callable[[], float] | None = None  # the core's: when to look at it again
+_look_s: Callable[[], float] | None = None  # the core's function: when to look at it again
 
 
 def wall() -> float:
-    """As time.time()."""
+    """Like time.time()."""
     if _shift is None:
         return time.time()
     return (_shift[3] / 1e6 or time.time()) + _shift[0] / 1e6 + _shift[1] / 1e3
@@ -47,15 +47,15 @@ def now_ms() -> int:
 
 
 def monotonic() -> float:
-    """As time.monotonic()."""
+    """Like time.monotonic()."""
     if _shift is None:
         return time.monotonic()
     return (_shift[2] / 1e6 or time.monotonic()) + _shift[0] / 1e6
 
 
 def drive(memory: bytearray | mmap | None) -> None:
-    """All clocks of this process go by the 40 bytes of `memory`, or by the machine alone (None).
-    Only while no core runs."""
+    """Lets all clocks of this process follow the 40 bytes of `memory`, or only the machine (None).
+    May be called only while no core runs."""
     global _shift, _look_s
     from cext.base import clock
 
@@ -69,15 +69,16 @@ def is_driven() -> bool:
 
 
 def sleep_s(timeout_s: float) -> float:
-    """How long to sleep by the machine's clock for `timeout_s` by this one, for those who look
-    again then: as long, and where tests drive it some ms at most, since it may have moved."""
+    """How long to sleep by the machine's clock for `timeout_s` by this one, for callers that look
+    again after it: the same time, or at most some ms if a test drives this clock, which may have
+    moved."""
     look_s = _look_s
     return timeout_s if look_s is None else min(timeout_s, look_s())
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """asyncio.run; ConfigError when the environment names a clock and this is no test."""
-    import asyncio  # 20 ms of each command that has no loop
+    """Like asyncio.run(); ConfigError when the environment names a clock but this is no test."""
+    import asyncio  # here, because it would cost commands without a loop 20 ms
 
     path = os.environ.get("RMQ_TEST_CLOCK")
     if path is None:
@@ -100,7 +101,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def follow(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes the running loop follow this clock: what a move makes due runs within some ms."""
+    """Makes the running loop follow this clock: when the clock moves, timers that become due run
+    within some ms."""
     selector = loop._selector  # type: ignore[attr-defined]
     select = selector.select
 

@@ -1,7 +1,8 @@
-"""Core files: a process that has passwords in its memory leaves none when it crashes.
+"""Core files: prevents them, for processes that have passwords in their memory.
 
-Linux asks the process itself (prctl PR_SET_DUMPABLE): limits of core files do not hold where they
-are given to a program, as systemd's. Nobody but root can attach a debugger then.
+The process tells Linux so itself (prctl PR_SET_DUMPABLE), because limits of core files do not apply
+where core files are piped to a program such as systemd's. After that only root can attach a
+debugger.
 
 Example: leave_none(); os.abort() ends the process without a core file, whatever `ulimit -c` says.
 """
@@ -17,7 +18,7 @@ log = logging.getLogger("rmq.core_files")
 
 
 def leave_none() -> None:
-    import ctypes  # where it is needed
+    import ctypes  # here, because other processes do not need it
 
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:

@@ -1,8 +1,8 @@
 """Deadline: waiting with a time limit in a task that may be cancelled.
 
 asyncio.wait_for() of Python 3.10 and 3.11 loses a cancellation that arrives in the same step as the
-result: it returns the result, the task goes on, and whoever cancelled it and waits for its end
-waits for ever. within() never does.
+result: it returns the result, the task goes on, and code that has cancelled the task and waits for
+its end waits for ever. within() never loses one.
 
 Example: `await within(event.wait(), 5.0)` returns True, or raises asyncio.TimeoutError after 5 s.
 """
@@ -23,12 +23,12 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
         if not task.done():
             task.cancel()
         elif not task.cancelled():
-            task.exception()  # seen: asyncio need not complain of it
+            task.exception()  # marks it as seen, so that asyncio does not complain
         raise
     if not task.done():
         task.cancel()
         await asyncio.wait((task,))
-        # gather() that was cancelled counts as failed with the cancellation
+        # A cancelled gather() counts as failed with a CancelledError.
         if task.cancelled() or isinstance(task.exception(), asyncio.CancelledError):
             raise asyncio.TimeoutError
     return task.result()

@@ -1,10 +1,10 @@
 """Durable directories: their entries survive a power cut.
 
-A file that was synced is not there after a power cut unless the directory that names it was synced
-too, and that one's name in its own parent.
+A file that was synced may be missing after a power cut, unless the directory that names it was
+synced, too, and likewise that directory's name in its parent.
 
-Example: make_directory(Path("store/config")) makes both and syncs the directories they are in. The
-last one is nobody's but this user's and his group's: messages are in it.
+Example: make_directory(Path("store/config")) makes both and syncs the directories they are in. Only
+this user and his group may use the last one, because it holds messages.
 """
 
 import errno
@@ -15,7 +15,8 @@ MODE = 0o750
 
 
 def sync_directory(path: Path | str) -> None:
-    """Makes renames, new names and removals in this directory survive a power cut; or OSError."""
+    """Syncs the directory, so that renames, new names and removals in it survive a power cut;
+    OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -24,12 +25,12 @@ def sync_directory(path: Path | str) -> None:
 
 
 def make_directory(path: Path, mode: int = MODE) -> None:
-    """Makes the directory and its parents as far as they are missing, all of it durably; or
-    OSError: NotADirectoryError where a file has the name of one. A directory that is there keeps
-    its mode, and parents get what the umask says."""
+    """Makes the directory and its missing parents, durably; OSError, which is NotADirectoryError if
+    a file has the name of one. An existing directory keeps its mode; parents get their mode from
+    the umask."""
     if path.is_dir():
         return
-    if path.exists() and not path.is_dir():  # somebody else may make it just now
+    if path.exists() and not path.is_dir():  # another process may make it at this moment
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     make_directory(path.parent, 0o777)
     path.mkdir(mode, exist_ok=True)

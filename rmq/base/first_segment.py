@@ -1,7 +1,8 @@
-"""First segment: where a commit log that holds nothing yet begins.
+"""First segment: sets where a commit log that is still empty begins.
 
 The log of a replica begins where its master's does, whose oldest segments may be gone. The name of
-the first segment says where that is; a log without segments begins at 0, where the store makes one.
+the first segment says where that is; a log without segments begins at 0, where the store makes its
+first one.
 
 Example: begin_log(directory, 3221225472, 1 << 30) makes commitlog/00000000003221225472, all zeros.
 """
@@ -24,7 +25,7 @@ def has_segments(directory: Path) -> bool:
 
 
 def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
-    """A log without segments begins at `start`. ConfigError: no segment can begin there."""
+    """Lets a log without segments begin at `start`. ConfigError: no segment can begin there."""
     check_start(start, segment_bytes)
     if start == 0:
         return
@@ -32,7 +33,7 @@ def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
     path = directory / f"{start:0{NAME_DIGITS}d}"
     if path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    new = path.with_suffix(".new")  # an entry without its bytes would be no segment after all
+    new = path.with_suffix(".new")  # so that a crash leaves no segment without its bytes
     with new.open("wb") as file:
         file.truncate(segment_bytes)
         os.fsync(file.fileno())
@@ -41,18 +42,19 @@ def begin_log(directory: Path, start: int, segment_bytes: int) -> None:
 
 
 def move_log(directory: Path, start: int, segment_bytes: int) -> None:
-    """A log whose segments hold nothing begins at `start` instead. Killed on the way, it has no
-    segments, or begins there. ConfigError, as begin_log(): nothing has happened."""
+    """Lets a log whose segments are empty begin at `start` instead. If the process is killed
+    meanwhile, the log has lost segments from its end, has none, or begins there. ConfigError as in
+    begin_log(): nothing has happened."""
     check_start(start, segment_bytes)
-    for path in reversed(_segments(directory)):  # what is left has no gap
+    for path in reversed(_segments(directory)):  # backwards, so that the rest has no gap
         path.unlink()
         sync_directory(directory)
     begin_log(directory, start, segment_bytes)
 
 
 def forget_queues(root: Path) -> None:
-    """Those of a log that was here before are none of the one that begins: they would end far below
-    its first message, or above it."""
+    """Removes the queues of an earlier log: they do not belong to the log that begins now, and
+    would end far below its first message, or above it."""
     for name in ("queueEnds", "queueEnds.synced"):
         (root / name).unlink(missing_ok=True)
     shutil.rmtree(root / "consumequeue", ignore_errors=True)

@@ -5,22 +5,22 @@
     record     magic u32 | payload bytes u32 | sequence u64 | crc32 u32 | payload
 
 Numbers are big endian. A record's checksum covers the journal's identity, length, sequence and
-payload: a record of another journal is no record of this one, and the records of a journal whose
-header is damaged can be read by who knows the identity from elsewhere. `bases` is the owner's: the
-sequences on which the journal builds.
+payload. So a record of another journal is not taken for one of this journal, and if the header is
+damaged, the records can be read with an identity that is known from elsewhere. `bases` is for the
+owner: the sequences on which the journal builds.
 
-    journal.create("5f0c..", {"topics.json": 6})    a new file in the place of the old one
+    journal.create("5f0c..", {"topics.json": 6})    a new file replaces the old one
     journal.append(7, b"[..]")                      returns when the record is on the disk
     journal.read()                                  JournalContent("5f0c..", [(7, b"[..]")], ..)
 
-append() opens the file each time and expects its end where the last append left it: a journal that
-was moved away or replaced gets no record that its reader would not find. After an append that
-failed there is none before the next create(): a later sync that succeeds would not cover what the
-failed one lost, and what it left of a record would stand in front of the next.
+append() opens the file each time and expects its end where the last append left it, so that no
+record goes into a journal that was moved away or replaced and is not read any more. After a failed
+append nothing is appended before the next create(): a later successful sync would not cover what
+the failed one lost, and the remains of the failed record would be in front of the next one.
 
-A record is appended when the one before it is on the disk. So damage with a whole record behind it
-is damage to what was synced; damage at the end is what a crash left of the last append, or damage
-to the last record: nobody can see which. read() passes over both, and says so.
+A record is appended only when the one before it is on the disk. So damage with a whole record
+behind it is damage to synced data. Damage at the end is what a crash left of the last append, or
+damage to the last record; these two cannot be told apart. read() passes over both, and reports it.
 """
 
 import errno
@@ -52,11 +52,11 @@ class Header(msgspec.Struct):
 class JournalContent(msgspec.Struct):
     """What a journal holds."""
 
-    identity: str = ""  # empty: no journal, or none that can be used
+    identity: str = ""  # empty: there is no journal, or it cannot be used
     records: list[tuple[int, bytes]] = []  # sequence, payload
     size_bytes: int = 0
     damage: str = ""  # what was passed over; empty: nothing
-    is_torn: bool = False  # nothing whole follows the damage: a crash may have left it
+    is_torn: bool = False  # no whole record follows the damage, which a crash may have left
     bases: dict[str, int] = {}
 
 
@@ -65,12 +65,13 @@ class JournalFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._identity = ""  # of the file that create() or read() has met; empty: no appends
+        self._identity = ""  # of the file that was made or read; empty: no appends
         self._end_bytes = 0
 
     @property
     def is_appendable(self) -> bool:
-        """After a create() or read() of a journal without damage, and no append has failed."""
+        """Whether records can be appended: the journal was made, or read without damage, and no
+        append has failed since."""
         return bool(self._identity)
 
     def create(
@@ -79,8 +80,8 @@ class JournalFile:
         bases: Mapping[str, int],
         records: Iterable[tuple[int, bytes]] = (),
     ) -> int:
-        """A journal with these records in the place of what was there, all of it on the disk; its
-        size. OSError: nothing is appended before it succeeds."""
+        """Replaces the journal by one with these records, durably; returns its size. After an
+        OSError nothing is appended until it succeeds."""
         self._identity = ""
         header = msgspec.json.encode(Header(identity, VERSION, dict(bases)))
         text = _framed(0, header, "") + b"".join(
@@ -91,7 +92,7 @@ class JournalFile:
         return len(text)
 
     def append(self, sequence: int, payload: bytes) -> int:
-        """Returns when the record is on the disk; how many bytes it takes. OSError."""
+        """Appends a record; when it is on the disk, returns how many bytes it takes. OSError."""
         identity, self._identity = self._identity, ""
         if not identity:
             raise OSError(errno.ESTALE, "an append has failed, or the journal was not read")
@@ -110,8 +111,8 @@ class JournalFile:
         return len(text)
 
     def read(self, identity: str = "") -> JournalContent:
-        """Everything that is whole, in order. `identity` is used where the header is damaged.
-        OSError other than that there is no file; ProtocolError: a newer version wrote it."""
+        """All whole records, in order. `identity` is used if the header is damaged. OSError, but
+        not for a missing file; ProtocolError: a newer version of rmq wrote the journal."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -139,7 +140,7 @@ class JournalFile:
             at = following
         content.damage = content.damage.removesuffix("; ")
         if first is None and not content.records:
-            content.identity = ""  # nothing says that it is this journal
+            content.identity = ""  # nothing shows that it is this journal
         if not content.damage:
             self._identity, self._end_bytes = content.identity, len(data)
         return content
@@ -169,7 +170,7 @@ def _checksum(sequence: int, payload: bytes, identity: str) -> int:
 
 
 def _record_at(data: bytes, at: int, identity: str) -> tuple[int, bytes] | None:
-    """The whole record that begins there."""
+    """The whole record that begins at `at`; None: there is none."""
     if at + HEAD.size > len(data):
         return None
     magic, length, sequence, checksum = HEAD.unpack_from(data, at)

@@ -3,29 +3,29 @@
     topics.json                the newest content
     topics.json.bak            the content before that, as RocketMQ keeps it; a copy of the newest
                                after the first save and after a clean stop
-    topics.json.tmp            being written; what a crash left of it is overwritten by the next
-    topics.json.damaged        what was found damaged and is not used; nobody reads it
+    topics.json.tmp            being written; the next save overwrites what a crash left of it
+    topics.json.damaged        a file that was found damaged; nothing reads it
     topics.json.bak.damaged
 
 save() writes the .tmp and syncs it, links the present file as .bak, renames the .tmp over the file
-and syncs the directory. So the name always stands for either the old or the new content, and the
-.bak for a content that was whole once. The two never share their blocks: damage to one is not
-damage to the other.
+and syncs the directory. So the file always has either the old or the new content, and the .bak a
+content that was whole once. The two never share blocks, so damage to one does not damage the other.
 
-load() reads the file, or the .bak when the file is missing, empty or damaged, and says in the log
-which file is damaged in what way and since when changes are lost. What the disk cannot read, or
-the file system finds damaged, is damaged, too; one that may not be read, or not now, is a
-StoreError, and stays as it is. It takes fastjson's liberties (integer keys without quotes), so a
-file written by Apache RocketMQ loads unchanged. Where no whole copy is left, it is for the file's
-owner to say what becomes of the start:
+load() reads the file, or the .bak when the file is missing, empty or damaged, and logs which file
+is damaged in what way and since when changes are lost. A file that the disk cannot read, or that
+the file system reports as damaged, counts as damaged, too. A file that this process may not read,
+or cannot read now, is a StoreError, and stays as it is. load() takes fastjson's liberties (integer
+keys without quotes), so a file written by Apache RocketMQ loads unchanged. If no whole copy is
+left, the owner of the file decides whether the start goes on:
 
-    lost     goes on with nothing: this is what is lost then, and who can set it right
-    advice   refused: going on would do what cannot be taken back; this is what helps
+    lost     it goes on without the content: the text says what is lost, and who can restore it
+    advice   it is refused, because going on would do what cannot be undone; the text says what
+             helps
 
     topics.json               refused  topics would be missing, or come back with other permissions.
-                                       Missing altogether (or taken from the .bak), what has queues
-                                       is found by them: topics.py
-    subscriptionGroup.json    refused  who was forbidden to consume would be allowed to
+                                       If the file is missing altogether (or the .bak is used),
+                                       topics that have queues are found by these: topics.py
+    subscriptionGroup.json    refused  groups that must not consume would be allowed to
     delayOffset.json          refused  every delayed message in the log would be delivered again
     topicQueueMapping.json    refused  messages of static topics would go to, and come from, other
                                        queues
@@ -34,12 +34,14 @@ owner to say what becomes of the start:
     consumerOrderInfo.json    goes on  batches popped in order come again, as after their time
     messageRequestMode.json   goes on  groups set to POP pull; can be set again
     rmqDeletedTopics.json     goes on  a topic made anew may show older messages after a crash
-    rmqAccounts.json          refused  nobody, or not only who should, would be let in
-    rmqLocks.json             goes on  queues in order go to who asks first, as Apache's do always
+    rmqAccounts.json          refused  nobody would be let in, or more users than should be
+    rmqLocks.json             goes on  queues in order go to the first client that asks, as always
+                                       with Apache's broker
 
 The last member is a checksum over all bytes before it, so that a flipped bit that leaves valid JSON
-(another offset, another name) is damage too. RocketMQ ignores the member and drops it when it
-writes the file; a file without it is believed. Who edits a file by hand removes the member.
+(another offset, another name) is noticed as damage, too. RocketMQ ignores the member and drops it
+when it writes the file; a file without it is believed. If you edit a file by hand, remove the
+member.
 
     ...\n  },\n  "rmqChecksum": "1c291ca3"\n}
 
@@ -69,17 +71,17 @@ from rmq.format import fastjson
 log = logging.getLogger("rmq.base.json_file")
 
 FILE_BYTES_MAX = 1 << 30
-# What a file system says of a damaged file: the sector cannot be read; ext4, XFS and btrfs: what is
-# there does not fit its checksum, or the structures that lead to it are broken.
+# The errors of file systems for a damaged file: the sector cannot be read; in ext4, XFS and btrfs
+# the data does not match its checksum, or the structures that lead to it are broken.
 UNREADABLE = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN})
 CHECKSUM = "rmqChecksum"
 CHECKSUM_AT_END = re.compile(rb',\s*"rmqChecksum":\s*"([0-9a-f]{8})"\s*\}\s*\Z')
-CONTROL = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f]")  # zeros where a page is gone, above all
+CONTROL = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f]")  # most often zeros, where a page is gone
 CONTROLS = bytes(each for each in range(32) if CONTROL.match(bytes([each])))
 
 
 class JsonFile:
-    """A JSON object in a file. save() and settle() may run in any thread: one waits for the
+    """A JSON object in a file. save() and settle() may run in any thread; they wait for each
     other."""
 
     def __init__(
@@ -92,24 +94,24 @@ class JsonFile:
         mode: int = PUBLIC,
         loads: Callable[[bytes], Any] = fastjson.loads,
     ) -> None:
-        """`tables` are members that are objects where they are there; `lost` and `advice`: above,
-        one of the two; `mode`: who may read it; `loads`: reads the bytes, or raises
+        """`tables`: members that must be objects if they exist; `lost` and `advice`: one of the two
+        texts described above; `mode`: who may read the file; `loads`: reads the bytes, or raises
         ProtocolError."""
         self.path = path
         self.backup_path = path.with_name(path.name + ".bak")
-        self.is_newest = True  # load() had the file itself, or neither of the two was there
-        self.has_checksum = False  # what load() returned; else somebody else wrote it
+        self.is_newest = True  # load() read the file itself, or neither file existed
+        self.has_checksum = False  # the content that load() returned; if not, rmq did not write it
         self._new_path = path.with_name(path.name + ".tmp")
         self._tables = tables
         self._lost = lost
         self._advice = advice
         self._mode = mode
         self._loads = loads
-        self._one_write = threading.Lock()  # two would make the .tmp and the .bak of each other
+        self._one_write = threading.Lock()  # two writes at once would mix up .tmp and .bak
 
     def load(self) -> dict[Any, Any] | None:
-        """The newest whole content; None when neither the file nor its .bak exists, or none is
-        whole and the owner can go on without. StoreError: what they hold cannot be known now."""
+        """The newest whole content; None when neither the file nor its .bak exists, or neither is
+        whole and the owner can go on without it. StoreError: their content cannot be known now."""
         damaged: dict[Path, str] = {}
         for path in (self.path, self.backup_path):
             try:
@@ -142,7 +144,7 @@ class JsonFile:
         return None
 
     def read(self) -> dict[Any, Any]:
-        """The file itself; OSError or ProtocolError, and nothing is set aside."""
+        """The content of the file itself; OSError or ProtocolError, and no file is set aside."""
         content, self.has_checksum = self._read_object(self.path)
         return content
 
@@ -157,8 +159,8 @@ class JsonFile:
             rename_synced(self._new_path, self.path)
 
     def settle(self) -> None:
-        """Before a clean stop: the .bak becomes a copy of the newest content, so that the next
-        start misses nothing when one of the two is damaged by then."""
+        """Makes the .bak a copy of the newest content, before a clean stop, so that the next start
+        misses nothing if one of the two is damaged by then."""
         with self._one_write:
             try:
                 text = self.path.read_bytes()
@@ -170,14 +172,14 @@ class JsonFile:
                     sync_directory(self.path.parent)
 
     def _read_object(self, path: Path) -> tuple[dict[Any, Any], bool]:
-        """The content, and whether it had a checksum."""
+        """(the content, whether it had a checksum)."""
         size = path.stat().st_size
         if size == 0:
             raise ProtocolError("the file is empty")
         if size > FILE_BYTES_MAX:
             raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
         data = path.read_bytes()
-        if len(data.translate(None, CONTROLS)) != len(data):  # takes a tenth of the search's time
+        if len(data.translate(None, CONTROLS)) != len(data):  # ten times as fast as the search
             alien = CONTROL.search(data)
             assert alien is not None
             raise ProtocolError(f"byte {alien.start()} is {alien[0][0]:#04x}, which no JSON has")
@@ -192,8 +194,8 @@ class JsonFile:
         return content, has_checksum
 
     def _keep_backup(self) -> bool:
-        """The present file becomes the .bak, unless it is empty (a .bak must be whole); whether
-        there is a .bak then."""
+        """Makes the present file the .bak, unless it is empty (a .bak must be whole); returns
+        whether there is a .bak then."""
         try:
             is_empty = self.path.stat().st_size == 0
         except FileNotFoundError:
@@ -216,13 +218,13 @@ class JsonFile:
         spare.replace(self.backup_path)
 
     def _set_aside(self, damaged: Iterable[Path]) -> None:
-        """Damaged files get another name: the next save shall not take one for the .bak, and who
-        wants to read what is left of them can."""
+        """Renames damaged files, so that the next save does not make one the .bak, and people can
+        still read what is left of them."""
         for path in damaged:
             aside = path.with_name(path.name + ".damaged")
             try:
                 path.replace(aside)
-            except OSError as error:  # somebody who may only read
+            except OSError as error:  # this process may only have permission to read
                 log.warning("%s stays where it is: %s", path, error)
             else:
                 log.warning("what is left of %s is kept as %s", path, aside)
@@ -233,7 +235,7 @@ def _written_at(path: Path) -> str:
 
 
 def _with_checksum(text: bytes) -> bytes:
-    """The JSON object with its checksum as its last member; an empty one stays as it is."""
+    """The JSON object with its checksum as its last member; an empty object stays as it is."""
     if not text.endswith(b"\n}"):
         return text
     head = text[:-2]

@@ -3,7 +3,8 @@
     file = LogFile(Path("/var/log/rmq/broker.log"), 0o640)
     file.write("a line\\n")
 
-Moved away, as logrotate does, it is made anew. Used by any thread, one after the other.
+When the file was moved away, as logrotate does it, it is made anew. Any thread may use it, one
+after the other.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from pathlib import Path
 
 class LogFile:
     def __init__(self, path: Path, mode: int) -> None:
-        """OSError: it cannot be opened. `mode`: of a file that is made."""
+        """OSError: the file cannot be opened. `mode`: for a file that is made."""
         self._path, self._mode = path, mode
-        self._is_torn = False  # it ends in the middle of a line
+        self._is_torn = False  # the file ends in the middle of a line
         self._descriptor = self._opened()
 
     def write(self, text: str) -> None:
-        """OSError: it was not taken, or not all of it."""
+        """Writes a line; OSError: it was not written, or not completely."""
         line = text.encode("utf-8", "replace")
         self._follow()
         written = os.write(self._descriptor, b"\n" + line if self._is_torn else line)
@@ -39,7 +40,7 @@ class LogFile:
         return os.open(self._path, flags, self._mode)
 
     def _follow(self) -> None:
-        """To the file that has the name now."""
+        """Opens the file that has the name now, if it is another one."""
         ours = os.fstat(self._descriptor)
         try:
             there = self._path.stat()

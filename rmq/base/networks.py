@@ -1,5 +1,5 @@
-"""Networks: addresses and blocks of them, as settings name them, and in the bytes that the reactor
-takes (cext/net/address_network.pxd).
+"""Networks: addresses and blocks of them, as settings name them, and as bytes for the reactor
+(cext/net/address_network.pxd).
 
 Example: packed(network("10.0.0.0/8")) is 104, ten zeros, ff ff 0a 00 00 00.
 """
@@ -22,12 +22,12 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 MAPPED_BITS = 96
-_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address follows, as an IPv6 one
+_MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4 address that is written as IPv6
 
 
 class NetworkSet:
-    """Whether an address is in one of many networks. What is within another is left out, so that
-    the last one that begins at the address or before it is the only one that can have it."""
+    """Many networks, and whether an address is in one of them. Networks within another are left
+    out, so that only the last one that begins at or before an address can contain it."""
 
     def __init__(self, given: Iterable[Network]) -> None:
         every = tuple(given)
@@ -41,7 +41,7 @@ class NetworkSet:
 
     @property
     def networks(self) -> list[Network]:
-        """IPv4 before IPv6, and of each by their addresses."""
+        """The networks, IPv4 before IPv6, each ordered by address."""
         return self._found[4] + self._found[6]
 
     def __contains__(self, address: Address) -> bool:
@@ -50,7 +50,7 @@ class NetworkSet:
 
 
 def is_name(host: str) -> bool:
-    """Whether it is to be looked up: it is no address itself."""
+    """Whether the host is a name that must be looked up, and not an address."""
     try:
         ip_address(host)
     except ValueError:
@@ -59,8 +59,8 @@ def is_name(host: str) -> bool:
 
 
 def network(text: str) -> Network:
-    """An address is a network of one; ::ffff:10.0.0.0/104 is 10.0.0.0/8. ValueError for what is
-    neither."""
+    """The network in a text; a single address is a network of one, and ::ffff:10.0.0.0/104 is
+    10.0.0.0/8. ValueError if it is neither."""
     found = ip_network(text, strict=False)
     if isinstance(found, IPv6Network) and found.prefixlen >= MAPPED_BITS:
         mapped = found.network_address.ipv4_mapped
@@ -70,13 +70,13 @@ def network(text: str) -> Network:
 
 
 def unmapped(address: Address) -> Address:
-    """An IPv4 address that came by an IPv6 socket is that IPv4 address."""
+    """The address; one that an IPv6 socket gives for an IPv4 address becomes that IPv4 address."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
 def peer(host: str) -> Address:
-    """Who a socket says is at its other end, unmapped and without a scope. ValueError: it is no
+    """The address of a socket's other end, unmapped and without a scope. ValueError: it is no
     address."""
     return unmapped(ip_address(host.partition("%")[0]))
 

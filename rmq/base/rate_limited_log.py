@@ -1,4 +1,4 @@
-"""Rate-limited log: at most one line a key and interval of what clients can cause at will.
+"""Rate-limited log: at most one line per key and interval, for lines that clients can cause freely.
 
 Example: 1,000 pulls of an unknown topic within 10 s give one line, and the first one after that
 gives a second line that ends in "(999 more like it since)".
@@ -18,14 +18,14 @@ class RateLimitedLog:
     def __init__(self, logger: logging.Logger, interval_s: float = 10.0) -> None:
         self._logger = logger
         self._interval_s = interval_s
-        self._last: dict[str, list[float]] = {}  # key -> [time of the last line, held back since]
+        self._last: dict[str, list[float]] = {}  # key -> [time of the last line, lines held back]
 
     def warning(self, key: str, text: str, *values: object) -> None:
         self.log(logging.WARNING, key, text, *values)
 
     def holds_back(self, key: str) -> bool:
-        """Whether no line of this key would be written now; it is counted then. For who makes its
-        line at some cost."""
+        """Whether a line of this key would be held back now; it is counted then. For callers whose
+        line is costly to make."""
         entry = self._last.get(key)
         if entry is None or clock.monotonic() - entry[0] >= self._interval_s:
             return False

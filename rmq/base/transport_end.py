@@ -1,6 +1,6 @@
-"""Transport end: asyncio's transports, ended at once.
+"""Transport end: ends asyncio's transports at once.
 
-abort(transport)        also of one that is closed, by whoever
+abort(transport)        may also be called for a transport that is closed already
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import asyncio
 
 
 def abort(transport: asyncio.WriteTransport) -> None:
-    """What is not sent or not read yet is gone. A second close() of TLS has the transport forget
-    its connection, for which abort() of Python before 3.11.5 asks (Debian 12 has 3.11.2): the
-    farewell that the first close() began ends that one."""
+    """Ends the transport; bytes that are not sent or not read yet are lost. After a second close()
+    a TLS transport has forgotten its connection, and abort() before Python 3.11.5 (Debian 12 has
+    3.11.2) raises AttributeError. That can be ignored: the first close() has begun the TLS
+    farewell, which ends the connection."""
     try:
         transport.abort()
     except AttributeError:

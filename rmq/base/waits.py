@@ -1,24 +1,24 @@
-"""Waits with a time-out, by the clock of clock.py: a test that drives it ends them.
+"""Waits with a time-out, by the clock of clock.py: a test that drives that clock can end them.
 
     waits.sleep(0.03)
     with lock:                                              # news = threading.Condition(lock)
-        waits.wait_for(news, lambda: self._ready, 3.0)      # whether it is so
-    waits.get(answers, 3.0)                                 # of a SimpleQueue; Empty: none came
+        waits.wait_for(news, lambda: self._ready, 3.0)      # returns whether it is ready
+    waits.get(answers, 3.0)                                 # from a SimpleQueue; Empty: none came
     waits.get_all(answers, 5, 3.0)                          # whether so many came in that time
     waits.join(thread, 3.0)
-    waits.until(lambda: not self._busy, clock.monotonic() + 3.0)    # of what nobody tells
+    waits.until(lambda: not self._busy, clock.monotonic() + 3.0)    # if nothing signals the change
 
-Where nobody drives the clock each but the last is one call of the standard library (get_all one for
-each), which sleeps to the end.
+If nobody drives the clock, each of these but the last is one call of the standard library (get_all
+one call for each answer), which sleeps until the end.
 
-A user's main thread waits here, and Ctrl-C raises between any two steps that Python takes. A `with`
-of a Lock or an RLock takes it and gives it back in C, with nothing between. That of a Condition,
-and all that a Semaphore, an Event or a Future does, is Python: an exception in there leaves the
-lock taken, and a thread that wants it, which close() joins perhaps, waits forever. So `with` has
-the lock, and the Condition over it only waits and tells; what is told to whoever waits is put into
-a SimpleQueue, which is C. The lock is an RLock: one that wait() has not taken again, as a Ctrl-C
-came just then, is not given back in the name of the thread that has it. That is a RuntimeError,
-behind a KeyboardInterrupt, and nobody hangs.
+A user's main thread waits here, and Ctrl-C raises between any two steps of Python code. `with` on a
+Lock or an RLock takes and releases it in C, with no such step in between. `with` on a Condition,
+and everything in a Semaphore, an Event or a Future, is Python code: an exception there leaves the
+lock taken, and a thread that wants it, perhaps one that close() joins, waits for ever. So `with` is
+used on the lock itself, and the Condition only waits and notifies; results are handed over in a
+SimpleQueue, which is C. The lock is an RLock: if Ctrl-C comes just when wait() has not taken it
+again, releasing it fails with a RuntimeError behind the KeyboardInterrupt, instead of releasing it
+for another thread that holds it. So nothing hangs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sleep(seconds: float) -> None:
 def wait_for(
     condition: threading.Condition, predicate: Callable[[], bool], timeout_s: float
 ) -> bool:
-    """With the condition's lock held, by `with` of the lock itself."""
+    """Waits for the predicate. The condition's lock must be held, by `with` on the lock itself."""
     if not clock.is_driven():
         return condition.wait_for(predicate, timeout_s)
     end = clock.monotonic() + timeout_s
@@ -85,14 +85,16 @@ def join(thread: threading.Thread, timeout_s: float) -> None:
 
 
 def until(condition: Callable[[], bool], end: float) -> bool:
-    """Looks every POLL_S, until it is so or the time `end` (clock.monotonic); whether it is so."""
+    """Checks the condition every POLL_S, until it is true or the time `end` (clock.monotonic) has
+    come; returns whether it is true."""
     while not (is_so := condition()) and clock.monotonic() < end:
         time.sleep(POLL_S)
     return is_so
 
 
 def _has_come(comes: Callable[[float], object], timeout_s: float) -> bool:
-    """`comes`: waits for so many seconds by the machine's clock; whether it came."""
+    """Whether something came in time. `comes`: waits so many seconds by the machine's clock, and
+    returns whether it came."""
     if not clock.is_driven():
         return bool(comes(timeout_s))
     end = clock.monotonic() + timeout_s
