@@ -1,15 +1,15 @@
-"""Audit log: its lines, and how a server is asked for the newest of them (GET_AUDIT_LOG).
+"""Audit log: its lines, and the request for the newest of them (GET_AUDIT_LOG).
 
     line = decode_line(b'{"time":"2026-11-27T03:20:00.123Z","verdict":"allowed","user":"alice",..}')
     line.time_ms, line.verdict, line.user           1764213600123, "allowed", "alice"
 
     wanted = AuditQuery(count=50, user="alice")
-    wanted.fields()                                 of a request
-    AuditQuery.of(request)                          what it asks for; ProtocolError
-    AuditTail(..)                                   what it is answered, as JSON
+    wanted.fields()                                 the fields of a request
+    AuditQuery.of(request)                          what a request asks for; ProtocolError
+    AuditTail(..)                                   the answer, as JSON
 
-Lines are written by rmq/auth/audit.py as rmq/logs.py has JSON. A tail says of which file it is: the
-shards of a broker write to one, and each of them tells of all.
+rmq/auth/audit.py writes the lines, in the JSON of rmq/logs.py. A tail says which file it is from:
+the shards of a broker write to the same file, and each of them answers for all.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import msgspec
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command
 
-LINES_MAX = 1000  # of an answer
-TEXT_MAX = 512  # characters of what is looked for
+LINES_MAX = 1000  # in an answer
+TEXT_MAX = 512  # characters of a text that is searched for
 VERDICTS = ("allowed", "refused")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIME_MAX_MS = (1 << 63) - 1
@@ -34,15 +34,15 @@ class AuditLine(msgspec.Struct, omit_defaults=True):
 
     time: Annotated[datetime, msgspec.Meta(tz=True)]
     verdict: str = ""  # of VERDICTS
-    user: str = ""  # of a refusal whom the request named; of what was allowed who proved it
+    user: str = ""  # if refused, the user that the request named; if allowed, the proven user
     peer: str = ""  # host:port
     code: int = 0
     request: str = ""  # the code's name
     resources: str = ""  # what was allowed
     reason: str = ""  # why it was refused
-    by: str = ""  # signature, certificate or address
+    by: str = ""  # the proof: signature, certificate or address
     broker: str = ""  # the server
-    message: str = ""  # all of it, for people
+    message: str = ""  # the whole line, for people
 
     @property
     def time_ms(self) -> int:
@@ -54,14 +54,14 @@ class AuditLine(msgspec.Struct, omit_defaults=True):
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
-    """Which lines are wanted: the newest `count` of those that fit. Empty: any."""
+    """Which lines are wanted: the newest `count` of those that match. An empty text matches any."""
 
     count: int = 200
     begin_ms: int = 0  # the first moment, since 1970
-    end_ms: int | None = None  # the last one; None: until now
-    user: str = ""  # this one exactly
+    end_ms: int | None = None  # the last moment; None: until now
+    user: str = ""  # exactly this user
     verdict: str = ""
-    text: str = ""  # somewhere in the line, large letters as small ones
+    text: str = ""  # anywhere in the line, whether in upper or lower case
 
     def fields(self) -> dict[str, Any]:
         given = {
@@ -72,7 +72,7 @@ class AuditQuery(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, request: Command) -> AuditQuery:
-        """ProtocolError: a field is none of its kind, or beyond its limit."""
+        """Reads a request; ProtocolError: a field has a wrong type, or exceeds its limit."""
         texts = {name: request.text_field(name) or "" for name in ("user", "verdict", "text")}
         for name, value in texts.items():
             if len(value) > TEXT_MAX:
@@ -96,16 +96,16 @@ class AuditQuery(msgspec.Struct, frozen=True):
 
 
 class AuditTail(msgspec.Struct, rename="camel"):
-    """What one server answers."""
+    """The answer of one server."""
 
-    file: str  # the same of all servers that write to the same one
+    file: str  # equal for all servers that write to the same file
     lines: list[AuditLine]  # the newest first
-    has_more: bool = False  # older ones fit, too: ask for what is before the last of these
-    is_whole: bool = True  # the file was looked through from its beginning
+    has_more: bool = False  # older lines match, too: ask for those before the last of these
+    is_whole: bool = True  # the file was searched from its beginning
 
 
 def decode_line(line: bytes) -> AuditLine | None:
-    """None: it is none."""
+    """The line; None: it is none."""
     try:
         return _LINES.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -113,7 +113,7 @@ def decode_line(line: bytes) -> AuditLine | None:
 
 
 def decode_tail(body: bytes) -> AuditTail:
-    """ProtocolError: it is none."""
+    """The answer in a body; ProtocolError: it is none."""
     try:
         return _TAILS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

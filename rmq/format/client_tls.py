@@ -1,4 +1,4 @@
-"""Client TLS: whom a client trusts that speaks TLS, and what it shows servers that ask for it.
+"""Client TLS: which servers a TLS client trusts, and the certificate that it shows on request.
 
     tls = ClientTls(ca_file="authority.pem", cert_file="client.pem")
     connection = tls.secured(plain, host, f"{host}:{port}", PARAMETERS)
@@ -17,7 +17,7 @@ from rmq.errors import UnreachableError
 
 @dataclass(frozen=True)
 class TlsOptions:
-    """What the settings are called where the error is read."""
+    """The names of the settings, as the reader of an error knows them."""
 
     tls: str
     authority: str
@@ -25,8 +25,8 @@ class TlsOptions:
     any_certificate: str
 
     def refusal(self, error: Exception) -> str | None:
-        """Where the server says by an alert that it does not like our certificate: why, and the
-        remedy."""
+        """Cause and remedy, if the server has sent an alert that it does not accept the client's
+        certificate."""
         alert = getattr(error, "reason", None) or ""
         if not isinstance(error, ssl.SSLError) or "ALERT" not in alert:
             return None
@@ -41,8 +41,8 @@ class TlsOptions:
         return f"it does not accept the certificate that it was shown ({self.certificate})"
 
     def hint(self, tls: ClientTls | None) -> str:
-        """What may be the cause where a server closes a connection before its first answer: an
-        alert that says it does not always arrive."""
+        """What may be the cause when a server closes a connection before its first answer: the
+        alert that says why does not always arrive."""
         if tls is None:
             return f"; if it speaks TLS alone, ask by {self.tls}"
         if tls.cert_file:
@@ -79,10 +79,10 @@ class ClientTls:
     cert_file: str | None = None
     key_file: str | None = None
     key_password: str | None = field(default=None, repr=False)
-    verify_name: bool = True  # the server is one that its certificate names
+    verify_name: bool = True  # the certificate must name the server
 
     def context(self) -> ssl.SSLContext:
-        """FileError for what cannot be used."""
+        """The context. FileError for a file that cannot be used."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = self.verify and self.verify_name
         context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
@@ -95,7 +95,7 @@ class ClientTls:
                 raise FileError("authorities", self.ca_file, _reason(error)) from None
         if self.cert_file:
             try:
-                # A function, or OpenSSL would ask at the terminal for one that is missing.
+                # A function, because otherwise OpenSSL asks at the terminal for a missing password.
                 context.load_cert_chain(
                     self.cert_file, self.key_file or None, lambda: self.key_password or ""
                 )
@@ -108,7 +108,8 @@ class ClientTls:
     def secured(
         self, plain: socket.socket, host: str, address: str, options: TlsOptions
     ) -> ssl.SSLSocket:
-        """The connection, by TLS; UnreachableError with cause and remedy, and `plain` is closed."""
+        """The connection with TLS; UnreachableError with cause and remedy, and `plain` is closed,
+        if the handshake fails."""
         try:
             return self.context().wrap_socket(plain, server_hostname=host)
         except (OSError, ValueError) as error:

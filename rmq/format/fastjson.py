@@ -8,10 +8,10 @@ RocketMQ's bodies and config files come from Java's fastjson. Beside plain JSON 
 
 loads() reads all of them: keys without quotes become text ("0"), an object key that is a message
 queue becomes a MessageQueue, another object key the tuple of its sorted items, a $ref the object it
-names. It raises ProtocolError and nothing else: nothing is nested so deeply, has so many digits or
-refers so often to itself that reading it ends in a RecursionError or takes longer than its length
-allows. dumps() writes what both Java and Go read: compact, members sorted by name, None left out,
-MessageQueue keys as objects, integer keys without quotes by default.
+names. It raises ProtocolError and nothing else: limits on depth, digits and references make sure
+that no text causes a RecursionError, or takes more time than its length justifies. dumps() writes
+what both Java and Go can read: compact, members sorted by name, None left out, MessageQueue keys as
+objects, integer keys without quotes by default.
 
 Example: dumps({MessageQueue("t", "b", 0): 12}) ==
     b'{{"brokerName":"b","queueId":0,"topic":"t"}:12}'
@@ -28,13 +28,13 @@ from rmq.errors import ProtocolError
 
 T = TypeVar("T")
 
-# Objects and arrays inside one another. The one limit of all JSON that is read, whoever sent it or
-# wrote the file; RocketMQ's own bodies have 6 at most. cext/wire/header.pyx has the same.
+# How deep objects and arrays may be nested, in all JSON that is read from files and from the wire.
+# RocketMQ's own bodies have at most 6 levels. cext/wire/header.pyx has the same limit.
 DEPTH_MAX = 64
 DIGITS_MAX = 64  # of a whole number
-# Of a request's body, and of any header, that is not plain JSON or has references: reading it takes
-# half a second for each MiB, in the thread that serves all others. RocketMQ's own are of some KiB,
-# but for registrations, which are read without this limit.
+# The limit for a request's body, and for any header, that is not plain JSON or has references:
+# reading it takes half a second for each MiB, in the thread that serves all others. RocketMQ's own
+# have some KiB, except registrations, which are read without this limit.
 LOOSE_REQUEST_BYTES_MAX = 256 << 10
 _NO_LIMIT = 1 << 62
 
@@ -87,12 +87,13 @@ class MessageQueue(NamedTuple):
 # ---- reading
 
 _strict = msgspec.json.Decoder()
-# What a strict reader says of a text that is not for it; RecursionError at some hundred levels.
+# The errors of the strict reader for other JSON; RecursionError comes at some hundred levels.
 _NOT_STRICT = (msgspec.DecodeError, RecursionError, ValueError)
 
 
 def is_deep(data: bytes) -> bool:
-    """Whether well-formed JSON is nested deeper than DEPTH_MAX. Two counts for most texts."""
+    """Whether well-formed JSON is nested deeper than DEPTH_MAX. For most texts two counts show
+    that it is not."""
     if data.count(b"[") + data.count(b"{") <= DEPTH_MAX:
         return False
     plain = _ESCAPED.sub(b"", data) if b"\\" in data else data
@@ -109,7 +110,7 @@ def too_deep() -> ProtocolError:
 
 
 def loads_as(data: bytes, kind: type[T], what: str, loose_bytes_max: int = _NO_LIMIT) -> T:
-    """`data` as `kind`: in one step when it is plain JSON, by loads() otherwise. ProtocolError."""
+    """`data` as `kind`: read in one step if it is plain JSON, else by loads(). ProtocolError."""
     try:
         found = msgspec.json.decode(data, type=kind)
     except _NOT_STRICT:
@@ -126,7 +127,7 @@ def loads_as(data: bytes, kind: type[T], what: str, loose_bytes_max: int = _NO_L
 
 
 def loads(data: bytes | bytearray | memoryview | str, loose_bytes_max: int = _NO_LIMIT) -> Any:
-    """The value in `data`; ProtocolError when it is not even fastjson's idea of JSON, or is longer
+    """The value in `data`; ProtocolError when not even fastjson would read it, or when it is longer
     than `loose_bytes_max` and not plain JSON."""
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
     try:
@@ -136,7 +137,7 @@ def loads(data: bytes | bytearray | memoryview | str, loose_bytes_max: int = _NO
     else:
         if is_deep(raw):
             raise too_deep()
-        if _MANY_DIGITS.search(raw):  # in a text perhaps; the reader knows
+        if _MANY_DIGITS.search(raw):  # perhaps only in a text, which the loose reader can tell
             value = _loose(raw, loose_bytes_max)
     if b'"$ref"' in raw:
         _refuse_long(raw, loose_bytes_max)
@@ -227,9 +228,10 @@ class _Reader:
         return number
 
     def flat(self) -> dict[Any, Any] | None:
-        """An object of plain values in proper JSON, ten times as fast; None when it is not one.
+        """Reads an object of plain values in proper JSON, ten times as fast; None if it is not one.
 
-        No text is looked at twice: a `{` behind this one is behind what is looked at here.
+        No text is looked at twice, because the part that is looked at here ends before the next
+        `{`.
         """
         found = _FLAT.match(self.text, self.at)
         if found is None or self.has_many_digits:
@@ -348,11 +350,11 @@ def _object_key(members: dict[Any, Any]) -> Any:
 
 
 class _References:
-    """Puts what they name where the references of one document stand."""
+    """Replaces the references of one document by what they name."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
-        self.plain: dict[int, Any] = {}  # what was referred to and refers no further, by id
+        self.plain: dict[int, Any] = {}  # by id: objects that were named and have no references
 
     def resolved(self, node: Any, above: list[Any]) -> Any:
         """`node` with every {"$ref": path} in it replaced by what the path names."""
@@ -387,8 +389,8 @@ class _References:
         return target
 
     def refuse_references(self, node: Any) -> None:
-        """A referred object must not refer on: no RocketMQ body does, and chains could loop. Each
-        is looked through once, however many name it."""
+        """Refuses references in an object that is named by one: no RocketMQ body has them, and
+        chains could loop. Each object is checked once, however many references name it."""
         if not isinstance(node, (dict, list)) or id(node) in self.plain:
             return
         if isinstance(node, dict) and "$ref" in node:
@@ -467,7 +469,7 @@ def _write_map(members: Mapping[Any, Any], out: list[str], quote: bool) -> None:
 
 
 def _key(key: Any, quote: bool) -> tuple[int, Any, str]:
-    """(kind, what to sort by, the key as written)."""
+    """(kind, sort key, the key as written)."""
     if isinstance(key, str):
         return 1, key, text(key)
     if isinstance(key, int):
@@ -478,6 +480,6 @@ def _key(key: Any, quote: bool) -> tuple[int, Any, str]:
 
 
 def _queue_text(queue: MessageQueue) -> str:
-    """The object of queue.members(): answers about a topic have one a queue."""
+    """The text of queue.members(), made directly because answers about a topic have many."""
     topic, broker, queue_id = queue
     return f'{{"brokerName":{text(broker)},"queueId":{int(queue_id)},"topic":{text(topic)}}}'

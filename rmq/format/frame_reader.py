@@ -1,12 +1,12 @@
-"""Frame reader: the commands in a stream of bytes, in whatever pieces the bytes come.
+"""Frame reader: reads commands from a stream of bytes, in whatever pieces the bytes come.
 
     reader = FrameReader()
     reader.feed(data)                                   what the socket gave
-    while (command := reader.next()) is not None: ..    every command that is there to its end
+    while (command := reader.next()) is not None: ..    every complete command
 
-The first 4 bytes of a frame say how many follow: 4 .. 16 MiB - 4, or more for who asks a server
-that it trusts. Whoever reads frames in Python reads them by this: the blocking client, the broker's
-client of name servers, the name server.
+The first 4 bytes of a frame say how many follow: 4 .. 16 MiB - 4, or more for a client of a server
+that it trusts. All Python code that reads frames uses this reader: the blocking client, the
+broker's client of name servers, the name server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ FOLLOW_BYTES_MAX = FRAME_BYTES_MAX - LENGTH_BYTES
 
 
 class FrameReader:
-    """Of one connection; after a ProtocolError it is out of step, and the connection is closed."""
+    """Reads one connection. After a ProtocolError it has lost its place, so the connection must be
+    closed."""
 
     def __init__(
         self, header_bytes_max: int = FRAME_BYTES_MAX, follow_bytes_max: int = FOLLOW_BYTES_MAX
@@ -33,7 +34,7 @@ class FrameReader:
 
     @property
     def buffered(self) -> int:
-        """Bytes that are fed and in no command that was given."""
+        """How many bytes were fed and are in no command returned so far."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> None:
@@ -45,7 +46,7 @@ class FrameReader:
         self._needed = LENGTH_BYTES
 
     def next(self) -> Command | None:
-        """The next command; None when its end is not here yet. ProtocolError: no legal frame."""
+        """The next command; None if it is not complete yet. ProtocolError: no legal frame."""
         if len(self._buffer) < self._needed:
             return None
         length = int.from_bytes(self._buffer[:LENGTH_BYTES], "big", signed=True)

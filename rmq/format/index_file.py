@@ -1,9 +1,9 @@
-"""Index file: of the key index, in plain Python: twin of cext/store/index.
+"""Index file: files of the key index, in plain Python: twin of cext/store/index.
 
     index/<17 digits>   40 bytes of header, slots x i32, entries x 20 bytes; all big-endian
 
-What the tests hold the compiled half against, and what tools read index files with. Nothing here
-writes to a store; `build` makes the bytes of a file for comparison.
+Tests compare the compiled half with it, and tools read index files with it. Nothing here writes to
+a store; `build` makes the bytes of a file for comparison.
 
 Example: key_hash("t", "a") is 112658; the chain of "t#a" starts in slot 112658 % slots.
 """
@@ -25,7 +25,7 @@ class Header(NamedTuple):
     begin_offset: int
     end_offset: int
     used_slots: int
-    next_entry: int  # its number; the first is 1
+    next_entry: int  # number of the next entry; the first is 1
 
 
 class Entry(NamedTuple):
@@ -44,12 +44,12 @@ class Put(NamedTuple):
 
 
 def positive(value: int) -> int:
-    """Java's Math.abs, and 0 for the one int that has none."""
+    """Java's Math.abs, and 0 for the one int that has no absolute value."""
     return 0 if value == -(2**31) else abs(value)
 
 
 def key_hash(topic: str, key: str, tag: bool = False) -> int:
-    """What the index keeps of a key: of topic#key, of a tag topic#T#tag."""
+    """The hash that the index keeps: of topic#key for a key, of topic#T#tag for a tag."""
     return positive(java_hash(f"{topic}#T#{key}" if tag else f"{topic}#{key}"))
 
 

@@ -14,8 +14,9 @@ is the CRC-32 of the stored body without its sign bit. Properties: name 01 value
 
 Example: body "hi", topic "T", no properties, IPv4 hosts: 91 + 2 + 1 = 94 bytes.
 
-The pure-Python twin of cext/store/log/record: what the command line, Spark and tools read with, and
-the oracle of its tests. decode_message() raises ProtocolError and nothing else.
+This is the pure-Python twin of cext/store/log/record: the command line, Spark and tools read with
+it, and tests compare the compiled half with it. decode_message() raises ProtocolError and nothing
+else.
 """
 
 import ipaddress
@@ -77,7 +78,7 @@ class StoredMessage(msgspec.Struct, kw_only=True):
 
     @property
     def message_id(self) -> str:
-        """The offset message id: where the record stands, and on which broker."""
+        """The offset message id: the broker that stored the record, and its place in the log."""
         return encode_message_id(self.store_host, self.physical_offset)
 
 
@@ -244,11 +245,11 @@ def encode_host(host: Host) -> bytes:
         raise ProtocolError(f"not an address: {host}: {error}") from None
 
 
-@lru_cache(maxsize=1024)  # whoever reads a store meets the same few hosts in all its records
+@lru_cache(maxsize=1024)  # because all records of a store have the same few hosts
 def decode_host(data: bytes) -> Host:
-    """Of what encode_host() makes: 8 or 20 bytes."""
+    """The host in what encode_host() makes: 8 or 20 bytes."""
     port = int.from_bytes(data[-4:], "big", signed=True)
-    if len(data) == 8:  # twice in every message: an object for each costs a third of its decoding
+    if len(data) == 8:  # without an object: two per message would cost a third of its decoding
         return Host(socket.inet_ntoa(data[:4]), port)
     return Host(str(ipaddress.ip_address(data[:-4])), port)
 
@@ -267,7 +268,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    """Name -> value; pairs without a name or a value do not count, the last of equal names wins."""
+    """Name -> value. Pairs without a name or a value are ignored; of equal names the last wins."""
     found = {}
     for pair in data.decode("utf-8", "replace").split("\x02"):
         name, mark, value = pair.partition("\x01")
@@ -309,5 +310,5 @@ def java_hash(text: str) -> int:
 
 
 def tags_code(tags: str | None) -> int:
-    """What a consume-queue entry holds for the tag; 0 without one."""
+    """The tag code in a consume-queue entry; 0 without a tag."""
     return java_hash(tags) if tags else 0

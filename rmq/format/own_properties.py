@@ -1,6 +1,6 @@
-"""Own properties: those that brokers and clients give a message, for its one way through a broker.
+"""Own properties: properties that brokers and clients give a message for one way through a broker.
 
-Who sends a message again that was read leaves them out: it becomes a new one.
+Code that reads a message and sends it again leaves them out, because it sends a new message.
 """
 
 from rmq.names import CHECK_IMMUNITY

@@ -13,8 +13,8 @@ A body of LZ4 or zstd may have several frames, which Java's clients read one aft
 
 import zlib
 
-# Of what a client unpacks; rmq.arrow's maxUnpackedBytes begins with it. Java's clients refuse to
-# send more than maxMessageSize (4 MiB) before they pack it.
+# The limit for clients, and the default of rmq.arrow's maxUnpackedBytes. Java's clients refuse to
+# send more than maxMessageSize (4 MiB), measured before packing.
 UNPACKED_BYTES_MAX = 64 << 20
 HEADER_BYTES_MAX = 18  # of a frame of zstd
 PIECE_BYTES = 1024  # unpack to 32 MiB at most: a block of 128 KiB takes 4 bytes or more

@@ -25,7 +25,8 @@ class QueueEnds(NamedTuple):
 
 
 class EndsFile(NamedTuple):
-    """Messages below `log_offset` have their queue entries in the files; `queues` may know more."""
+    """All messages below `log_offset` have their queue entries in the files; `queues` may have
+    more."""
 
     boot_id: bytes
     log_offset: int
@@ -42,8 +43,8 @@ def encode_ends(ends: EndsFile) -> bytes:
 
 
 def decode_head(data: bytes) -> tuple[bytes, int, int]:
-    """Boot id, log offset and anchor alone: there may be 100,000 queues. Raises ValueError for what
-    is not the whole of such a file."""
+    """Only boot id, log offset and anchor, because there may be 100,000 queues. ValueError if
+    `data` is not a whole file."""
     if len(data) < HEADER.size + TRAILER.size:
         raise ValueError(f"{len(data)} bytes are no queueEnds")
     magic, version, boot_id, log_offset, anchor = HEADER.unpack_from(data)
@@ -56,7 +57,7 @@ def decode_head(data: bytes) -> tuple[bytes, int, int]:
 
 
 def decode_ends(data: bytes) -> EndsFile:
-    """Raises ValueError for what is not the whole of such a file."""
+    """The whole file; ValueError if `data` is not one."""
     boot_id, log_offset, anchor = decode_head(data)
     count, _crc = TRAILER.unpack_from(data, len(data) - TRAILER.size)
     queues: dict[tuple[bytes, int], QueueEnds] = {}

@@ -14,8 +14,8 @@ remark, serializeTypeCurrentRPC, version in any order. All integers are big endi
 Example: the request "route of topic T", opaque 7, as JSON:
     00 00 00 67  00 00 00 63  {"code":105,"extFields":{"topic":"T"},"flag":0,"language":...}
 
-This is the pure-Python twin of cext/wire: the codec of everything that is not hot, and the oracle
-its tests compare with. decode() raises ProtocolError and nothing else, whatever the bytes.
+This is the pure-Python twin of cext/wire: the codec for everything outside the hot path, with which
+tests compare the compiled half. decode() raises ProtocolError and nothing else, whatever the bytes.
 """
 
 import re
@@ -173,7 +173,7 @@ def decode(
 
 
 class _JsonHeader(msgspec.Struct):
-    """The header as Java and Go write it: the fast way in. Other spellings go to _loose_header."""
+    """The header as Java and Go write it, read fast. Other spellings go to _loose_header()."""
 
     code: int
     language: str = _OTHER
@@ -209,7 +209,8 @@ def _decode_json(header: bytes, body: bytes) -> Command:
 
 
 def _loose_header(header: bytes) -> _JsonHeader:
-    """Headers with numbers as text, field values that are not text, or fastjson's liberties."""
+    """Reads headers with numbers as text, field values that are not text, or fastjson's
+    liberties."""
     members = fastjson.loads(header, fastjson.LOOSE_REQUEST_BYTES_MAX)
     if not isinstance(members, dict):
         raise ProtocolError("the JSON header is not an object")
@@ -280,14 +281,14 @@ def _decode_binary(header: bytes, body: bytes) -> Command:
 
 
 def _binary_text(header: bytes, at: int, width: int, what: str) -> tuple[str, int]:
-    """The text whose length of `width` bytes stands at `at`, and where the next item starts."""
+    """(the text whose length is in `width` bytes at `at`, where the next item starts)."""
     start = at + width
     if start > len(header):
         raise ProtocolError(f"binary header ends inside the length of {what}")
     length = int.from_bytes(header[at:start], "big", signed=True)
     if length < 0 or length > len(header) - start:
         raise ProtocolError(f"{what} of {length} bytes, {len(header) - start} left in the header")
-    # Java decodes what is not UTF-8 to U+FFFD and goes on; so do we.
+    # As in Java, bytes that are not UTF-8 become U+FFFD.
     return header[start : start + length].decode("utf-8", "replace"), start + length
 
 
@@ -324,7 +325,7 @@ def _encode_json(command: Command) -> bytes:
     members["version"] = command.version
     try:
         return msgspec.json.encode(members)
-    except UnicodeEncodeError:  # half a surrogate pair: no UTF-8 exists for it
+    except UnicodeEncodeError:  # half a surrogate pair, which UTF-8 cannot express
         return fastjson.dumps(members)
 
 

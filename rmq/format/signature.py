@@ -1,10 +1,10 @@
-"""Signature: proof that a request comes from who knows the user's password.
+"""Signature: proof that a request comes from somebody who knows the user's password.
 
-Base64 of HmacSHA1 over the values of all fields but Signature itself, in the order of their names,
-and the body as it was sent. The code of the request is not in it, nor a time: only TLS keeps
-somebody who listens from sending it again.
+It is the Base64 of HmacSHA1 over the values of all fields but Signature itself, in the order of
+their names, and the body as it was sent. It covers neither the request's code nor a time: only TLS
+keeps somebody who listens from sending the request again.
 
-What official clients sign differently, and is right too:
+Official clients leave out these fields, which is accepted, too:
 
     SecurityToken       Go's client sends it and does not sign it
     _UNIQUE_KEY_QUERY   Java clients up to 4.9.3 do not sign it
@@ -29,14 +29,14 @@ ASKER = frozenset((ACCESS_KEY, SIGNATURE, SECURITY_TOKEN))
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a client signs with: an account's name and password, by RocketMQ's words for them."""
+    """An account's name and password, with which a client signs, under RocketMQ's names."""
 
     access_key: str
     secret_key: str = field(repr=False)
     security_token: str | None = field(default=None, repr=False)
 
     def sign(self, fields: Mapping[str, str], body: bytes = b"") -> dict[str, str]:
-        """The fields, and those that say who sends them."""
+        """The fields, with those added that prove who sends them."""
         signed = {**fields, ACCESS_KEY: self.access_key}
         if self.security_token is not None:
             signed[SECURITY_TOKEN] = self.security_token
@@ -46,13 +46,13 @@ class Credentials:
 
 
 def without_asker(fields: Mapping[str, str]) -> dict[str, str]:
-    """For whoever a request is passed on to: a signature is not his to have, as it would fit other
-    requests of the same bytes."""
+    """The fields without those of the asker, for passing a request on: the receiver must not get
+    the signature, which would fit other requests of the same bytes."""
     return {name: text for name, text in fields.items() if name not in ASKER}
 
 
 def signed_bytes(fields: Mapping[str, str]) -> bytes:
-    """What of the fields is signed; the body follows it."""
+    """The bytes of the fields that are signed, before the body."""
     signed = (fields[name] for name in sorted(fields) if name != SIGNATURE)
     return "".join(signed).encode("utf-8", "replace")
 
@@ -62,8 +62,9 @@ def sign(fields: Mapping[str, str], body: bytes, password: str) -> str:
 
 
 def is_right(fields: Mapping[str, str], body: bytes, password: str) -> bool:
-    """Whether the request's Signature is one by this password. Takes as long for a wrong one. Its
-    text counts, as in the reactor: Base64 has four for each digest of this length."""
+    """Whether the request's Signature was made with this password. A wrong one takes as long to
+    check. The texts are compared, as in the reactor: Base64 has four texts for a digest of this
+    length."""
     given = fields.get(SIGNATURE, "").encode("utf-8", "replace")
     left_out = [name for name in UNSIGNED if name in fields]
     choices = [frozenset[str](), *(frozenset((name,)) for name in left_out)]

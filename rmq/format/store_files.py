@@ -1,20 +1,20 @@
-"""Store files: read by plain Python: segments of the commit log, queue files, the checkpoint.
+"""Store files: reads segments of the commit log, queue files and the checkpoint in plain Python.
 
     commitlog/<20 digits: first offset>             records and, at the end, a BLANK
     consumequeue/<topic>/<queueId>/<20 digits>      entries: log offset i64, size i32, tags code i64
     checkpoint                                      4096 bytes, see below
 
-Twin of cext/store (log_scan, queue_scan, checkpoint): what the offline checker and the dump tool
-read with. Nothing here writes. Damage is a value, not an exception: whoever scans wants to go on.
+This is the twin of cext/store (log_scan, queue_scan, checkpoint), with which the offline checker
+and the dump tool read. Nothing here writes. Damage is a value, not an exception, so that a scan can
+go on.
 
 Checkpoint: five i64 (physicMsgTimestamp, logicsMsgTimestamp, indexMsgTimestamp,
 masterFlushedOffset, confirmPhyOffset), zeros, and at 1024 the part of rmq: "rmqC", version 1, 16
 bytes boot id, copy of physicMsgTimestamp, persisted offset, synced offset, queue count, two
 anchors, CRC-32 of all that.
 
-What a store says of its log's end, in the checkpoint and in queueEnds, or in its queues where
-Apache's broker has stopped cleanly, is for whoever reads the log: Segment(path,
-persisted_ends(root)).
+A store says where its log ends in the checkpoint and in queueEnds, or in its queues if Apache's
+broker has stopped cleanly. Readers of the log need that: Segment(path, persisted_ends(root)).
 
 Example: a segment with a record of 97 bytes at 0, then zeros: scan_segment gives Record(offset=0,
 size=97) and End(offset=97, what="zeros").
@@ -84,7 +84,7 @@ class Damage(NamedTuple):
 
 
 class End(NamedTuple):
-    """No record from here on: zeros, or what a torn write left."""
+    """No record from here on: only zeros, or the remains of a torn write."""
 
     offset: int
     what: str
@@ -94,7 +94,7 @@ class Segment:
     """One mapped file of the commit log; close() when done."""
 
     def __init__(self, path: Path, persisted_ends: Container[int] = frozenset()) -> None:
-        """`persisted_ends`: what the store says of itself, see below."""
+        """`persisted_ends`: as the function of that name returns them."""
         self.path = path
         self.persisted_ends = persisted_ends
         self.start = int(path.name)
@@ -113,7 +113,7 @@ class Checkpoint(NamedTuple):
     physic_ms: int
     logics_ms: int
     index_ms: int
-    own_problem: str  # why the own part is not believed; "" when it is
+    own_problem: str  # why rmq's own part is not believed; "": it is
     boot_id: bytes
     persisted_offset: int
     synced_offset: int
@@ -128,7 +128,7 @@ def numbered_files(directory: Path) -> tuple[list[Path], list[Path]]:
 
 
 def record_at(data: mmap.mmap | bytes, at: int, offset: int) -> Record | Blank:
-    """The record at position `at`, which must call itself the one of log offset `offset`.
+    """The record at position `at`, which must name `offset` as its own log offset.
 
     ProtocolError says why there is none.
     """
@@ -188,7 +188,7 @@ def scan_segment(
     (cext/store/log/log_scan.pxd); a Blank or an End comes last.
 
     Damage is reported with the size up to the next valid record, be it zeros or anything else.
-    `followed`: a later segment has records, so that the log does not end here: instead of an End
+    `followed`: a later segment has records, so the log does not end here, and instead of an End
     there is damage up to the segment's end.
     """
     at = start
@@ -198,7 +198,7 @@ def scan_segment(
             found = _counting(segment, at, followed)
         except ProtocolError as error:
             if followed and at >= len(segment.data) > 0:
-                return  # the last record fills it
+                return  # the last record fills the segment
             behind = next_record(segment, at + 1)
             if behind < 0 and not followed:
                 yield End(segment.start + at, str(error))
@@ -213,9 +213,9 @@ def scan_segment(
 
 
 def _counting(segment: Segment, at: int, followed: bool) -> Record | Blank:
-    """As record_at(), but for a record that ends in zeros: no checksum covers topic and properties,
-    so it may be torn. Damage behind it is of another one, zeros are not; and the store may say that
-    it has all of it."""
+    """Like record_at(), except for a record that ends in zeros: no checksum covers topic and
+    properties, so the record may be torn. It counts if a record follows it, or damage that is not
+    the log's end, or if the store says that it has the whole record."""
     found = record_at(segment.data, at, segment.start + at)
     behind = at + found.size
     if isinstance(found, Blank) or not _ends_in_zero(found) or behind >= len(segment.data):
@@ -235,7 +235,8 @@ def _ends_in_zero(record: Record) -> bool:
 
 
 def _written_meanwhile(segment: Segment, at: int, followed: bool) -> Record | Blank | None:
-    """A broker that serves writes in order: what is behind a place came after what is there."""
+    """A record that a serving broker has written since the scan looked here. A broker writes in
+    order: if there is something behind a place, the place was written before."""
     try:
         return _counting(segment, at, followed)
     except ProtocolError:
@@ -244,8 +245,9 @@ def _written_meanwhile(segment: Segment, at: int, followed: bool) -> Record | Bl
 
 def next_record(segment: Segment, at: int) -> int:
     """Position of the first valid record from `at` on, at most RESYNC_BYTES away, or -1."""
-    # A record is longer than its magic number, so the last byte is none of one. mmap.find() looks
-    # at the byte behind its range before Python 3.11.5 (Debian 12 has 3.11.2): there may be none.
+    # A record is longer than its magic number, so the number is not in the last byte. Before Python
+    # 3.11.5 (Debian 12 has 3.11.2) mmap.find() looks at the byte behind its range, which may not
+    # exist.
     stop = min(len(segment.data) - 1, at + RESYNC_BYTES)
     while True:
         at = segment.data.find(b"\xda\xa3\x20", at + 4, stop) - 4
@@ -260,7 +262,7 @@ def next_record(segment: Segment, at: int) -> int:
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """What the file says; None when there is no file or it is too short to say anything."""
+    """The checkpoint; None when there is no file or it is too short."""
     try:
         page = path.read_bytes()
     except OSError:
@@ -283,18 +285,20 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
 
 
 def encode_checkpoint(synced_offset: int) -> bytes:
-    """Of a store that no broker has run on yet: all of its log, up to there, is on the disk."""
+    """The checkpoint for a store that no broker has used yet: all of its log, up to
+    `synced_offset`, is on the disk."""
     own = _OWN.pack(b"rmqC", 1, bytes(16), 0, synced_offset, synced_offset, 0, -1, -1, 0)[:-4]
     own += struct.pack(">I", zlib.crc32(own))
     return (bytes(CHECKPOINT_OWN_AT) + own).ljust(4096, b"\0")
 
 
 def persisted_ends(root: Path, commit_log: Path | None = None) -> Container[int]:
-    """Log offsets up to which the store says that all is written: those at which a start may begin
-    (rows S4, S5 and S6 in cext/store/recovery.pxd). A record that ends at one is whole, though it
-    ends in zeros and nothing follows (E7 in cext/store/log/log_scan.pxd). To be asked before the
-    log is read: a broker may write both. `commit_log`: where the log is, if not below the store.
-    Queues are read when a record needs what they say, and once: there may be many thousand."""
+    """Log offsets up to which the store says that everything is written: those at which a start may
+    begin (rows S4, S5 and S6 in cext/store/recovery.pxd). A record that ends at one of them is
+    whole, even if it ends in zeros and nothing follows (E7 in cext/store/log/log_scan.pxd). Call it
+    before reading the log, because a broker may be writing both. `commit_log`: where the log is, if
+    not below the store. Queues are read only once, and only when a record needs them, because there
+    may be many thousand."""
     boot = current_boot_id()
     ends: set[int] = set()
     checkpoint = read_checkpoint(root / "checkpoint")
@@ -314,10 +318,10 @@ def persisted_ends(root: Path, commit_log: Path | None = None) -> Container[int]
 
 
 class _CleanEnds:
-    """Those of a store that Apache's broker has stopped cleanly."""
+    """The persisted ends of a store that Apache's broker has stopped cleanly."""
 
     def __init__(self, ends: set[int], root: Path, commit_log: Path) -> None:
-        """`ends`: what is known without its queues."""
+        """`ends`: those known without reading the queues."""
         self._ends = ends
         self._root = root
         self._commit_log = commit_log
@@ -327,7 +331,8 @@ class _CleanEnds:
 
     @cached_property
     def _of_queues(self) -> int:
-        """-1: they do not say, or a broker has begun to write them meanwhile."""
+        """The end that the queues show; -1: they show none, or a broker has begun to write them
+        meanwhile."""
         with suppress(OSError, ProtocolError):
             end = _clean_end(self._root / "consumequeue", self._commit_log)
             return -1 if (self._root / "abort").exists() else end
@@ -335,18 +340,20 @@ class _CleanEnds:
 
 
 def _clean_end(queues: Path, commit_log: Path) -> int:
-    """Of a store that Apache's broker has stopped cleanly: behind the highest record that a queue
-    names. ProtocolError: it is not there, with its size and checksum."""
+    """The log's end in a store that Apache's broker has stopped cleanly: behind the highest record
+    that a queue names. ProtocolError: the log has no such record with this size and a right
+    checksum."""
     physical, size = -1, 0
     for _topic, _queue_id, directory in queue_directories(queues):
-        with suppress(OSError):  # one that cannot be read says nothing here
+        with suppress(OSError):  # a queue that cannot be read is passed over
             entry = _last_entry(directory)
             if sum(entry) > physical + size:
                 physical, size = entry
     segments = [path for path in numbered_files(commit_log)[0] if int(path.name) <= physical]
     if not segments:
         raise ProtocolError("no segment")
-    # Read, not mapped, as the queues are: what a disk cannot read would end this process (SIGBUS).
+    # Read, not mapped, as queues are, too: in a mapping a disk error would end this process
+    # (SIGBUS).
     with segments[-1].open("rb") as file:
         at = physical - int(segments[-1].name)
         left = max(os.fstat(file.fileno()).st_size - at, 0)
@@ -357,19 +364,19 @@ def _clean_end(queues: Path, commit_log: Path) -> int:
 
 
 def _last_entry(directory: Path) -> tuple[int, int]:
-    """Log offset and size of a queue's last record; (-1, 0): its files do not say."""
+    """(log offset, size) of a queue's last record; (-1, 0): its files have none."""
     for path in reversed(numbered_files(directory)[0]):
         with path.open("rb") as file:
             used = _used_entries(file.fileno())
-            if used > 0:  # else a crash while it was made, or made ahead
+            if used > 0:  # an empty file was made ahead, or a crash came while it was made
                 entry = _entry(file.fileno(), used - 1)
                 return (-1, 0) if entry == BLANK_ENTRY[:2] else entry
     return -1, 0
 
 
 def _used_entries(fd: int) -> int:
-    """How many are before the first that is none. Found by halves: most of a file is zeros, and
-    there may be many thousand queues."""
+    """How many entries are before the first empty one. It is a binary search, because most of a
+    file is zeros and there may be many thousand queues."""
 
     def is_none(index: int) -> bool:
         physical, size = _entry(fd, index)
@@ -379,14 +386,14 @@ def _used_entries(fd: int) -> int:
 
 
 def _entry(fd: int, index: int) -> tuple[int, int]:
-    """Log offset and size; zeros where the file has become shorter."""
+    """(log offset, size) of an entry; zeros if the file has become shorter."""
     data = os.pread(fd, QUEUE_ENTRY_BYTES, index * QUEUE_ENTRY_BYTES)
     physical, size, _code = QUEUE_ENTRY.unpack(data.ljust(QUEUE_ENTRY_BYTES, b"\0"))
     return physical, size
 
 
 def current_boot_id() -> bytes:
-    """How the running kernel names itself; zeros where it does not say."""
+    """The boot id of the running kernel; zeros if it has none."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
             return bytes.fromhex(file.read().strip().replace("-", ""))
@@ -395,7 +402,7 @@ def current_boot_id() -> bytes:
 
 
 def queue_directories(directory: Path) -> Iterator[tuple[bytes, int, Path]]:
-    """(topic, queue id, path) of everything that has the form of a queue."""
+    """(topic, queue id, path) of every directory that looks like a queue."""
     if not directory.is_dir():
         return
     for topic in sorted(path.name for path in directory.iterdir() if path.is_dir()):

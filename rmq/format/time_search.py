@@ -1,4 +1,4 @@
-"""Time search: which offset of a queue belongs to a time, behind SEARCH_OFFSET_BY_TIMESTAMP.
+"""Time search: finds the offset of a queue that belongs to a time (SEARCH_OFFSET_BY_TIMESTAMP).
 
 Store times do not decrease along a queue, so a binary search reads about log2(messages) records.
 
@@ -6,8 +6,8 @@ Store times do not decrease along a queue, so a binary search reads about log2(m
     upper: the last offset stored at or before the time; the queue's start when there is none
 
 Some offsets have no readable record: blanks at the start of a queue, expired or damaged records.
-They say nothing about time, so the search reads their right neighbours; a run of more than PROBES
-of them is taken for expired, that is for older than any time.
+They say nothing about time, so the search reads the offsets after them; a run of more than PROBES
+of them is taken for expired, that is older than any time.
 
 Example: store times 10, 20, 20, 30 at offsets 0-3: 20 is 1 (lower) and 2 (upper), 25 is 3 and 2,
 31 is 4 and 3, 5 is 0 and 0.

@@ -1,8 +1,8 @@
-"""Trace: what clients with tracing on write about their messages, and how to read it back.
+"""Trace: reads what clients write about their messages when tracing is on.
 
-Such clients send batches of records to RMQ_SYS_TRACE_TOPIC (or a topic of their choice); message
-ids and keys are the KEYS of these messages, so a query by key finds all that is known of one. A
-body is a row of records, each ended by 0x02; a record's fields are separated by 0x01:
+Such clients send batches of records to RMQ_SYS_TRACE_TOPIC (or a topic of their choice). Message
+ids and keys are the KEYS of these batches, so a query by key finds everything about a message. A
+body is a sequence of records, each ended by 0x02; a record's fields are separated by 0x01:
 
     Pub             time region group topic id tags keys storeHost bodyBytes costMs type
                     offsetId success [clientHost]        (4.x without offsetId: 13 fields)
@@ -12,7 +12,8 @@ body is a row of records, each ended by 0x02; a record's fields are separated by
     Recall          time region group topic id success
 
 type: 0 normal, 1 half, 2 committed, 3 delayed (4 in order, 5.x). code: 0 success, 1 time out,
-2 exception, 3 null, 4 failed. A record that does not fit its row is left out; unknown kinds too.
+2 exception, 3 null, 4 failed. A record that does not fit its row above is left out, and so are
+unknown kinds.
 
 Example: decode(b"SubAfter\\x01r1\\x01ID\\x0112\\x01true\\x01k\\x010\\x02")[0].cost_ms is 12.
 """
@@ -38,7 +39,7 @@ class TraceRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     tags: str = ""
     keys: str = ""
     store_host: str = ""
-    client_host: str = ""  # of the trace message, not of the record, but for old clients
+    client_host: str = ""  # of the trace message; only old clients have it in the record
     body_bytes: int = -1
     cost_ms: int = -1
     message_type: str = ""
