@@ -1,27 +1,29 @@
-"""Backup: one run, beside a running broker or none.
+"""Backup: one run, whether the store's broker is running or not.
 
     Backup(Path("store"), Path("/backup/a"), {store: log, ..}, keep=False).run()
 
 The order of a run, and why:
 
     1  state        configuration and offsets, of one moment (state_copy.py)
-    2  log          up to where it ends after that (log_copy.py)
-    3  manifest     when all of it is on the disk
-    4  removal      what the new manifest does not name any more
+    2  log          up to where it ends after step 1 (log_copy.py)
+    3  manifest     when everything is on the disk
+    4  removal      of what the new manifest does not name any more
 
-State before log: offsets of groups, of delay levels and of transactions say that something in the
-log is done. With the log taken first they could be of messages that it does not have, and after a
-restore new messages with the same offsets would be passed over, unread. This way the log has more
-than they say: what was consumed between 1 and 2 comes again, and nothing is lost. A broker syncs
-its log before it writes offsets, so what 1 reads is in the log already. Topics that are made
-between 1 and 2 are found by their messages, as after a crash.
+The state is copied before the log, because offsets of groups, of delay levels and of transactions
+say that something in the log is done. If the log were copied first, offsets could cover messages
+that the copy does not have, and after a restore new messages with the same offsets would be passed
+over, unread. In this order the log has more than the offsets say: what was consumed between 1 and 2
+comes again, and nothing is lost. A broker syncs its log before it writes offsets, so the log has
+everything that step 1 reads about. Topics that are made between 1 and 2 are found by their
+messages, as after a crash.
 
-The manifest is replaced at 3, in one step. Until then that of the run before counts, and nothing
-that it names has changed: state has a directory of its own each time, complete segments are not
-touched, and the last segment only grows behind what counts of it. An unfinished run writes down
-which segments it has copied whole, so that the next one does not copy them again.
+The manifest is replaced in step 3, all at once. Until then the manifest of the run before is valid,
+and nothing that it names has changed: the state gets a new directory each time, complete segments
+are not touched, and the last segment only grows behind its valid part. An unfinished run notes
+which segments it has copied whole, so that the next run does not copy them again.
 
-Shards come one after the other: each queue is in one shard alone, with its messages and offsets.
+Shards are copied one after the other: each queue is in only one shard, with its messages and
+offsets.
 """
 
 from __future__ import annotations
@@ -56,10 +58,10 @@ class StoreResult(msgspec.Struct):
     segments: int = 0
     log_begin: int = 0
     log_end: int = 0
-    copied_bytes: int = 0  # of the log, in this run
+    copied_bytes: int = 0  # of the log, copied in this run
     copied_records: int = 0
     files: int = 0  # of the state
-    problems: list[str] = []  # of the store
+    problems: list[str] = []  # found in the store
 
 
 class Result(msgspec.Struct):
@@ -80,7 +82,7 @@ class Backup:
         keep: bool = False,
         progress: Progress = no_progress,
     ) -> None:
-        """`logs`: the stores, that of shard 0 first, and where each has its log."""
+        """`logs`: store -> its log, for all shards, that of shard 0 first."""
         self._root, self._directory, self._logs = root, directory, logs
         self._keep, self._progress = keep, progress
         self._copies: list[StoreCopy] = []
@@ -130,7 +132,7 @@ class Backup:
                 )
 
     def _check_directory(self) -> None:
-        """Only a directory that is empty, or a backup."""
+        """Refuses a directory that is neither empty nor a backup."""
         if (self._directory / "lock").exists():
             raise ConfigError(
                 f"{self._directory} has been used as a store: its log may have got messages of its "
@@ -145,7 +147,8 @@ class Backup:
             )
 
     def _unfinished(self) -> Manifest | None:
-        """Of a run that was ended. It only saves work, so a damaged one is as good as none."""
+        """The partial manifest of an unfinished run. It only saves work, so a damaged one is
+        ignored."""
         try:
             found = manifest.load(self._directory / manifest.PARTIAL_NAME)
         except StoreError:
@@ -196,7 +199,7 @@ class Backup:
     # ---- after
 
     def _remove_rest(self, made: Manifest) -> None:
-        """What the manifest does not name; a kill in here leaves it to the next run."""
+        """Removes what the manifest does not name; after a kill the next run does it."""
         for store in made.stores:
             target = self._directory / store.directory
             _link_config(target, store.state)
@@ -216,7 +219,8 @@ class Backup:
 
 
 def _link_config(target: Path, state: str) -> None:
-    """For Spark and others who read the copy as a store; nothing of rmq's backup relies on it."""
+    """Makes a link for Spark and others that read the copy as a store; the backup itself does not
+    need it."""
     link = target / "config.new"
     try:
         link.unlink(missing_ok=True)

@@ -1,10 +1,10 @@
-"""Byte copy: ranges of files, copied inside the kernel where it can (shared blocks on XFS, btrfs).
+"""Byte copy: copies ranges of files, inside the kernel if possible (shared blocks on XFS, btrfs).
 
     copy_bytes(source, target, 0, 1 << 30, told)    from one descriptor to another, same place
     crc32_of(descriptor, 0, 1 << 30)                checksum of a range
-    with trouble(DIR, "the copy"): ..               a full disk says what to do
+    with trouble(DIR, "the copy"): ..               turns a full disk into an error with advice
 
-Neither moves a descriptor's position.
+Neither copy_bytes() nor crc32_of() moves a descriptor's position.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmq.errors import StoreCorruptError, StoreError
 
 PIECE_BYTES = 16 << 20
 READ_BYTES = 1 << 20
-# copy_file_range is not for these files: of two file systems, of an old kernel, of a network
+# copy_file_range cannot copy these files: on two file systems, an old kernel or a network
 UNABLE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF, errno.EPERM)
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -28,8 +28,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def copy_bytes(
     source: int, target: int, at: int, end: int, told: Callable[[int], None] = lambda _: None
 ) -> None:
-    """[at, end) of the source to the same place in the target. `told`: bytes done, again and
-    again. OSError; StoreCorruptError when the source is shorter."""
+    """Copies [at, end) of the source to the same place in the target. `told`: called repeatedly
+    with the bytes done. OSError; StoreCorruptError when the source is shorter."""
     by_kernel = True
     while at < end:
         wanted = min(PIECE_BYTES, end - at)
@@ -40,7 +40,7 @@ def copy_bytes(
             except OSError as error:
                 if error.errno not in UNABLE:
                     raise
-            by_kernel = done > 0  # some file systems answer 0 where they cannot
+            by_kernel = done > 0  # some file systems return 0 when they cannot
         if not done:
             done = _copy_piece(source, target, at, min(READ_BYTES, wanted))
         at += done
@@ -58,11 +58,11 @@ def _copy_piece(source: int, target: int, at: int, wanted: int) -> int:
 
 
 def crc32_of(descriptor: int, at: int, end: int, before: int = 0) -> int:
-    """Of [at, end), going on from the checksum of what is `before` it."""
+    """The checksum of [at, end), continued from the checksum `before` of the bytes before it."""
     while at < end:
         data = os.pread(descriptor, min(READ_BYTES, end - at), at)
         if not data:
-            return -1  # shorter: no checksum that was ever written down
+            return -1  # the file is shorter; -1 equals no checksum
         before = zlib.crc32(data, before)
         at += len(data)
     return before
@@ -70,7 +70,7 @@ def crc32_of(descriptor: int, at: int, end: int, before: int = 0) -> int:
 
 @contextmanager
 def trouble(directory: Path, what: str, cure: str) -> Iterator[None]:
-    """Errors of the system as errors that say what to do."""
+    """Turns errors of the system into errors that say what to do."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,10 @@
-"""Copy lock: one backup at a time writes a copy; who reads it keeps its files from being removed.
+"""Copy lock: lets one backup at a time write a copy, and keeps it from removing files in use.
 
-    with writing(DIR): ..       StoreLockedError while another one writes or reads
-    with reading(DIR): ..       StoreLockedError while one writes
+    with writing(DIR): ..       StoreLockedError while another process writes or reads the copy
+    with reading(DIR): ..       StoreLockedError while a process writes it
 
-A record lock on DIR/rmqBackup.lock, which the kernel drops with the process. A copy on a disk that
-cannot be written is read without one.
+It is a record lock on DIR/rmqBackup.lock, which the kernel drops when the process ends. A copy on a
+read-only disk is read without a lock.
 """
 
 from __future__ import annotations

@@ -1,25 +1,27 @@
-"""Log copy: brings the segments of a copy to where the store's log ends now.
+"""Log copy: extends the log's segments in a copy to where the store's log ends now.
 
     complete segments       copied once, checked record by record, and never touched again
-    the last one            gets what it lacks, up to the last whole record; the rest is a hole
-    prepared ones           left out: they hold nothing
+    the last segment        gets what it lacks, up to the last whole record; the rest is a hole
+    prepared segments       left out, because they are empty
 
-What the copy has is compared with the store by the last record of each segment: when that stands
-in both at the same place (it has its offset in the queue, its place and its time in it), all
-before it is the same. A log that ends earlier, or has another record there or across that place,
-has lost its end in a power cut or was cut back to that of another master. The copy is not changed
-then, since it may hold what the store has lost.
+The copy is compared with the store by the last record of each segment: if both have the same record
+at that place (it contains its queue offset, its place and its time), everything before it is the
+same. A log that ends earlier, or has another record there or across that place, has lost its end in
+a power cut, or was cut back to the log of another master. Then the copy is not changed, because it
+may hold what the store has lost.
 
-Where the log ends is for the next start to say, which may find less than there is: it goes on to a
-segment that begins with a record, and behind a BLANK. So a segment is complete only if a start
-would leave it: where a power cut took its end and the next one's first page, the log goes on in it.
+The broker's next start decides where the log ends, and it may find less than there is: it goes on
+only to a segment that begins with a record, and behind a BLANK. So a segment is complete only if
+such a start would go on behind it: where a power cut has taken its end and the first page of the
+next segment, the log goes on in it.
 
-A run goes up to the end of the segment that is written when it begins, not on and on behind a fast
-producer. Retention may delete, or use anew under another name, the first segments meanwhile: after
-each copy its name is looked at, and what is gone is not in the backup.
+A run ends with the segment that is being written when the run begins, so that it need not run after
+a fast producer. Meanwhile retention may delete the first segments, or reuse their files under other
+names: so after each copy the segment's name is checked, and a segment that is gone is not in the
+backup.
 
-Example: 3 complete segments and 200 MiB of the 4th in the copy. The store has 5 with 100 MiB in the
-last: 824 and 100 MiB are read and copied.
+Example: the copy has 3 complete segments and 200 MiB of the 4th. The store has 5 segments with
+100 MiB in the last: 824 MiB and 100 MiB are read and copied.
 """
 
 from __future__ import annotations
@@ -60,22 +62,23 @@ class LogCopy:
         on_complete: Callable[[list[SegmentCopy]], None],
         persisted_ends: Container[int] = frozenset(),
     ) -> None:
-        """`known`: what the last manifest names. `spare`: what an unfinished run has copied whole.
-        `on_complete`: called with all segments so far when a further one is whole on the disk.
-        `persisted_ends`: what the store says of its log's end (rmq/format/store_files.py)."""
+        """`known`: segments that the last manifest names. `spare`: segments that an unfinished run
+        has copied whole. `on_complete`: called with all segments so far when a further one is whole
+        on the disk. `persisted_ends`: where the store says that its log ends
+        (rmq/format/store_files.py)."""
         self.log, self.copy = log, copy
         self._known = {each.start: each for each in [*known, *spare]}
         self._progress = progress
         self._on_complete = on_complete
         self._persisted_ends = persisted_ends
         self.segments: list[SegmentCopy] = []
-        self.problems: list[str] = []  # of the store
+        self.problems: list[str] = []  # found in the store
         self.copied_bytes = self.copied_records = 0
         self._done = self._total = 0
         self._keep = False
 
     def run(self, keep: bool) -> None:
-        """`keep`: segments that the store has deleted stay."""
+        """`keep`: segments that the store has deleted stay in the copy."""
         self._keep = keep
         make_directory(self.copy)
         files, _ = numbered_files(self.log)
@@ -93,7 +96,7 @@ class LogCopy:
         return files[0].stat().st_size if files else 0
 
     def _used(self, files: list[Path]) -> list[int]:
-        """The segments up to the one that is written; the first one if none is."""
+        """The segments up to the one that is being written; the first one if none is."""
         used = 0
         while (following := self._behind(files, used)) > used:
             used = following
@@ -108,23 +111,24 @@ class LogCopy:
         return starts
 
     def _behind(self, files: list[Path], number: int) -> int:
-        """The segment to which a start goes on from this one; the same: it ends the log here."""
+        """The segment to which a start would go on from this one; the same one: the log ends
+        here."""
         if number + 1 >= len(files):
             return number
-        if not files[number + 1].exists():  # retention takes those before it first
+        if not files[number + 1].exists():  # retention would take those before it first
             return number if files[number].exists() else number + 1
         if _holds(files[number + 1], begins_with_record):
             return number + 1
         following = number + 1
         if not _holds(files[number + 1], has_record):
-            # Of one that is lost a start sees only whether the next one begins with a record.
+            # Behind a lost segment, a start checks only whether the next begins with a record.
             following += 1
             if following >= len(files) or not _holds(files[following], begins_with_record):
                 return number
         return following if _holds(files[number], self._is_left) else number
 
     def _is_left(self, segment: Segment) -> bool:
-        """Whether its records lead to its end."""
+        """Whether the segment's records lead to its end, so that a start would go on behind it."""
         known = self._known.get(segment.start)
         at = 0 if known is None else known.last_record if known.complete else known.end
         return scan_segment(segment, max(at, 0), followed=False).complete
@@ -166,7 +170,7 @@ class LogCopy:
             self.segments.append(known)
 
     def _gone(self, path: Path, known: SegmentCopy | None) -> None:
-        """The store's retention took it, and all before it."""
+        """Called when the store's retention has taken this segment and all before it."""
         if not self._keep:
             self.segments = []
         elif known is not None and known.complete and known.start in self._known:
@@ -216,7 +220,8 @@ class LogCopy:
         )
 
     def _extend(self, segment: Segment, known: SegmentCopy | None, followed: bool) -> SegmentCopy:
-        """What the segment has behind what is copied, checked; on the disk."""
+        """Checks and copies what the segment has behind the copied part; on the disk when it
+        returns."""
         at = known.end if known is not None else 0
         before = known or SegmentCopy(segment.start, segment.size, 0, 0)
         with segment.path.open("rb", buffering=0) as source:
@@ -249,7 +254,7 @@ class LogCopy:
         if at and not path.exists():
             raise StoreCorruptError(f"{path} is missing: somebody has removed it. {CURE}")
         with path.open("r+b" if at else "wb", buffering=0) as target:
-            # What an unfinished run left behind `at` becomes zeros.
+            # The remains of an unfinished run behind `at` become zeros.
             target.truncate(at)
             target.truncate(segment.size)
             copy_bytes(source, target.fileno(), at, scan.end, self._told("copy of the log"))
@@ -263,7 +268,7 @@ class LogCopy:
         return told
 
     def _check_end(self, starts: list[int]) -> None:
-        """Nothing that is copied may lie behind the store's log."""
+        """Refuses a store whose log ends before the copied part does."""
         last = max((each for each in self._known.values() if each.last_record >= 0),
                    key=lambda each: each.start, default=None)  # fmt: skip
         if last is not None and (not starts or last.start > starts[-1]):
@@ -275,11 +280,11 @@ def _holds(path: Path, question: Callable[[Segment], bool]) -> bool:
         with closing(Segment(path)) as segment:
             return question(segment)
     except (FileNotFoundError, ValueError):
-        return False  # deleted just now; or made, and without a length yet
+        return False  # the file was just deleted, or just made and has no length yet
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the name stands for the file that was opened by it."""
+    """Whether the name still stands for the file that was opened."""
     try:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -1,18 +1,18 @@
-"""Manifest: what a copy of a store is made of (`rmqBackup.json`).
+"""Manifest: lists the files of a copy of a store (`rmqBackup.json`).
 
     DIR/rmqBackup.json              the manifest of the last backup that was finished
-    DIR/rmqBackup.partial.json      segments that an unfinished one has copied whole
+    DIR/rmqBackup.partial.json      segments that an unfinished backup has copied whole
     DIR/rmqBackup.lock              held while a backup writes or a restore reads
     DIR/commitlog/<20 digits>       the log, files of their full length
     DIR/state-7/config/..           configuration and offsets, as of the 7th backup
     DIR/state-7/queueEnds.synced    where each queue ends, for queues whose messages are deleted
     DIR/state-7/rmqTimers/position  how far timed messages are delivered
-    DIR/config                      a link to state-7/config, for who reads the copy as a store
-    DIR/shard-1/..                  the same of further shards
+    DIR/config                      a link to state-7/config, for programs that read it as a store
+    DIR/shard-1/..                  the same for further shards
 
-A manifest is valid until the next one is: what it names is never changed, only added to. Of the
-last segment it says how far it counts; what lies behind that is of a later backup that was not
-finished. So a backup may be killed at any moment.
+A manifest is valid until the next one is there: the files that it names are never changed, only
+extended. For the last segment it says how far its content is valid; what is behind that comes from
+a later, unfinished backup. So a backup may be killed at any moment.
 
     {"crc32":"5a0c11d2","manifest":{"version":1,"number":7,..,"stores":[{"directory":".",
      "state":"state-7","files":[{"path":"config/topics.json","bytes":8123,"crc32":17}],
@@ -44,7 +44,7 @@ PRIVATE = 0o600
 
 
 class DamagedPlace(msgspec.Struct):
-    """Bytes that were no record when they were copied."""
+    """Bytes of the store that were no record when they were copied."""
 
     at: int  # in the segment, bytes
     bytes: int
@@ -56,11 +56,11 @@ class SegmentCopy(msgspec.Struct):
 
     start: int  # log offset of its first byte: its name
     bytes: int  # of the file
-    end: int  # so many are copied; all when it is complete
-    crc32: int  # of those
-    last_record: int = -1  # where the last whole one begins in it; -1: it has none
+    end: int  # how many bytes are copied; all when the segment is complete
+    crc32: int  # of the copied bytes
+    last_record: int = -1  # where in it the last whole record begins; -1: it has none
     records: int = 0
-    complete: bool = False  # the store writes nothing into it any more
+    complete: bool = False  # the store does not write into it any more
     damaged: list[DamagedPlace] = []
 
     @property
@@ -113,7 +113,7 @@ class Envelope(msgspec.Struct):
 
 
 def save(path: Path, manifest: Manifest) -> None:
-    """Durably, in the place of the one before."""
+    """Replaces the manifest, durably."""
     fault = _fault(manifest)
     if fault:
         raise StoreError(f"{path} is not written: {fault}; the backup before this one counts")
@@ -123,7 +123,7 @@ def save(path: Path, manifest: Manifest) -> None:
 
 
 def load(path: Path) -> Manifest | None:
-    """None when there is none; StoreCorruptError when it cannot be believed."""
+    """The manifest; None when there is none; StoreCorruptError when it is damaged."""
     data = atomic_file.read(path)
     if data is None:
         return None
@@ -155,7 +155,8 @@ def required(directory: Path) -> Manifest:
 
 
 def _fault(manifest: Manifest) -> str:
-    """What no backup of this version has written; no name in it becomes a path unchecked."""
+    """What no backup of this version can have written; empty: nothing. So no name in a manifest
+    becomes a path unchecked."""
     if manifest.version != VERSION:
         return f"it is of version {manifest.version}, this rmq knows {VERSION}"
     if len({store.directory for store in manifest.stores}) != len(manifest.stores):
@@ -186,5 +187,5 @@ def _store_fault(store: StoreCopy) -> str:
 
 
 def mode_of(path: str) -> int:
-    """Of a file in a store or a backup of it: passwords are for their owner alone."""
+    """The mode of a file in a store or its backup: only the owner may read passwords."""
     return PRIVATE if "rmqAccounts" in path else PUBLIC

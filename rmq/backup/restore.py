@@ -1,19 +1,19 @@
-"""Restore: a store made of a copy, every byte checked on its way.
+"""Restore: makes a store from a copy, and checks every byte on its way.
 
     Restore(Path("/backup/a"), Path("store")).run()
 
-All of it is made in NEW/restoring first, synced, checked against the manifest, and then moved: the
-log last. So what an interrupted restore leaves has no log, and brokers refuse it while the folder
-is there (rmq/base/unfinished_restore.py); the next restore into the same directory begins anew. The
-caller holds the new store's lock.
+Everything is first made in NEW/restoring, synced and checked against the manifest, and then moved,
+the log last. So an interrupted restore leaves no log, and brokers refuse the directory while that
+folder exists (rmq/base/unfinished_restore.py); the next restore into the same directory begins
+anew. The caller holds the new store's lock.
 
-The new store is one whose broker has stopped, by what it looks like to a start: no abort file, no
-queues. So a start reads all of the log, makes queues and key index of it (row S5 of
-cext/store/recovery.pxd), and finds with queueEnds.synced where queues go on that have no message
-left. The rest of the last segment is zeros, as in a store; the checkpoint says up to where all of
-it was copied, so that the start takes the last record as whole, whatever it ends in.
+To a start the new store looks like one whose broker has stopped: it has no abort file and no
+queues. So the start reads the whole log, makes queues and key index from it (row S5 of
+cext/store/recovery.pxd), and learns from queueEnds.synced at which offset queues without messages
+go on. The rest of the last segment is zeros, as in any store; the checkpoint says up to where it
+was copied, so that the start takes the last record as whole, whatever its last bytes are.
 
-Nothing is restored of a copy that is damaged: what is wrong is named by file and byte.
+Nothing is restored from a damaged copy: the error names the damage by file and byte.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Result(msgspec.Struct):
 
 
 def check_target(root: Path) -> None:
-    """ConfigError unless the directory is empty, missing, or what a restore has left unfinished.
-    Before its lock is taken, which makes a file in it."""
+    """ConfigError unless the directory is empty, missing, or left by an unfinished restore. To be
+    called before its lock is taken, because that makes a file in it."""
     if not root.exists():
         return
     if not root.is_dir():
@@ -92,8 +92,8 @@ class Restore:
         )  # fmt: skip
 
     def _clear(self, made: Manifest) -> None:
-        """What an unfinished restore left, this one or an earlier one; last of all the folder that
-        says so."""
+        """Removes what an unfinished restore has left, this one or an earlier one; the folder that
+        marks it as unfinished is removed last."""
         if self._work.exists():
             if not (self._root / "commitlog").exists():
                 for name in self._parts(made):
@@ -101,7 +101,7 @@ class Restore:
             shutil.rmtree(self._work)
 
     def _parts(self, made: Manifest) -> Iterator[str]:
-        """What is moved, in this order."""
+        """The parts that are moved, in this order."""
         yield from (store.directory for store in made.stores if store.directory != ".")
         yield from ("config", manifest.QUEUE_ENDS, "rmqTimers", "checkpoint", "commitlog")
 
@@ -153,7 +153,7 @@ class Restore:
         check_segment(target, known, report)
         if report.problems:
             report = Report()
-            check_segment(path, known, report)  # by its own name, not that of its copy
+            check_segment(path, known, report)  # named as in the store, not as in the copy
             if not report.problems:
                 report.problem(target, 0, "was not written as it was read: see the system's log")
         _refuse(report)

@@ -4,9 +4,10 @@
     found.end, found.complete, found.damaged
 
 The rules are those of a start, as rmq/format/store_files.py has them: damage between records is
-copied as it is, and named; a record at the end that is being written is left for the next run.
+copied as it is, and reported; a record at the end that is being written is left to the next run.
 
-Example: a segment of 4096 bytes, records at 0 and 300, the third being written at 600: end 600.
+Example: a segment of 4096 bytes with records at 0 and 300 and a third being written at 600: `end`
+is 600.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ TOLD_BYTES = 1 << 20
 
 
 class SegmentScan:
-    """What was found from a place on."""
+    """What was found in a segment from a place on."""
 
     def __init__(self, at: int) -> None:
         self.begin = at
-        self.end = at  # bytes of the segment that hold whole records, or damage between them
-        self.complete = False  # nothing more is written into it
+        self.end = at  # up to here there are whole records, or damage between them
+        self.complete = False  # the segment is not written any more
         self.last_record = -1
         self.records = 0
         self.damaged: list[DamagedPlace] = []
@@ -69,7 +70,7 @@ def scan_segment(
 
 
 def has_record(segment: Segment) -> bool:
-    """Whether something was written into it, which need not begin with a record any more."""
+    """Whether the segment has any record; its beginning may be damaged."""
     return next_record(segment, 0) >= 0
 
 
@@ -78,7 +79,7 @@ def begins_with_record(segment: Segment) -> bool:
 
 
 def is_across(segment: Segment, at: int) -> bool:
-    """Whether a record, or the BLANK, begins before the place and reaches over it."""
+    """Whether a record, or the BLANK, begins before the place and reaches across it."""
     place = next_record(segment, max(0, at - RESYNC_BYTES))
     while 0 <= place < at:
         found = _found_at(segment, place)

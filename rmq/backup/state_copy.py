@@ -1,23 +1,26 @@
-"""State copy: what a store keeps beside its log, as of one moment.
+"""State copy: copies what a store keeps beside its log, as of one moment.
 
     config/*            topics, groups, offsets: JSON files with their .bak, and their journals
     queueEnds.synced    where each queue ends, made of the store's queueEnds
     rmqTimers/position  how far timed messages are delivered
 
-A JSON file says up to which place of its journal it is (rmq/broker/tables/metadata_journal.py), so
-files and journals must be of one moment. All are opened, then read, then their names are looked at
-once more: when each still names the file that was read, all of them were there at that moment. A
-file is only ever replaced by another one, except for a journal, which grows. What it got meanwhile
-is read or not, and is a change by itself. While a broker writes files anew it is tried again.
+A JSON file says up to which record of its journal it is (rmq/broker/tables/metadata_journal.py), so
+files and journals must be of one moment. All are opened, then read, and then their names are looked
+up once more: if each name still belongs to the file that was read, all of them existed at that
+moment. Files are only replaced, never changed in place, except journals, which grow. A record that
+a journal gets meanwhile may be read or not; it is a change of its own. If a broker writes files
+anew meanwhile, the copy is tried again.
 
 Queues are made anew from the log when the copy is restored. A queue whose messages are all deleted
-has nothing there, and would begin at offset 0 again: consumers that had come to offset 500 would
-miss the next 500 messages. So the ends are taken along: an entry says "nothing is left, and the
-next offset is 500", which counts only where the log has nothing of the queue (rows A1, Q6 and Q10
-of cext/store/recovery.pxd). They are those that rmq has noted (queueEnds) and those of the queues'
-files, whichever is more: both are seconds behind, and messages are deleted after hours.
+has nothing in the log, and would begin at offset 0 again: consumers that had reached offset 500
+would miss the next 500 messages. So the ends are copied: an entry says "nothing is left, and the
+next offset is 500", which counts only if the log has nothing of the queue (rows A1, Q6 and Q10 of
+cext/store/recovery.pxd). The end is the one that rmq has noted (queueEnds) or the one of the
+queue's files, whichever is larger: both may be seconds behind, but messages are deleted only after
+hours.
 
-What can be made anew is left out: consumequeue/, index/, checkpoint, rmqTimers/ but for position.
+Files that can be made anew are left out: consumequeue/, index/, checkpoint, and rmqTimers/ except
+position.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ TRIES = 200
 NAME_BYTES = 256  # more than a name in an entry of queueEnds can have
 QUEUE_IDS = 1 << 31
 PAUSE_S = 0.02
-# Being written, or put aside: no broker reads them.
+# Files that are being written, or were put aside: no broker reads them.
 UNREAD = (".tmp", ".new", ".damaged", ".unused", ".lock")
 
 
@@ -56,7 +59,7 @@ def read_state(store: Path) -> dict[str, bytes]:
 
 
 def write_state(directory: Path, state: dict[str, bytes]) -> list[FileCopy]:
-    """Durably, into a directory that is not there yet."""
+    """Writes the state, durably, into a directory that does not exist yet."""
     for path, data in state.items():
         make_directory((directory / path).parent)
         write_synced(directory / path, data, mode_of(path))
@@ -78,13 +81,13 @@ def _read_config(directory: Path) -> dict[str, bytes]:
 
 
 def _read_once(directory: Path) -> dict[str, bytes] | None:
-    """None: something was replaced meanwhile."""
+    """Path -> content; None: a file was replaced meanwhile."""
     with ExitStack() as opened:
         files = {}
         try:
             for name in _names(directory):
                 files[name] = opened.enter_context((directory / name).open("rb"))
-            # JSON first: its journal may then know more, and never less.
+            # JSON first, so that its journal may have more than it, but never less.
             order = sorted(files, key=lambda name: name.endswith(".journal"))
             found = {name: files[name].read() for name in order}
             for name, file in files.items():
@@ -103,8 +106,8 @@ def _names(directory: Path) -> Iterator[str]:
 
 
 def _queue_ends(store: Path) -> dict[tuple[bytes, int], QueueEnds]:
-    """The offset that each queue gives next, at the least: as rmq has noted it at the last barrier,
-    or as the queue's files say, which is more when the queue is younger than that."""
+    """At least the next offset of each queue: as rmq has noted it at the last barrier, or as the
+    queue's files say, which is more if the queue is younger than that."""
     ends: dict[tuple[bytes, int], int] = {}
     for name in ("queueEnds", "queueEnds.synced"):  # the newer one first
         try:
@@ -123,7 +126,7 @@ def _queue_ends(store: Path) -> dict[tuple[bytes, int], QueueEnds]:
 def _end_in_files(path: Path) -> int:
     files, _ = numbered_files(path)
     for file in reversed(files):
-        with suppress(FileNotFoundError):  # of a topic that is being deleted
+        with suppress(FileNotFoundError):  # the topic is being deleted
             entries = entry_count(file)
             if entries:
                 return int(file.name) // QUEUE_ENTRY_BYTES + entries

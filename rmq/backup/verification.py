@@ -1,15 +1,15 @@
-"""Verification: whether a copy holds what its manifest says, and whether that is sound.
+"""Verification: checks that a copy holds what its manifest says, and that its records are sound.
 
     verify(Path("/backup/a")).problems          `rmq store backup --check` prints them
 
     files       of the state: length and checksum
-    segments    length of the file, checksum of what counts, and every record in it: lengths, place,
-                checksums; where something is wrong the records say at which byte
+    segments    length of the file, checksum of the valid part, and every record in it: lengths,
+                place, checksums; if something is wrong the records show at which byte
 
-What was no record when it was copied is the store's damage, which the manifest names: it is noted,
-and no problem of the copy. Nothing is written.
+Damage that the store had when it was copied is named in the manifest: it is reported, but is not a
+problem of the copy. Nothing is written.
 
-Where the log ends was decided when it was copied: each record up to there is judged by itself,
+Where the log ends was decided when it was copied, so each record up to there is judged by itself,
 whatever follows it.
 """
 
@@ -60,7 +60,7 @@ def check_file(path: Path, file: FileCopy, report: Report) -> None:
 
 
 def check_segment(path: Path, known: SegmentCopy, report: Report) -> None:
-    """Names the first place that is wrong."""
+    """Checks a segment; the report names the first place that is wrong."""
     report.count("segments")
     report.count("records", known.records)
     report.count("bytes", known.end)
