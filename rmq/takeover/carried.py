@@ -1,12 +1,12 @@
-"""Carried settings: those of the old master that its clients notice, for the new one's file.
+"""Carried settings: settings of the old master that clients notice and the new master gets, too.
 
     settings = carried(old.settings) | own
     check(settings)                     ConfigError: a broker would not start with them
-    left_behind(old.settings, settings) key=value of what will be otherwise, for the operator
+    left_behind(old.settings, settings) key=value of settings that will differ, for the operator
     write(path, settings)               a property file for `rmq broker -c`
 
-What says how that machine or that JVM works (paths, threads, memory) stays behind, and so does what
-an operator may have set for the moment (brokerPermission).
+Settings about that machine or that JVM (paths, threads, memory) are not carried, and neither are
+settings that an operator may have made for the moment (brokerPermission).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmq.config import Settings, load_properties, parse_value
 from rmq.errors import ConfigError
 
 CARRIED = (
-    # what a slave has in common with it
+    # what a slave must have in common with its master
     "brokerName", "brokerClusterName", "mappedFileSizeCommitLog", "maxMessageSize", "namesrvAddr",
     "messageDelayLevel",
     # who may copy its log
@@ -38,7 +38,7 @@ CARRIED = (
     "enableRetryTopicV2", "popResponseReturnActualRetryTopic", "defaultMessageRequestMode",
     "storeReplyMessageEnable", "enableMixedMessageType",
 )  # fmt: skip
-# Of the machine, settled by the takeover, or with a default of ours that does the same.
+# About the machine, decided by the takeover, or with a default in rmq that does the same.
 NOT_TOLD = frozenset((
     "brokerId", "brokerRole", "brokerIP1", "brokerIP2", "bindAddress", "listenPort", "haListenPort",
     "haMasterAddress", "rmqMasterAddress", "storePathRootDir", "storePathCommitLog",
@@ -51,12 +51,14 @@ def carried(theirs: Mapping[str, str]) -> dict[str, str]:
 
 
 def check(settings: Mapping[str, str]) -> None:
-    """While the old master still serves: RocketMQ's takes values that rmq does not."""
+    """Checks the settings while the old master still serves: RocketMQ takes values that rmq does
+    not."""
     _loaded(settings)
 
 
 def left_behind(theirs: Mapping[str, str], settings: Mapping[str, str]) -> list[str]:
-    """key=value of the old master's for what counts here, and has another value at the new one."""
+    """key=value of the old master's settings that have an effect in rmq and another value at the
+    new master."""
     new = _loaded(settings)
     found = []
     for key, text in sorted(theirs.items()):
@@ -67,7 +69,7 @@ def left_behind(theirs: Mapping[str, str], settings: Mapping[str, str]) -> list[
             continue
         try:
             is_same = parse_value(row, text) == getattr(new, key)
-        except ConfigError:  # a value that there is not here
+        except ConfigError:  # a value that rmq does not have
             is_same = False
         if not is_same:
             found.append(f"{key}={text}")
@@ -79,5 +81,5 @@ def _loaded(settings: Mapping[str, str]) -> Settings:
 
 
 def write(path: Path, settings: Mapping[str, str]) -> None:
-    """A property file, whole or not at all."""
+    """Writes a property file, whole or not at all."""
     atomic_file.replace(path, java_properties.format(settings.items()).encode())

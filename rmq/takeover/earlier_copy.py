@@ -1,12 +1,12 @@
-"""Earlier copy: what the store has of an earlier try, which has to be part of the old master's log.
+"""Earlier copy: checks that what a store has from an earlier try belongs to the old master's log.
 
     check(Path("store"), "broker-a", "10.0.0.5:10911")
                             ConfigError: the store is something else, and stays as it is
 
-A slave makes its tables the master's, so a store of another broker would lose its topics. And it
-appends what the master sends to what it has: after a power cut of the old master, or where the copy
-was a master itself, that could be another log. The last record of the copy says which it is: the
-old master has the same one at the same place, or not.
+A slave replaces its tables by the master's, so a store of another broker would lose its topics. And
+it appends what the master sends to its own log, which could be another log: after a power cut of
+the old master, or if the copy was a master itself. The last record of the copy shows that: the old
+master has the same record at the same place, or not.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from rmq.errors import ConfigError, ProtocolError, RmqError
 from rmq.format.message import decode_message
 from rmq.takeover.old_log import HEAD_BYTES
 
-SLAVE_FILE = Path("config") / "rmqReplicaOf.json"  # what --replica-of has learnt
+SLAVE_FILE = Path("config") / "rmqReplicaOf.json"  # what --replica-of has learned
 SHARDS_FILE = Path("config") / "shards.json"
 TORN_MAX = 1000  # records at the end that a power cut may have left in pieces
 ELSE = "give an empty directory with --store"
 
 
 def check(store: Path, name: str, address: str) -> None:
-    """`name` and `address` of the old master."""
+    """Checks the store. `name` and `address` are those of the old master."""
     if (store / SHARDS_FILE).exists():
         raise ConfigError(f"{store} has shards, and a copy has one log: {ELSE}")
     try:
@@ -56,7 +56,7 @@ def check(store: Path, name: str, address: str) -> None:
 
 
 def last_record(directory: Path) -> tuple[int, bytes] | None:
-    """(its place, its bytes); None: there is none."""
+    """(place, bytes) of the last record; None: there is none."""
     names = [path.name for path in directory.glob("*") if path.name.isdecimal()]
     for name in sorted(names, reverse=True):
         path = directory / name
@@ -74,7 +74,7 @@ def last_record(directory: Path) -> tuple[int, bytes] | None:
 
 
 def _records(data: mmap) -> deque[tuple[int, int]]:
-    """The places and sizes of the last ones."""
+    """(place, size) of the last records."""
     found: deque[tuple[int, int]] = deque(maxlen=TORN_MAX)
     at = 0
     while at + HEAD_BYTES <= len(data):

@@ -1,15 +1,15 @@
 """Freeze: the time in which the old master takes no sends, and whether it was ever interrupted.
 
     freeze = Freeze(old)
-    freeze.begin()          RmqError: sends are taken all the same
-    freeze.renew()          as often as one likes; RmqError: it was over in between
-    freeze.check_covers()   RmqError: it was over before now
-    freeze.release()        sends are taken again
+    freeze.begin()          RmqError: the old master still takes sends
+    freeze.renew()          may be called any number of times; RmqError: it had ended in between
+    freeze.check_covers()   RmqError: it had ended before now
+    freeze.release()        the old master takes sends again
 
-It ends by itself, so that a takeover that was killed does no harm. What was sent to the old master
-after that end was acknowledged, and nobody here knows of it: the takeover then comes to nothing.
+A freeze ends by itself, so that a takeover that was killed does no harm. Messages sent to the old
+master after that end were acknowledged and are not known here, so the takeover then fails.
 
-The clock is one that goes on while this machine sleeps.
+The clock used here goes on while this machine sleeps.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Freeze:
         self._old.release()
 
     def _set(self) -> None:
-        """It holds from before the question: then it does not end later here than there."""
+        """Sets the freeze. Its time counts from before the question, so that it does not end later
+        here than at the old master."""
         asked = self._clock()
         self._old.freeze(FREEZE_S)
         self._renew_at, self._until = asked + RENEW_S, asked + FREEZE_S

@@ -1,10 +1,10 @@
-"""Old log: what the old master's files hold beyond the copy, if they are on this machine.
+"""Old log: finds messages that are only in the old master's files, if these are on this machine.
 
-    left_over(old.settings, end, Path("store/commitlog"))     messages nobody has but these files
+    left_over(old.settings, end, Path("store/commitlog"))     messages that only these files have
 
-A master that is being stopped goes on for seconds without its slaves: what is due of delayed and
-timed messages still comes into its log. The new master does all that again, from the messages that
-wait. A message of a client's is another matter: its send was answered.
+A master that is being stopped goes on for seconds without its slaves: delayed and timed messages
+that are due still come into its log. The new master delivers these again, from the waiting
+messages. A message from a client would be lost, although its send was answered.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HEAD_BYTES = 8  # size and magic number
 
 
 def left_over(settings: Mapping[str, str], end: int, copy: Path) -> list[StoredMessage]:
-    """Those that clients sent. Empty also when the files are not here, or are of another log: the
-    bytes before `end` say which it is."""
+    """The messages behind `end` that clients sent. Empty also when the files are not on this
+    machine, or belong to another log, which the bytes before `end` show."""
     text, root = settings.get("storePathCommitLog"), settings.get("storePathRootDir")
     theirs = Path(text) if text else Path(root or "") / "commitlog"
     size_text = settings.get("mappedFileSizeCommitLog", "")
@@ -47,7 +47,7 @@ def left_over(settings: Mapping[str, str], end: int, copy: Path) -> list[StoredM
 
 
 def _sent(path: Path, at: int) -> tuple[list[StoredMessage], bool]:
-    """(those of the file from there on, whether the log goes on in the next one)."""
+    """(clients' messages in the file from `at` on, whether the log goes on in the next file)."""
     found: list[StoredMessage] = []
     with path.open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as data:
         while at + HEAD_BYTES <= len(data):
@@ -65,7 +65,8 @@ def _sent(path: Path, at: int) -> tuple[list[StoredMessage], bool]:
 
 
 def is_made_again(message: StoredMessage) -> bool:
-    """Whether the broker made it of a message that waits in its log, and the next one does."""
+    """Whether the broker made the message from one that waits in its log, as the next broker will
+    do again."""
     return message.properties.get("REAL_TOPIC") == message.topic or message.topic == OP_HALF_TOPIC
 
 

@@ -1,17 +1,17 @@
-"""Old master: the broker that is to be replaced.
+"""Old master: the broker that will be replaced.
 
     old = OldMaster("10.0.0.5:10911")
     old.check()                 ConfigError, or what the operator should know
     old.log_range()             where its log begins and ends
     old.freeze(30)              it takes no sends for 30 s (startAcceptSendRequestTimeStamp)
-    old.refuses_sends()         whether that is so
-    old.release()
-    old.presence()              RUNS, GONE (its port refuses), SILENT (nobody can tell)
+    old.refuses_sends()         whether it really refuses sends
+    old.release()               it takes sends again
+    old.presence()              RUNS, GONE (its port refuses), SILENT (cannot be told)
 
-A freeze ends by itself: should this process die, the old master takes sends again. Its end is a
-time of the old master's clock, which may differ from ours: 28 says when it was started and how long
-it runs. What is not a send it goes on with: pulls, offsets, what is due of delayed and timed
-messages.
+A freeze ends by itself: if this process dies, the old master takes sends again. The end is a time
+of the old master's clock, which may differ from the clock here; 28 tells when that broker was
+started and how long it has run. It still serves everything but sends: pulls, offsets, and delayed
+and timed messages that are due.
 
 Source: RocketMQ 5.5.0 and 4.9.7, SendMessageProcessor: sends before that time are answered
 SYSTEM_ERROR, at which RocketMQ's producers try again.
@@ -40,9 +40,10 @@ CONNECT_S = 2.0
 INFO_TRIES = 5
 INFO_PAUSE_S = 0.1
 TIME_DIGITS_MAX = 15
-CLOCK_ERROR_S = 2.0  # how long it runs is told in whole seconds
+CLOCK_ERROR_S = 2.0  # because the running time is told in whole seconds
 RUNTIME = re.compile(r"\[ (\d{1,6}) days, (\d\d?) hours, (\d\d?) minutes, (\d\d?) seconds \]")
-# A send that no broker takes: its topic can be none. A frozen one does not come to look at that.
+# A send that every broker refuses, because its topic is invalid. A frozen broker refuses it before
+# it looks at the topic.
 NO_SEND = {
     "a": "rmq_takeover", "b": "%no topic%", "c": AUTO_CREATE_TOPIC, "d": 1, "e": 0, "f": 0, "g": 0,
     "h": 0, "i": "", "j": 0, "k": False,
@@ -51,7 +52,7 @@ TABLES = (
     (RequestCode.GET_ALL_TOPIC_CONFIG, "topic", "topicConfigTable"),
     (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "group", "subscriptionGroupTable"),
 )
-# What it may have, and does not come along: messages would be lost, or let in who may not.
+# Settings whose effect cannot be taken over: messages would be lost, or strangers let in.
 REFUSED = {
     "aclEnable": "no accounts come along, and everyone would be let in",
     "authenticationEnabled": "no accounts come along, and everyone would be let in",
@@ -61,7 +62,7 @@ REFUSED = {
     "enableDLegerCommitLog": "its log is one of DLedger's, which no slave can copy",
     "duplicationEnable": "its log is a copy itself",
 }
-# What is kept in memory or in files of its own there, and is not in the log.
+# Settings with which the old master keeps something in memory or in own files, not in the log.
 NOTED = {
     "enablePopBufferMerge": "what is popped and not acknowledged is in its memory: turn that off "
     "(mqadmin updateBrokerConfig) some minutes before the switch, or pops that nobody "
@@ -70,7 +71,7 @@ NOTED = {
     "own: pops that nobody acknowledges do not come again",
     "messageStorePlugIn": "what its store plug-in keeps elsewhere does not come along",
 }
-# One that waits for slaves has none yet: every send would be answered SLAVE_NOT_AVAILABLE.
+# A new master has no slaves yet: if it waited for some, sends would get SLAVE_NOT_AVAILABLE.
 NO_SLAVES_YET = (
     "brokerRole=SYNC_MASTER: the new master starts as ASYNC_MASTER, because no slave follows it "
     "yet. Allow its slaves (--set rmqReplicaAddresses=..); once they follow, set "
@@ -85,7 +86,8 @@ class Presence(Enum):
 
 
 class OldMaster:
-    """Used by one thread. UnreachableError and RemoteError of every call: it does not do that."""
+    """Used by one thread. Any call may raise UnreachableError or RemoteError: the old master did
+    not do it."""
 
     def __init__(self, address: str) -> None:
         split_address(address)
@@ -95,7 +97,7 @@ class OldMaster:
         self._booted = runtime_info(address).get("bootTimestamp", "")
 
     def check(self) -> list[str]:
-        """What the operator should know. ConfigError: it cannot be taken over."""
+        """What the operator should know. ConfigError: this broker cannot be taken over."""
         if self.settings.get("brokerRole") == "SLAVE":
             raise ConfigError(f"{self.address} is a slave: name its master")
         for key, reason in REFUSED.items():
@@ -123,11 +125,13 @@ class OldMaster:
         return split_address(self.address)[1]
 
     def freeze(self, seconds: float) -> None:
-        """From now on; again before that time is over to go on."""
+        """Freezes it from now on; to prolong the freeze, call this again before the time is
+        over."""
         self._set(FREEZE, str(int((self._latest_time() + seconds) * 1000)))
 
     def refuses_sends(self) -> bool:
-        """A broker that is not frozen complains of the topic, and says neither word."""
+        """Whether it refuses sends; a broker that is not frozen refuses this one only because of
+        its topic, in other words."""
         with Connection(self.address) as connection:
             reply = connection.ask(RequestCode.SEND_MESSAGE_V2, NO_SEND, b"-")
         remark = reply.remark or ""
@@ -136,11 +140,11 @@ class OldMaster:
         )
 
     def release(self) -> None:
-        """It takes sends again."""
+        """Lets it take sends again."""
         self._set(FREEZE, self._before)
 
     def log_range(self) -> tuple[int, int]:
-        """RmqError: it is not the process that it was."""
+        """Where its log begins and ends. RmqError: it is another process than before."""
         table = runtime_info(self.address)
         if table.get("bootTimestamp", "") != self._booted:
             raise RmqError(
@@ -172,7 +176,7 @@ class OldMaster:
             raise ProtocolError(f"{self.address}: its settings cannot be read: {error}") from None
 
     def _latest_time(self) -> float:
-        """What its clock shows at the latest; ours if it does not tell."""
+        """The latest time that its clock can show now; that of this machine if it does not tell."""
         table = runtime_info(self.address)
         booted, runs = table.get("bootTimestamp", ""), RUNTIME.fullmatch(table.get("runtime", ""))
         if not booted.isdecimal() or len(booted) > TIME_DIGITS_MAX or runs is None:
@@ -191,8 +195,8 @@ def ask(address: str, code: int, body: bytes = b"") -> Command:
 
 
 def runtime_info(address: str) -> dict[str, str]:
-    """What a broker says of itself (28). RocketMQ's fails at times, when its figures change just
-    then (NoSuchElementException)."""
+    """The runtime info of a broker (28). RocketMQ's broker sometimes fails, when its numbers change
+    at that moment (NoSuchElementException)."""
     for left in reversed(range(INFO_TRIES)):
         try:
             body = ask(address, RequestCode.GET_BROKER_RUNTIME_INFO).body
@@ -208,7 +212,7 @@ def runtime_info(address: str) -> dict[str, str]:
 
 
 def log_range(address: str) -> tuple[int, int]:
-    """ProtocolError: it does not say it."""
+    """Where a broker's log begins and ends. ProtocolError: it does not tell."""
     return log_range_of(runtime_info(address), address)
 
 
@@ -220,7 +224,7 @@ def log_range_of(table: Mapping[str, str], address: str) -> tuple[int, int]:
 
 
 def offsets(address: str) -> dict[tuple[str, int], int]:
-    """(topic@group, queue) -> what is consumed up to there (43)."""
+    """(topic@group, queue) -> offset up to which messages are consumed (43)."""
     content = fastjson.loads_object(ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET).body)
     table = content.get("offsetTable")
     if not isinstance(table, Mapping):
@@ -234,7 +238,7 @@ def offsets(address: str) -> dict[tuple[str, int], int]:
 
 
 def named(address: str) -> set[str]:
-    """The topics and groups that it knows (21, 201)."""
+    """The topics and groups that a broker knows (21, 201)."""
     found: set[str] = set()
     for code, what, table in TABLES:
         rows = fastjson.loads_object(ask(address, code).body).get(table)
@@ -245,8 +249,8 @@ def named(address: str) -> set[str]:
 
 
 def delivered_to(address: str) -> dict[str, int]:
-    """How far messages are delivered that wait: the offset of each delay level (45), and the time
-    of timed ones in ms, as our brokers say it (906) or RocketMQ's (60)."""
+    """How far waiting messages are delivered: the offset of each delay level (45), and for timed
+    messages the time in ms, as brokers of rmq (906) or RocketMQ's (60) tell it."""
     content = fastjson.loads_object(ask(address, RequestCode.GET_ALL_DELAY_OFFSET).body)
     table = content.get("offsetTable")
     levels = table if isinstance(table, Mapping) else {}

@@ -1,11 +1,11 @@
-"""Slave: a slave of the old master, a child process on the store that is to be the new one's.
+"""Slave: a slave of the old master, a child process on the store of the future new master.
 
     slave = Slave("10.0.0.5:10911", Path("store"), ["--set", "brokerId=2"])
     slave.start()
-    slave.log_range(), slave.sample()           how far it is, and what hinders it
-    slave.stop()                                the store is closed
+    slave.log_range(), slave.sample()           how far its copy is, and what hinders it
+    slave.stop()                                ends it; the store is closed then
 
-It ends with this process; started again it goes on where it was.
+It ends with this process. When it is started again, it goes on where it was.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from rmq.observe.sample import Sample, decode
 from rmq.system.child import Child
 from rmq.takeover.old_master import log_range
 
-# How long it keeps messages: what the old master's consumers can still read comes along.
+# How long messages are kept: everything that the old master's consumers can still read is copied.
 KEEPS = ("fileReservedTime", "deleteWhen")
 NAME = "takeover"
-START_S = 600.0  # a log that was not closed is read
+START_S = 600.0  # long, because a log that was not closed must be read
 STOP_S = 120.0
 TABLES_MS = 1000  # between two copies of an Apache master's tables
 ADDRESS = re.compile(rb"broker \S+ at (\S+), store")
 
 
 def keeping(theirs: Mapping[str, str]) -> list[str]:
-    """The options of a slave that keeps what a master with these settings keeps, however full its
-    disk is; behind what the operator gives for the new master."""
+    """Options with which a slave keeps the same messages as a master with these settings, however
+    full its disk is. They come after the operator's options for the new master."""
     kept = [f"--set={key}={theirs[key]}" for key in KEEPS if theirs.get(key)]
     return [*kept, "--set=cleanFileForciblyEnable=false"]
 
@@ -57,7 +57,7 @@ class Slave:
         return self._child.log_path
 
     def start(self) -> None:
-        """RmqError: it did not start."""
+        """Starts the process. RmqError: it did not start."""
         self._child.start()
         self._child.wait_ready(START_S)
         found = ADDRESS.findall(self.log_path.read_bytes())
@@ -66,7 +66,7 @@ class Slave:
         self.address = found[-1].decode()
 
     def check(self) -> None:
-        """RmqError: it has ended."""
+        """RmqError if the process has ended."""
         if self._child.pid is None:
             raise RmqError(f"the slave has ended: {self._child.last_line()} (see {self.log_path})")
 
@@ -83,7 +83,7 @@ class Slave:
         return decode(text)
 
     def problem(self) -> str:
-        """What keeps it from being a whole copy; empty: nothing does."""
+        """What keeps it from having a complete copy; empty: nothing does."""
         return self.sample().replication_problem
 
     def stop(self) -> None:

@@ -1,9 +1,9 @@
-"""Stop command: what the operator gave to end the old master, run beside what else is done.
+"""Stop command: the operator's command that ends the old master, run in the background.
 
     command = StopCommand("ssh 10.0.0.5 mqshutdown broker")
     command.check()         RmqError: it ended with another code than 0
 
-It may take longer than a freeze, which is renewed meanwhile.
+It may take longer than one freeze, which is renewed meanwhile.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""Switch: from the last send at the old master to the store that the new one opens.
+"""Switch: the steps from the last send at the old master to the store that the new one opens.
 
     switch = Switch(old, slave, log_directory, say)
-    switch.lag()                  bytes that the copy is behind
-    switch.run(end_old)           freeze, match, end the old master, look that nothing lacks
+    switch.lag()                  how many bytes the copy is behind
+    switch.run(end_old)           freeze, match, end the old master, check that nothing is missing
 
-    freeze      the old master takes no sends any more; they are tried again by the clients
-    match       log and offsets are here as they are there, from the log's beginning on
-    end         by the operator, or by a command; pulls and offsets go on until then
-    look        the copy has all that the old master is known to have had, and what its files hold
-                if they are on this machine
+    freeze      the old master takes no sends any more; clients try them again
+    match       waits until log and offsets here equal those there, from the log's beginning on
+    end         the operator, or a command, ends the old master; it serves pulls and offsets until
+                then
+    look        checks that the copy has all that the old master is known to have had, and what its
+                files hold, if they are on this machine
 
-Whatever fails before the old master has ended leaves it as it was: it takes sends again. After that
-nothing is done that cannot be undone by starting it again.
+If something fails before the old master has ended, the old master is as before: it takes sends
+again. After its end nothing is done that cannot be undone by starting it again.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Switch:
         self, old: OldMaster, slave: Slave, log_directory: Path, say: Say,
         is_off: Callable[[str], bool],
     ) -> None:  # fmt: skip
-        """log_directory: of the copy. is_off: whether the operator knows that the old master, which
-        cannot be reached, has ended by the time that is given; asked once."""
+        """log_directory: that of the copy. is_off: asks the operator, once, whether the old master,
+        which cannot be reached, had ended by the time that is passed."""
         self._old = old
         self._slave = slave
         self._freeze = Freeze(old)
@@ -52,8 +53,8 @@ class Switch:
         self._say = say
         self._is_off = is_off
         self._said: set[str] = set()
-        self._seen = ""  # when it answered last
-        self._end = 0  # of the old master's log, as it said last
+        self._seen = ""  # when the old master answered last
+        self._end = 0  # the end of its log, as it said last
         self.frozen_at = 0.0  # time.monotonic()
 
     def lag(self) -> int:
@@ -61,9 +62,9 @@ class Switch:
         return max(0, self._old.log_range()[1] - self._slave.log_range()[1])
 
     def run(self, end_old: Callable[[], Callable[[], None]]) -> None:
-        """Returns when the copy is all there is, and closed. RmqError: it is not, and the text says
-        what to do. `end_old` begins to end the old master, and what it returns is called until that
-        is gone: RmqError, it came to nothing."""
+        """Returns when the copy is complete and closed. RmqError: it is not, and the text says what
+        to do. `end_old` begins to end the old master; the function that it returns is called until
+        the old master is gone, and raises RmqError if ending it has failed."""
         try:
             self.frozen_at = time.monotonic()
             self._freeze.begin()
@@ -114,8 +115,8 @@ class Switch:
         self._match_tables()
 
     def _match_beginnings(self) -> None:
-        """The old master's own retention may have moved its beginning meanwhile, forward only: so
-        it is asked last."""
+        """Compares where both logs begin. The old master's retention may move its beginning
+        forward, so it is asked last."""
         ours = self._slave.log_range()[0]
         theirs = self._old.log_range()[0]
         if ours > theirs:
@@ -125,7 +126,8 @@ class Switch:
             )
 
     def _match_tables(self) -> None:
-        """What consumers and deliveries do goes on; what they had done by now is to be here."""
+        """Waits until the copy has the offsets and deliveries of now. Consumers and deliveries of
+        the old master go on meanwhile."""
         until, delivered = time.monotonic() + TABLES_S, delivered_to(self._old.address)
         names = named(self._old.address)
         while (
@@ -151,7 +153,7 @@ class Switch:
         return any(ours.get(what, 0) < place for what, place in delivered.items())
 
     def _offsets_missing(self) -> int:
-        """How many messages are consumed there, and not yet as far as is known here."""
+        """How many messages are consumed at the old master, but not yet by the offsets here."""
         ours = offsets(self._slave.address)
         return sum(
             max(0, offset - max(0, ours.get(place, 0)))
@@ -161,8 +163,9 @@ class Switch:
     # ---- the end of the old master
 
     def _wait_gone(self, check_end: Callable[[], None]) -> None:
-        """The freeze is renewed however long it takes. The first look that finds it gone counts:
-        it was frozen up to then, or had it been out of sight for too long."""
+        """Waits until the old master is gone, and renews the freeze all the time. The first look
+        that finds it gone counts: the old master must have been frozen until then, and must not
+        have been out of sight for too long."""
         refusals = silences = 0
         while refusals < GONE_LOOKS:
             self._slave.check()
@@ -183,7 +186,7 @@ class Switch:
         try:
             self._end = max(self._end, self._old.log_range()[1])
             self._freeze.renew()
-        except UnreachableError as error:  # it ends just now, or hangs
+        except UnreachableError as error:  # the old master is just ending, or hangs
             if self._old.presence() is Presence.RUNS:
                 self._say_once(f"the old master does not answer: {error}")
 
@@ -192,10 +195,11 @@ class Switch:
             self._said.add(text)
             self._say(text)
 
-    # ---- nothing lacks
+    # ---- nothing is missing
 
     def _look(self) -> None:
-        """What was on its way when the old master ended has arrived when the stream has ended."""
+        """Checks the copy when the stream has ended: by then everything that was on its way has
+        arrived."""
         until = time.monotonic() + DETACHED_S
         while self._is_attached() and time.monotonic() < until:
             time.sleep(POLL_S)
