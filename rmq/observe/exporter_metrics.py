@@ -1,20 +1,21 @@
-"""Exporter metrics: what dashboards made for rocketmq-exporter ask for (rmqMetricsNames=exporter).
+"""Exporter metrics: metrics for dashboards made for rocketmq-exporter (rmqMetricsNames=exporter).
 
     render_exporter([Looked(sample, rates, table), ..])     text of /metrics; one for each shard
 
         rocketmq_producer_tps{cluster="C",broker="broker-a",topic="orders"} 120.0
 
-Names, labels and what they mean are those of apache/rocketmq-exporter at e1ab2dd:
-RMQMetricsCollector has the names, MetricsCollectTask where each value comes from. All are gauges
-there. Rates are of the last minute (minute.py). What it asks of clients (rocketmq_client_..) is not
-here, nor are rocketmq_send_back_nums, whose topic nobody counts by, and those which it never fills:
-rocketmq_group_consume_tps, rocketmq_group_consume_total_offset.
+Names, labels and their meaning are those of apache/rocketmq-exporter at e1ab2dd:
+RMQMetricsCollector has the names, MetricsCollectTask shows where each value comes from. All are
+gauges there. Rates are of the last minute (minute.py). Values that the exporter gets from clients
+(rocketmq_client_..) are missing here, and so are rocketmq_send_back_nums, which rmq does not count
+by topic, and those that the exporter never fills: rocketmq_group_consume_tps,
+rocketmq_group_consume_total_offset.
 
-Labels are bounded as all of ours: topics, groups and pairs of them, metricsOtelCardinalityLimit of
-each. So rocketmq_group_count has caddr and localaddr empty, which there are the addresses of all
-members in one text, another one after each start of a client. Numbers of whole groups
-(rocketmq_group_..) have no label of a broker: those of the shards here are added up, and another
-machine's have another `instance`.
+Labels are bounded like all labels of rmq: at most metricsOtelCardinalityLimit topics, groups and
+pairs of them. So in rocketmq_group_count caddr and localaddr are empty: in the exporter they have
+the addresses of all members in one text, which changes with each start of a client. Numbers of
+whole groups (rocketmq_group_..) have no label of a broker: the shards of this machine are added up,
+and other machines have another `instance`.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from rmq.observe.minute import Rates
 from rmq.observe.runtime_metrics import Labels, Table, add_runtime, rates_of
 from rmq.observe.sample import LagSample, Sample, TopicSample
 
-CLUSTERING = "1"  # MessageModel of RocketMQ; who broadcasts commits nothing here
+CLUSTERING = "1"  # RocketMQ's MessageModel; groups that broadcast do not commit here
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """A shard as it was looked at."""
+    """What a look at a shard has shown."""
 
     sample: Sample
     rates: Rates
@@ -101,7 +102,7 @@ def _groups(out: Exposition, shards: Shards) -> None:
 
 
 def _online(shards: Shards) -> dict[str, int]:
-    """Consumers of each group: each of them is connected to every shard."""
+    """How many consumers each group has; a consumer is connected to every shard."""
     found: dict[str, int] = {}
     for each in shards:
         counts: dict[str, int] = {}
@@ -112,7 +113,7 @@ def _online(shards: Shards) -> dict[str, int]:
     return found
 
 
-# ---- of each shard, which is a broker of its own
+# ---- each shard, which is a broker of its own
 
 
 def _producers(out: Exposition, shards: Shards) -> None:

@@ -9,14 +9,14 @@
         # TYPE rocketmq_topic_number gauge
         rocketmq_topic_number{shard="0"} 12
 
-A metric may have two names: RocketMQ's exporter has put the unit behind the names since its 5.3,
-and dashboards know either.
+A metric may have two names: RocketMQ's exporter has added the unit to the names since 5.3, and
+dashboards may use either name.
 
     Exposition({"rocketmq_rpc_latency": "rocketmq_rpc_latency_milliseconds"})     both, same values
 
-Written here, because the client library costs 5.4 MiB of memory and 0.1 s of the control thread at
-its import, and of it only this format would be used: values are counted elsewhere. The tests read
-what comes out with that library's parser.
+Prometheus' client library is not used, because its import costs 5.4 MiB of memory and 0.1 s of the
+control thread, and only this format would be needed of it: values are counted elsewhere. Tests read
+the text with that library's parser.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Exposition:
     def __init__(self, second_names: Mapping[str, str] | None = None) -> None:
         self._second_names = second_names or {}
         self._families: list[tuple[str, list[str]]] = []
-        self._lines: list[str] = []  # of the last family
+        self._lines: list[str] = []  # lines of the last family
 
     def family(self, name: str, kind: str, help_text: str) -> None:
         """Starts a metric: kind is counter, gauge or histogram."""

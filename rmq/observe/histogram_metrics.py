@@ -1,10 +1,10 @@
-"""Histogram metrics: those of /metrics whose bounds and units are RocketMQ's.
+"""Histogram metrics: the histograms of /metrics that have RocketMQ's bounds and units.
 
 rocketmq_rpc_latency                       ms, from the turn that brought a request to its answer
-rocketmq_topic_create_execution_time       ms, of requests that make or change topics
+rocketmq_topic_create_execution_time       ms, for requests that make or change topics
 rocketmq_consumer_group_create_execution_time
 rocketmq_finish_message_latency            s, from a half message's send to its end
-rocketmq_delay_message_latency             s that timed messages are to wait, by topic
+rocketmq_delay_message_latency             s that timed messages will wait, by topic
 """
 
 from __future__ import annotations

@@ -1,26 +1,28 @@
-"""HTTP: a small server for what an operator's machines ask: /metrics, /healthz, /readyz.
+"""HTTP: a small server for an operator's machines: /metrics, /healthz, /readyz.
 
     server = HttpServer("127.0.0.1", 5557, {"/healthz": health})    # async () -> Answer
     await server.start(); server.port; await server.stop()
 
-By TLS where a context is given, which is asked for each connection; paths that are `guarded` want
-a user and a password (Basic, RFC 7617), without which they answer 401.
+It uses TLS if a context is given, which is a function that is called for each connection. Paths
+that are `guarded` need a user and a password (Basic, RFC 7617); without these the answer is 401.
 
-It runs on the control thread's loop, so it costs no thread and its answers show that this thread is
-alive. GET and HEAD of the paths it is given, nothing else: no bodies, no files, one request after
-the other on a connection. A client that is slow, silent or sends nonsense is dropped.
+It runs on the control thread's loop, so it costs no thread, and its answers show that this thread
+is alive. It serves only GET and HEAD of its paths: no bodies, no files, one request after the other
+on a connection. A client that is slow, silent or sends nonsense is dropped.
 
-There are CONNECTIONS_MAX at once, and of one address (rmq/serving/address_table.py) OF_ADDRESS.
-For one more of them another one makes room, so that nobody keeps a probe of health from its answer
-by connections that he holds, or by what he asks on them without end:
+There are at most CONNECTIONS_MAX connections, and at most OF_ADDRESS of one address
+(rmq/serving/address_table.py). For a further one another connection is closed, so that nobody can
+keep a health probe from its answer by holding connections, or by sending requests without end:
 
-    too many of all        one of the address that has most, if it has more than the newcomer's:
-                           which has kept the server waiting for longest, else the newest
-    too many of an         one of the address: which has kept the server waiting for longest, SLOW_S
-    address, or of all,    at least (for a handshake, a request, or to read its answer), else which
-    and none has more      has had an answer, for longest, and has asked for nothing since
+    too many in all        one of the address that has most, if it has more than the new one's
+                           address: the one that has kept the server waiting for longest, else the
+                           newest
+    too many of an         one of that address: the one that has kept the server waiting for
+    address, or in all,    longest, at least SLOW_S (for a handshake, a request, or for reading its
+    and none has more      answer), else the one whose last answer is oldest and that has asked for
+                           nothing since
 
-Where there is none the new one is closed, and the log says so.
+If there is no such connection, the new one is closed, which is logged.
 
     GET /healthz HTTP/1.1   ->   HTTP/1.1 200 OK .. ok
 """
@@ -59,8 +61,8 @@ SLOW_S = 1.0
 HEAD_BYTES_MAX = 16 << 10
 HEADERS_MAX = 100
 IDLE_S = 75.0  # between two requests; scrapers come back every 15 to 60 s
-HEAD_S = 10.0  # for a handshake, for a request, and for the first byte of the first one
-WRITE_S = 30.0  # for an answer to be read
+HEAD_S = 10.0  # for a handshake, for a request, and for the first byte of the first request
+WRITE_S = 30.0  # for the client to read an answer
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found",
            405: "Method Not Allowed", 431: "Request Header Fields Too Large",
            500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
@@ -76,11 +78,11 @@ Handler = Callable[[], Awaitable[Answer]]
 
 
 class Head(msgspec.Struct):
-    """Of a request."""
+    """The head of a request."""
 
     method: str
     path: str
-    keep: bool  # the connection
+    keep: bool  # whether the connection stays open
     authorization: str
 
 
@@ -98,11 +100,11 @@ class Client:
     host: str
     task: asyncio.Task[None] | None = None
     transport: asyncio.Transport | None = None
-    has_answer: bool = False  # to all that it has asked
+    has_answer: bool = False  # to all of its requests
 
     @property
     def is_idle(self) -> bool:
-        """It has read all that it has asked for."""
+        """Whether it has read the answers to all of its requests."""
         if not self.has_answer or self.transport is None:
             return False
         return self.transport.get_write_buffer_size() == 0
@@ -120,7 +122,7 @@ class HttpServer:
         credentials: tuple[str, str] | None = None,
         guarded: Collection[str] = (),
     ) -> None:
-        """guarded: paths that want the credentials, where there are some."""
+        """guarded: paths that need the credentials, if these are given."""
         self._host, self._port = host, port
         self._handlers = dict(handlers)
         self._context = context
@@ -129,7 +131,7 @@ class HttpServer:
         self._authorization = b"basic " + base64.b64encode(text)
         self._acceptor: Acceptor | None = None
         self._open: set[Client] = set()
-        self._waited_for: dict[Client, float] = {}  # since when, oldest first
+        self._waited_for: dict[Client, float] = {}  # client -> since when, oldest first
         self._addresses = AddressTable(OF_ADDRESS)
         self._pace = Pace(HANDSHAKES_A_TURN)
         self._refused = RateLimitedLog(log)
@@ -153,7 +155,7 @@ class HttpServer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # ---- who is served
+    # ---- connections and their limits
 
     def _take(self, accepted: socket.socket) -> None:
         client = Client(accepted, _host(accepted))
@@ -171,7 +173,7 @@ class HttpServer:
         client.task.add_done_callback(lambda _: self._end(client))
 
     def _limit(self, client: Client, now: float) -> tuple[str, Client | None]:
-        """Which one is exceeded by it, and who makes room then."""
+        """(the limit that the client exceeds, the client that is closed for it)."""
         if self._addresses.enter(client, client.host, now):
             of_address = f"its address has {OF_ADDRESS.connections} connections"
             return of_address, self._waited_for_most(self._addresses.mates(client), now)
@@ -190,7 +192,7 @@ class HttpServer:
         return next(chain(slow, idle), None)
 
     def _wait_for(self, client: Client) -> None:
-        """It is the client who has to go on."""
+        """Notes that the server waits for the client from now on."""
         if client in self._open:
             self._waited_for.pop(client, None)
             self._waited_for[client] = clock.monotonic()
@@ -199,21 +201,22 @@ class HttpServer:
         self._waited_for.pop(client, None)
 
     def _leave(self, client: Client) -> None:
-        """Counts it no more; a second call does nothing."""
+        """Stops counting the client; a second call does nothing."""
         self._open.discard(client)
         self._waited_for.pop(client, None)
         self._addresses.leave(client)
         if client.task is not None:
             client.task.cancel()
         if client.transport is not None:
-            abort(client.transport)  # what is not read yet would be kept for as long as it likes
+            abort(client.transport)  # close() would keep the answer until the client has read it
 
     def _end(self, client: Client) -> None:
-        """Its task is done; one that was cancelled before its first step has closed nothing."""
+        """Cleans up after the client's task: if that was cancelled before its first step, it has
+        closed nothing itself."""
         self._leave(client)
         client.accepted.close()
 
-    # ---- what is served
+    # ---- requests and answers
 
     async def _serve(self, client: Client) -> None:
         with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
@@ -239,7 +242,8 @@ class HttpServer:
         self, client: Client, reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
         wait_s: float,
     ) -> bool:  # fmt: skip
-        """Answers one request, which has to begin within wait_s; whether the connection stays."""
+        """Answers one request, which must begin within wait_s; returns whether the connection
+        stays."""
         first = await within(reader.read(1), wait_s)
         client.has_answer = False
         if not first:
@@ -280,13 +284,13 @@ class HttpServer:
 
 
 async def _head(first: bytes, reader: asyncio.StreamReader) -> Head:
-    """Of a request with no body; `first` of its bytes was read before."""
+    """The head of a request with no body; its byte `first` was read before."""
     line = first + await _line(reader, HEAD_BYTES_MAX)
     parts = line.rstrip(b"\r\n").decode("latin-1").split(" ")
     if len(parts) != 3 or parts[2] not in ("HTTP/1.1", "HTTP/1.0") or not parts[1].startswith("/"):
         raise BadRequestError("not an HTTP/1 request")
     keep, authorization, room = parts[2] == "HTTP/1.1", "", HEAD_BYTES_MAX - len(line)
-    for _ in range(HEADERS_MAX + 1):  # and their end
+    for _ in range(HEADERS_MAX + 1):  # the headers and the empty line
         line = await _line(reader, room)
         room -= len(line)
         name, colon, value = line.rstrip(b"\r\n").decode("latin-1").partition(":")
@@ -319,7 +323,7 @@ async def _line(reader: asyncio.StreamReader, room: int) -> bytes:
 def _host(accepted: socket.socket) -> str:
     try:
         return str(accepted.getpeername()[0])
-    except OSError:  # it is gone
+    except OSError:  # the client has gone
         return ""
 
 

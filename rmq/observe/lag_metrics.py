@@ -2,8 +2,8 @@
 
     rocketmq_consumer_lag_messages{consumer_group="billing",topic="orders",..} 42
 
-In flight is what was handed out and not committed, ready what was not handed out yet. A number that
-is not known (-1 in the sample) has no line.
+In flight are messages that were delivered but not committed; ready are those not delivered yet. An
+unknown number (-1 in the sample) has no line.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Metrics: samples as Prometheus sees them: RocketMQ 5's names where one exists, else `rmq_`.
+"""Metrics: makes Prometheus' text of samples, by RocketMQ 5's names where they exist, else `rmq_`.
 
     render([sample of shard 0, sample of shard 1]) -> text of /metrics
 
 Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type` and `node_id` (the
-broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
-How far groups are behind is in lag_metrics.py, what topics took and gave in topic_metrics.py,
-histograms in RocketMQ's bounds in histogram_metrics.py; all others stand below, each with its help
+broker's name), and `shard`: sum by (node_id, ..) shows a shard, sum by (topic) the machine.
+lag_metrics.py has how far groups are behind, topic_metrics.py the messages in and out of topics,
+histogram_metrics.py the histograms with RocketMQ's bounds; all others are below, each with its help
 text.
-RocketMQ's dashboards work with what is here. What differs: there is one queue of requests
+RocketMQ's dashboards work with these metrics. Differences: there is one queue of requests
 (rocketmq_processor_watermark, processor "control") where RocketMQ has a pool of threads for each
 kind; sizes of messages, open transactions and their time to the end are not split by topic;
 one-way requests have no answer and are not in rocketmq_rpc_latency.
 
-Histograms of ours are in seconds as Prometheus wants them, with every fourth of the core's buckets,
-so powers of two. RocketMQ's have its units and bounds.
+Histograms of rmq are in seconds, as is usual with Prometheus, with every fourth bucket of the core,
+that is powers of two. RocketMQ's have its units and bounds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from rmq.observe.latency import edge
 from rmq.observe.sample import Sample
 from rmq.observe.topic_metrics import STORAGE, Labels, add_topics
 
-# RocketMQ's name -> the name its exporter writes since 5.3, with the unit. The time to the end of
-# transactions is in seconds there too, whatever its name says.
+# RocketMQ's name -> the name with the unit, which its exporter writes since 5.3. The time to the
+# end of transactions is in seconds there too, in spite of its name.
 WITH_UNITS = {
     "rocketmq_consumer_lag_latency": "rocketmq_consumer_lag_latency_milliseconds",
     "rocketmq_consumer_queueing_latency": "rocketmq_consumer_queueing_latency_milliseconds",
@@ -357,7 +357,7 @@ def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
 
 
 def _producers(sample: Sample) -> dict[tuple[str, str], int]:
-    """Connections by language and version: of all groups, as no label says which."""
+    """Connections by language and version, added up over all groups, as no label names a group."""
     counts: dict[tuple[str, str], int] = {}
     for row in sample.producers:
         key = (row.language, row.version)

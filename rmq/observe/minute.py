@@ -1,18 +1,18 @@
-"""Minute: what topics took and gave a second, over the last minute, for whoever shows rates.
+"""Minute: per second, what topics took and delivered over the last minute, for shown rates.
 
     minute = Minute()
-    rates = minute.rates(sample)            at each look; it is compared with one a minute older
+    rates = minute.rates(sample)            at each look; compares it with a look a minute older
     rates.stored["orders"]                  (messages a second, bytes a second)
-    rates.delivered["billing", "orders"]    the same, of what this group got of the topic
+    rates.delivered["billing", "orders"]    the same for what this group got of the topic
 
-Prometheus makes rates out of counters itself; this is for names whose values are rates already
-(exporter_metrics.py). Nothing is counted for it between two looks: the counters of a look are
-kept, of one every STEP_MS at most, 3.5 MB each for 10,000 topics with a group. The first look, and
-those of the STEP_MS after it, are compared with the start of the process; one that comes more than
-a minute after the one before, with that. Looks may come in another order than their samples were
-taken, as of two Prometheus that ask at the same time.
+Prometheus makes rates from counters itself; this is for names whose values must be rates already
+(exporter_metrics.py). It costs nothing between two looks: the counters of a look are kept, of at
+most one look every STEP_MS, 3.5 MB each for 10,000 topics with a group. The first look, and those
+within STEP_MS after it, are compared with the start of the process; a look that comes more than a
+minute after the last one is compared with that one. Looks may come in another order than their
+samples were taken, for example when two Prometheus servers ask at the same time.
 
-Example: looks at 0, 15, 30, 45, 60 and 75 s: the last one is compared with that at 15 s.
+Example: looks at 0, 15, 30, 45, 60 and 75 s: the last one is compared with the one at 15 s.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ WINDOW_MS = 60_000
 STEP_MS = 15_000
 
 Rate = tuple[float, float]  # messages, bytes
-Counts = tuple[int, int]  # the same
+Counts = tuple[int, int]  # messages, bytes
 Key = TypeVar("Key", str, tuple[str, str])
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """A second, of one shard."""
+    """Rates per second of one shard."""
 
     stored: dict[str, Rate]  # by topic
     delivered: dict[tuple[str, str], Rate]  # by group and topic
 
 
 class Counters(msgspec.Struct, frozen=True):
-    """Of one shard at a look: what is kept of its sample."""
+    """What is kept of a shard's sample at a look."""
 
     pid: int = 0
     now_ms: int = 0
@@ -54,13 +54,13 @@ START = Counters()
 
 
 class Minute:
-    """Of several shards. Owned by one thread."""
+    """The rates of several shards. Owned by one thread."""
 
     def __init__(self) -> None:
         self._kept: dict[int, deque[Counters]] = {}  # by shard, the oldest first
 
     def rates(self, sample: Sample) -> Rates:
-        """Up to this sample, which is taken note of."""
+        """The rates up to this sample, which is noted for later looks."""
         later = _counters(sample)
         kept = self._kept.setdefault(sample.shard, deque())
         if kept and _is_another_process(kept[-1], later):
@@ -79,17 +79,18 @@ class Minute:
         )
 
     def forget(self) -> None:
-        """Nobody asks any more."""
+        """Forgets all looks, because nobody asks any more."""
         self._kept.clear()
 
 
 def _is_another_process(earlier: Counters, later: Counters) -> bool:
-    """In a container it may have the same number: it began after the look."""
+    """Whether the shard's process is a new one. In a container it may have the same pid, but it
+    began after the earlier look."""
     return later.pid != earlier.pid or later.now_ms - later.uptime_ms > earlier.now_ms
 
 
 def _counters(sample: Sample) -> Counters:
-    """Names are those of the look before, not copies."""
+    """The counters of a sample; names are shared with earlier looks, not copied."""
     name = sys.intern
     return Counters(
         sample.pid, sample.now_ms, sample.uptime_ms,
@@ -104,7 +105,8 @@ def _counters(sample: Sample) -> Counters:
 def _growth(
     earlier: dict[Key, Counts], later: dict[Key, Counts], seconds: float
 ) -> dict[Key, Rate]:
-    """A topic that was deleted and made anew counts from 0 again: never less than 0."""
+    """The growth per second, never less than 0: a topic that was deleted and made anew counts from
+    0 again."""
     found = {}
     for key, (messages, size) in later.items():
         messages_before, size_before = earlier.get(key, (0, 0))

@@ -5,8 +5,8 @@
     percentiles([0, 3, 1], ends, [50, 100])     array([1, 2])
 
 Values below 2 ** (bits + 1) have a bucket each; above, every power of two is cut into 2 ** bits
-equal ones. A percentile is its bucket's upper end, never less than the truth. What brokers and
-`rmq top` need of this is in latency.py, without numpy: its import takes longer than asking them.
+equal ones. A percentile is its bucket's upper end, never less than the truth. Brokers and `rmq top`
+use latency.py instead, without numpy, whose import takes longer than their work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def bucket_ends(bits: int, buckets: int) -> NDArray[np.int64]:
 def percentiles(
     counts: ArrayLike, ends: NDArray[np.int64], percents: Sequence[float]
 ) -> NDArray[np.int64] | None:
-    """For each percent, the value that so many of the events did not exceed; None without any.
+    """For each percent, the value that so many of the events did not exceed; None without events.
 
     ValueError: a percent outside 0 .. 100.
     """
@@ -38,7 +38,7 @@ def percentiles(
     seen = np.cumsum(np.asarray(counts, np.int64))
     if not len(seen) or not seen[-1]:
         return None
-    # 99.9 % of 1000 are 999 events, and the products are a little more than that
+    # 99.9 % of 1000 are 999 events, but the product in floating point is a little more.
     ranks = np.ceil(wanted / 100 * seen[-1] - 1e-6)
     found: NDArray[np.int64] = ends[np.searchsorted(seen, np.maximum(ranks, 1))]
     return found

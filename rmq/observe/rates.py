@@ -1,11 +1,11 @@
-"""Rates: between two samples of a shard: the rows of `rmq top` and `rmq broker status`.
+"""Rates: the difference of two samples of a shard: rows of `rmq top` and `rmq broker status`.
 
     row = figures(earlier, later)
     row.in_rate, row.out_mb, row.cpu, row.append_p99_ms      None: not known
 
 Without an earlier sample, and after a restart of the shard, the rates are over the whole life of
-the process. A broker that is not rmq gives no sample; from_table() makes what it can of RocketMQ's
-runtime table.
+the process. A broker that is not rmq gives no sample; from_table() makes one from RocketMQ's
+runtime table, as far as possible.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Figures(msgspec.Struct, frozen=True):
     in_mb: float | None  # MB a second
     out_rate: float | None
     out_mb: float | None
-    cpu: float | None  # processors busy: 1.0 is one
+    cpu: float | None  # busy processors: 1.0 is one
     rss_mb: float | None
     connections: int | None
     pool: float | None  # the fullest pool, 0 to 1
-    pool_most: float | None  # the pool that was once the fullest
+    pool_most: float | None  # the highest level that any pool has ever had
     refusals: int | None  # times a pool was empty or a send got SYSTEM_BUSY, in the interval
     lag: int | None  # messages behind, all groups
     unsynced_mb: float | None
@@ -45,15 +45,15 @@ class Figures(msgspec.Struct, frozen=True):
     append_p99_ms: float | None
     flush_p99_ms: float | None
     disk: float | None  # used part of the file system, 0 to 1
-    role: str  # "slave", "master", "master of 2"; empty of a broker without replicas
-    behind_mb: float | None  # of a master: what the slave that has least lacks of the log
-    epoch: int | None  # of the master, where a controller says who that is
+    role: str  # "slave", "master", "master of 2"; empty for a broker without replicas
+    behind_mb: float | None  # of a master: how much of the log its last slave lacks
+    epoch: int | None  # of the master, where a controller decides who that is
     in_sync: int | None  # of such a master: brokers that are in sync, itself included
-    problem: str  # with its copies
+    problem: str  # with its copies, or with being one
 
 
 def figures(earlier: Sample | None, later: Sample) -> Figures:
-    """The row of a shard; `earlier` may be missing or of the process before."""
+    """The row of a shard; `earlier` may be missing or from the process before."""
     if earlier is None or earlier.pid != later.pid or earlier.uptime_ms >= later.uptime_ms:
         earlier = Sample()
     seconds = (later.uptime_ms - earlier.uptime_ms) / 1000 or None

@@ -1,11 +1,11 @@
-"""Runtime metrics: rocketmq_brokeruntime_.., by which rocketmq-exporter shows a runtime table (28).
+"""Runtime metrics: rocketmq_brokeruntime_.., rocketmq-exporter's metrics of a runtime table (28).
 
     rocketmq_brokeruntime_put_tps10{cluster="C",brokerIP="10.0.0.5:10911",..} 120.0
 
 Names, labels and their meaning are those of apache/rocketmq-exporter at e1ab2dd
 (RMQMetricsCollector and BrokerRuntimeStats), which reads the same table over the network: brokerIP
-is the address with its port, brokerHost is empty. Of remain_howmanydata_toflush it takes the number
-without its unit; here it is bytes.
+is the address with its port, brokerHost is empty. For remain_howmanydata_toflush the exporter takes
+the number without its unit; here it is in bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _THREE_RATES = {
 }
 _SECONDS = (10, 60, 600)
 _SIZES = {"remain_howmanydata_toflush": "remainHowManyDataToFlush"}
-# Places of numbers in "Total : 9.5 GiB, Free : 1.0 GiB."
+# The positions of words with numbers in "Total : 9.5 GiB, Free : 1.0 GiB."
 _CAPACITY = {"commitlogdir_capacity_total": 2, "commitlogdir_capacity_free": 6}
 # putMessageDistributeTime: metric -> range
 _PUT_TIMES = {
@@ -85,12 +85,13 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def rates_of(table: Table, key: str) -> list[float]:
-    """The last 10 s, 1 minute and 10 minutes; empty: the table does not say."""
+    """The rates of the last 10 s, 1 minute and 10 minutes; empty: the table does not have them."""
     return [float(each) for each in table.get(key, "").split()]
 
 
 def add_runtime(out: Exposition, tables: Sequence[tuple[str, str, Table]]) -> None:
-    """Of each broker: cluster, address and table. What is in no table has no line."""
+    """Adds the metrics. tables: (cluster, address, runtime table) of each broker. A value that is
+    in no table has no line."""
     read = [(_labels(*each), _values(each[2])) for each in tables]
     for name in dict.fromkeys(name for _, values in read for name in values):
         out.family(PREFIX + name, "gauge", "As mqadmin brokerStatus shows it.")
@@ -127,5 +128,5 @@ def _values(table: Table) -> dict[str, float]:
 
 
 def _bytes(words: Sequence[str]) -> float:
-    """Of `9.5 GiB,`."""
+    """The bytes in words like `9.5 GiB,`."""
     return float(words[0]) * 1024.0 ** _UNITS.index(words[1].rstrip(".,"))

@@ -1,21 +1,21 @@
 """Sample: every number that one shard shows an operator at one moment, and its JSON form.
 
 A shard makes one (rmq/broker/status/sampler.py) for /metrics, for `rmq top` and
-`rmq broker status`, and for whoever adds the shards of a machine up. Counters grow from the start
-of the process on; rates are the difference of two samples by the difference of their `uptime_ms`.
+`rmq broker status`, and for adding up the shards of a machine. Counters grow from the start of the
+process on; a rate is the difference of two samples divided by the difference of their `uptime_ms`.
 
     {"broker":"broker-a","shard":0,"counters":{"messages_in":1200,..},
      "pools":{"reply":[16384,5120,0,17,0]},"latencies":{"append":[[0,3,..],1234]},..}
 
-Fields may be added; a reader takes what it knows and the default for what is missing, so that the
-shards of one machine may be of two versions for a while.
+Fields may be added: a reader ignores unknown fields and uses defaults for missing ones, so that the
+shards of one machine may have two versions for a while.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-# Counts between bounds (of one more than there are bounds), and the sum of the values.
+# (counts between bounds, one more than there are bounds; the sum of the values)
 StepCounts = tuple[list[int], int]
 
 # RocketMQ's bounds of its histograms, as the core and the control thread count them.
@@ -36,11 +36,11 @@ class TopicSample(msgspec.Struct):
     is_system: bool = False
     # TopicNumbers of the core (cext/flow/tables/topic_table.pxd); empty: all zero.
     numbers: list[int] = []
-    end: int = 0  # the offsets at which its queues end, added up
+    end: int = 0  # the sum of the offsets at which its queues end
 
     @property
     def kinds(self) -> dict[str, tuple[int, int]]:
-        """{message type: (messages, bytes) stored}; normal ones always."""
+        """{message type: (messages, bytes) stored}; normal messages are always listed."""
         n = self.numbers or [0] * 6
         special = {kind: (n[i], n[3 + i]) for i, kind in enumerate(SPECIAL_KINDS) if n[i]}
         normal = (self.messages_in - sum(n[:3]), self.bytes_in - sum(n[3:6]))
@@ -53,12 +53,12 @@ class TopicSample(msgspec.Struct):
 
     @property
     def timed_out(self) -> int:
-        """Timed messages delivered."""
+        """How many timed messages were delivered."""
         return self.numbers[8] if self.numbers else 0
 
     @property
     def timed(self) -> StepCounts:
-        """Timed messages taken, by the seconds they were to wait (WAIT_STEPS_S)."""
+        """Timed messages taken, by the seconds that they must wait (WAIT_STEPS_S)."""
         bounds = len(WAIT_STEPS_S) + 1
         return (self.numbers[9 : 9 + bounds], self.numbers[19]) if self.numbers else ([], 0)
 
@@ -90,7 +90,7 @@ class CreationSample(msgspec.Struct):
     what: str  # topic | group
     done: bool
     times: StepCounts
-    is_system: bool = False  # a topic of the system, which is refused
+    is_system: bool = False  # a system topic, which is refused
 
 
 class LagSample(msgspec.Struct):
@@ -98,22 +98,22 @@ class LagSample(msgspec.Struct):
 
     group: str
     topic: str
-    messages: int  # above what is committed
-    inflight: int = 0  # of these delivered already
-    ready: int = 0  # and those that are not
-    latency_ms: int = -1  # age of the oldest above what is committed; -1 not known
+    messages: int  # above the committed offsets
+    inflight: int = 0  # those of them that were delivered
+    ready: int = 0  # those that were not
+    latency_ms: int = -1  # age of the oldest message above the committed offset; -1 not known
     queueing_ms: int = -1  # age of the oldest that was not delivered; -1 not known
-    committed: int = 0  # offsets, of all queues added up
+    committed: int = 0  # the sum of the offsets of all queues
 
 
 class ClientSample(msgspec.Struct):
     """How many connections of one kind there are."""
 
-    group: str  # empty: of all groups beyond the limit
+    group: str  # empty: all groups beyond the limit
     language: str
     version: str  # its name (rmq/codes.py)
     count: int = 0
-    mode: str = ""  # of consumers: push or pull; empty of producers
+    mode: str = ""  # of consumers: push or pull; empty for producers
     is_system: bool = False
 
 
@@ -121,9 +121,9 @@ class SlaveSample(msgspec.Struct):
     """A slave as its master sees it."""
 
     address: str
-    behind_bytes: int  # of the log, what it has not said it has
+    behind_bytes: int  # of the log, which it has not acknowledged
     behind_ms: int  # since it had everything
-    broker_id: int = 0  # where a controller leads; 0: not known
+    broker_id: int = 0  # under a controller; 0: not known
 
 
 class Sample(msgspec.Struct):
@@ -133,8 +133,8 @@ class Sample(msgspec.Struct):
     broker: str = ""
     shard: int = 0
     address: str = ""
-    version: str = ""  # RocketMQ's, that the shard says it is
-    build: str = ""  # rmq's own, with its commit
+    version: str = ""  # the version of RocketMQ that the shard tells clients
+    build: str = ""  # rmq's own version, with its commit
     pid: int = 0
     permission: int = 0
     state: str = "running"
@@ -147,7 +147,7 @@ class Sample(msgspec.Struct):
     disk_ratio: float = -1.0  # of the file system that holds the log
     oldest_message_ms: int = -1
     counters: dict[str, int] = {}  # ShardCore.stats()
-    reactor_standing_s: int = 0  # it has taken no turn for so long; from 5 s on that is its state
+    reactor_standing_s: int = 0  # how long it has taken no turn; from 5 s on `state` shows it
     # pool: buffer bytes, buffers, in use, most ever in use, refusals
     pools: dict[str, tuple[int, int, int, int, int]] = {}
     latencies: dict[str, tuple[list[int], int]] = {}  # counts per bucket, sum in us
@@ -161,22 +161,22 @@ class Sample(msgspec.Struct):
     lags: list[LagSample] = []
     producers: list[ClientSample] = []
     consumers: list[ClientSample] = []
-    sizes: list[int] = []  # stored messages of less than 2 ** index bytes, from half of that on
+    sizes: list[int] = []  # [n]: stored messages of 2 ** (n - 1) to less than 2 ** n bytes
     half_messages: int = -1  # transactions open; -1 not known
-    timers_behind: int = -1  # timed messages stored and not among those that wait yet; -1 not known
-    role: str = ""  # master or slave; empty of a broker without replicas
+    timers_behind: int = -1  # timed messages stored but not read into the timers; -1 not known
+    role: str = ""  # master or slave; empty for a broker without replicas
     slaves: list[SlaveSample] = []  # of a master
     follows: str = ""  # of a slave: where its log comes from; empty: it does not come
-    # where a controller says who is master
+    # Under a controller.
     broker_id: int = 0
     master_epoch: int = 0  # of the mastership that it leads or follows; 0: none
-    master_address: str = ""  # of a slave's master; empty: none is known
+    master_address: str = ""  # the address of a slave's master; empty: none is known
     in_sync: int = -1  # of a master: brokers that are in sync, itself included; -1: not known
     in_sync_min: int = 0  # with fewer it refuses sends (minInSyncReplicas)
-    replication_problem: str = ""  # what keeps it from being a whole copy, or from having one
-    lag: int = 0  # messages of all lags, those left out too
+    replication_problem: str = ""  # what keeps it from being a complete copy, or from having one
+    lag: int = 0  # messages of all lags, including those left out
     left_out: int = 0  # topics, lags, and clients' groups beyond the limit
-    lags_without_age: int = 0  # of those told: there was no time to look for it
+    lags_without_age: int = 0  # of the lags in the sample, for lack of time
 
 
 def encode(sample: Sample) -> bytes:

@@ -1,9 +1,10 @@
 """Topic metrics: messages in and out, transactions, timed messages of each topic.
 
-Messages in carry RocketMQ's message_type (normal, fifo, delay, transaction). A delayed, timed or
-half message counts where it is stored first and again where it is delivered, as there. Messages out
-carry the group; those of a group with more topics than are counted, and what message filters let
-through, have an empty one. Transactions whose topic is gone have an empty topic.
+Messages in carry RocketMQ's message_type (normal, fifo, delay, transaction). As in RocketMQ, a
+delayed, timed or half message counts where it is stored first and again where it is delivered.
+Messages out carry the group; the group is empty for messages of a group with more topics than are
+counted, and for those that message filters let through. Transactions whose topic is gone have an
+empty topic.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Shards = Sequence[tuple[Sample, Labels]]
 
 STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 
-# metric -> (help, place in (messages, bytes))
+# metric -> (help, index in (messages, bytes))
 _IN = {
     "rocketmq_messages_in_total": ("Messages stored.", 0),
     "rocketmq_throughput_in_total": ("Bytes stored.", 1),
@@ -28,7 +29,7 @@ _OUT = {
     "rocketmq_messages_out_total": ("Messages handed to consumers.", 0),
     "rocketmq_throughput_out_total": ("Bytes handed to consumers.", 1),
 }
-# metric -> (help, place in TopicSample.ended, counter of all topics)
+# metric -> (help, index in TopicSample.ended, counter of all topics)
 _ENDED = {
     "rocketmq_commit_messages_total": ("Transactions committed.", 0, "transactions_committed"),
     "rocketmq_rollback_messages_total": (
@@ -74,7 +75,8 @@ def _deliveries(out: Exposition, name: str, place: int, sample: Sample, labels: 
             out.value(name, labels | _delivery_labels(row, is_system), value)
     groups_of = {row.topic for row in sample.deliveries}
     for topic, value in rest.items():
-        # What was delivered between the two samples belongs to a group that the next scrape shows.
+        # A rest may also be messages delivered between the two reads of counters; their group shows
+        # them at the next scrape.
         if value > 0 or topic not in groups_of:
             own = {"topic": topic, "consumer_group": "", "is_system": flag(topic in system)}
             out.value(name, labels | own, max(0, value))
