@@ -8,9 +8,9 @@
     settings.set("listenprt", "1")
         ConfigError: listenprt: no such setting. Did you mean listenPort?
 
-What keys there are, their defaults, limits and effect: `config_table.py`. A file written for
-Apache RocketMQ loads, but for what would be unsafe to ignore and for keys that no release of
-RocketMQ's has; `without_effect()` names the keys in it that change nothing here.
+`config_table.py` has the keys with their defaults, limits and effects. A file written for Apache
+RocketMQ loads, unless it has keys that would be unsafe to ignore, or keys that no release of
+RocketMQ has; `without_effect()` names the keys in it that change nothing here.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from rmq.errors import ConfigError
 
 # A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
 RECORD_OVERHEAD_BYTES = 64 << 10
-STUCK_S_MIN = 5  # from then on a reactor is said to be slow
+STUCK_S_MIN = 5  # the time after which the log calls a reactor slow
 QUEUE_ENTRY_BYTES = 20
 
-# No request chooses these, whatever the black list says: RocketMQ made commands and paths of them.
+# No request may change these, whatever the black list says: RocketMQ made commands and paths of
+# them.
 NEVER_CHANGED = frozenset(("configBlackList", "rocketmqHome", "brokerConfigPath"))
 RUN_TIME_TEXT_MAX = 4096
 
 
 class ForbiddenError(ConfigError):
-    """A change at run time that only the property file may make."""
+    """A change that only the property file may make was tried at run time."""
 
 
 class Settings:
@@ -64,16 +65,16 @@ class Settings:
             raise ConfigError(self.unknown([key])) from None
 
     def set(self, key: str, text: str) -> None:
-        """Takes the value in the text form of property files."""
+        """Sets a key; the value is in the text form of property files."""
         self._values[key] = parse_value(self.setting(key), text)
         self._given.add(key)
 
     def change(self, changes: Mapping[str, str]) -> list[str]:
-        """Changes several keys at run time: all of them, or none and a ConfigError. Returns those
-        that changed nothing but what is shown: keys of RocketMQ's without effect here.
+        """Changes several keys at run time: all of them, or none and a ConfigError. Returns the
+        keys whose change only affects what is shown: RocketMQ's keys without effect here.
 
-        What needs a restart is ForbiddenError, unless the value is the present one; what a file
-        may not say either is refused with its own reason."""
+        A key that needs a restart is a ForbiddenError, unless the value is the present one; a value
+        that a file may not have either is refused with its own reason."""
         before = dict(self._values)
         given = set(self._given)
         try:
@@ -86,7 +87,7 @@ class Settings:
         return sorted(key for key in changes if not self._table[key].acted)
 
     def can_change(self, key: str) -> bool:
-        """Whether values of this key may differ at run time; unknown keys raise."""
+        """Whether this key may be changed at run time; ConfigError for unknown keys."""
         row = self.setting(key)
         return row.run_time or not row.acted
 
@@ -97,7 +98,7 @@ class Settings:
         if len(text) > RUN_TIME_TEXT_MAX:
             raise ConfigError(f"{key}: a text of more than {RUN_TIME_TEXT_MAX} characters")
         value = parse_value(row, text)
-        if row.acted and not row.run_time and not row.refusal:  # of these all that pass mean "off"
+        if row.acted and not row.run_time and not row.refusal:  # all legal refused ones mean "off"
             if value != self._values[key]:
                 shown = MASK if row.secret else text.strip()
                 raise ForbiddenError(
@@ -113,19 +114,20 @@ class Settings:
         return key in self._given
 
     def items(self) -> Iterator[tuple[str, str]]:
-        """(key, text) of all in alphabetical order; Java's nulls are left out while unset."""
+        """(key, text) of all settings in alphabetical order; Java's nulls are left out while
+        unset."""
         for key, row in self._table.items():
             text = format_value(self._values[key])
             if text or not row.hidden_when_empty:
                 yield key, text
 
     def shown(self) -> Iterator[tuple[str, str]]:
-        """items() for others' eyes: of a secret that is set there is MASK."""
+        """Like items(), with MASK instead of a secret that is set."""
         for key, text in self.items():
             yield key, MASK if self._table[key].secret and text else text
 
     def without_effect(self) -> list[str]:
-        """Keys set to something else than the default although rmq does not act on them."""
+        """Keys that are set to a value other than the default although rmq does not act on them."""
         return sorted(
             key
             for key in self._given
@@ -134,22 +136,22 @@ class Settings:
 
     @property
     def commit_log_directory(self) -> Path:
-        """Where the log is: storePathCommitLog, or in the store."""
+        """The directory of the log: storePathCommitLog, or commitlog in the store."""
         return Path(self.storePathCommitLog or f"{self.storePathRootDir}/commitlog").expanduser()
 
     @property
     def authenticates(self) -> bool:
-        """Whether everybody is asked who he is."""
+        """Whether requests need a user."""
         return bool(self.authenticationEnabled or self.aclEnable)
 
     @property
     def authorizes(self) -> bool:
-        """And may do only what he may."""
+        """Whether the user's policies must allow a request."""
         return bool(self.authorizationEnabled or self.aclEnable)
 
     def check(self) -> None:
-        """Relations that no single row can state; ConfigError when one is broken. What follows
-        from others is worked out before."""
+        """Checks relations between settings, which no single row can state; ConfigError when one is
+        broken. Settings that depend on others are calculated before."""
         if "authorizationEnabled" not in self._table:
             return
         if self.authorizes and not self.authenticates:
@@ -167,8 +169,8 @@ class Settings:
             )
         largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
         self._work_out(largest)
-        # Smaller log files are allowed (existing stores have them): a message that fits no file is
-        # refused when it comes.
+        # Log files may be smaller than a message (existing stores have such files): a message that
+        # does not fit is refused when it comes.
         if self.rmqRingBytes < 2 * largest:
             raise ConfigError(
                 f"rmqRingBytes={self.rmqRingBytes}: holds no message of maxMessageSize="
@@ -182,7 +184,7 @@ class Settings:
                 f"diskSpaceWarningLevelRatio={self.diskSpaceWarningLevelRatio}"
             )
         fits = self.brokerId > 0 if self.brokerRole == "SLAVE" else self.brokerId == 0
-        if not (fits or self.enableControllerMode):  # where the controller says both
+        if not (fits or self.enableControllerMode):  # with a controller, that decides both
             raise ConfigError(
                 f"brokerId={self.brokerId}, brokerRole={self.brokerRole}: a slave has 1 or more, "
                 "its own among the brokers of its brokerName, and a master has 0"
@@ -206,7 +208,7 @@ class Settings:
             )
 
     def _work_out(self, largest: int) -> None:
-        """Where RocketMQ makes do with what its files say."""
+        """Calculates values that RocketMQ also adapts instead of refusing what a file says."""
         if not self.given("rmqRingBytes"):
             self._values["rmqRingBytes"] = max(
                 self._table["rmqRingBytes"].default, 1 << (2 * largest - 1).bit_length()
@@ -246,7 +248,7 @@ class Settings:
             )
 
     def unknown(self, keys: Iterable[str]) -> str:
-        """Of keys that the table does not have: what to do about each."""
+        """What to do about each of these keys, which the table does not have."""
         from difflib import get_close_matches
 
         lower = {name.lower(): name for name in self._table}
@@ -266,7 +268,7 @@ class Settings:
 
 
 def parse_value(row: Setting, text: str) -> Any:
-    """The typed value of `text`; ConfigError naming key, value and the allowed form."""
+    """The typed value of `text`; ConfigError names key, value and the allowed form."""
     text = text.strip()
     value: Any = text
     if row.kind == "bool":
@@ -297,7 +299,7 @@ def parse_value(row: Setting, text: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """The text form of property files."""
+    """The value in the text form of property files."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -326,7 +328,7 @@ def load_properties(
 
 
 def _add_tls_file(settings: Settings) -> None:
-    """What tls.config.file says counts more than what is said elsewhere, as with RocketMQ."""
+    """Adds the settings of tls.config.file, which override others, as in RocketMQ."""
     named = getattr(settings, TLS_FILE)
     if not named:
         return
@@ -339,7 +341,7 @@ def _add_tls_file(settings: Settings) -> None:
 
 
 def _take(settings: Settings, said: Mapping[str, str], path: str | Path) -> None:
-    """What a file says; ConfigError names the file, and all keys in it that there are not."""
+    """Takes the settings of a file; ConfigError names the file, and all unknown keys in it."""
     unknown = [key for key in said if key not in settings]
     if unknown:
         raise ConfigError(f"{path}: {settings.unknown(unknown)}")
@@ -360,7 +362,7 @@ def _read(path: Path) -> str:
 
 
 def _number(text: str, kind: type[int] | type[float]) -> int | float | None:
-    """Java's notation only: int() alone would take 1_000 and Arabic digits too."""
+    """The number in Java's notation; int() alone would also take 1_000 and Arabic digits."""
     body = text[1:] if text[:1] in ("-", "+") else text
     if not body.isascii() or not body.replace(".", "", kind is float).isdigit():
         return None

@@ -1,13 +1,14 @@
 """Config accepted: settings without effect here, with Apache RocketMQ 5.5.0's defaults.
 
-A property file written for Apache RocketMQ must load, so every key it knows is known here, and
-those of older releases that files still carry. These have no counterpart in rmq: pools of threads
-that do not exist, maps of files that are not mapped, features that are not built. They are checked
-for their type, kept, and shown by getBrokerConfig as a RocketMQ tool expects. A key moves from here
-to `config_table.py` with the change that makes rmq act on it. (Keys whose silent neglect would be
-dangerous, such as totalReplicas, stand in `config_table.py` with only the harmless value allowed.)
+A property file written for Apache RocketMQ must load, so every key that RocketMQ knows is known
+here, and so are keys of older releases that files still have. The keys below have no counterpart in
+rmq: they are about pools of threads that do not exist, maps of files that are not mapped, features
+that are not built. They are checked for their type, kept, and shown by getBrokerConfig as a
+RocketMQ tool expects. A key moves from here to `config_table.py` with the change that makes rmq act
+on it. (Keys that would be dangerous to ignore silently, such as totalReplicas, are in
+`config_table.py` with only the harmless value allowed.)
 
-Form: `key=default`, one a line, a heading per Java class. The type follows from the default:
+Form: `key=default`, one per line, with a heading per Java class. The type follows from the default:
 true/false is a boolean, digits an integer, digits with a point a double, all else text; `null` is
 text that is not shown while unset. Example: `sendThreadPoolQueueCapacity=10000` takes any integer.
 """

@@ -1,13 +1,15 @@
 """The table of settings: for each key its type, default, limits, and whether rmq acts on it.
 
-Names and defaults are Apache RocketMQ 5.5.0's; where rmq differs the row says why. Three kinds:
+Names and defaults are those of Apache RocketMQ 5.5.0; where rmq differs, the row says why. There
+are three kinds:
 
-    acted on    `BROKER`, `NAMESRV`, `CONTROLLER` below: the server reads the value. `run_time=True`
-                means that updateBrokerConfig may change it while the server runs, and reaches what
-                acts on it; all others need a restart. tests/source/test_settings.py looks
-    refused     acted on, but only harmless values are allowed, which mean "off": others stop the
-                start, and are refused at run time, because going on as if the key were not there
-                would be unsafe (access control, replication, TLS, where messages are kept)
+    acted on    `BROKER`, `NAMESRV`, `CONTROLLER` below: the server uses the value. `run_time=True`
+                means that updateBrokerConfig may change it while the server runs, and that the
+                change takes effect; all others need a restart. tests/source/test_settings.py checks
+                this
+    refused     acted on, but only harmless values are allowed, which mean "off": other values stop
+                the start, and are refused at run time, because it would be unsafe to go on as if
+                the key were not there (access control, replication, TLS, where messages are kept)
     accepted    `config_accepted.py`: checked for type, kept, shown, without effect
 
 Example: `_int("listenPort", 10911, 1, 65535)` makes `listenPort=70000` an error that reads
@@ -33,7 +35,7 @@ MASK = "******"
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One row: what a value of this key may be and what comes of it."""
+    """One row: which values a key may have, and their effect."""
 
     key: str
     kind: str  # "bool" | "int" | "double" | "text" | "choice"
@@ -44,8 +46,8 @@ class Setting(msgspec.Struct, frozen=True):
     high: int = INT_MAX
     choices: tuple[tuple[str, str], ...] = ()  # of "choice": (lower-case spelling, value kept)
     secret: bool = False  # shown as MASK, in listings and in errors
-    refusal: str = ""  # why a legal value is refused that is neither the default nor harmless
-    harmless: tuple[Any, ...] = ()  # with `refusal`: what means "off" as well
+    refusal: str = ""  # why legal values are refused that are neither the default nor harmless
+    harmless: tuple[Any, ...] = ()  # with `refusal`: other values that mean "off"
     hidden_when_empty: bool = False  # Java's null: left out of listings while unset
 
 
@@ -77,7 +79,7 @@ def _choice(
 
 
 def _refused(key: str, default: Any, reason: str, *harmless: Any) -> Setting:
-    """A key whose silent neglect would be unsafe."""
+    """A key that it would be unsafe to ignore silently."""
     if isinstance(default, bool):
         return Setting(key, "bool", default, refusal=reason)
     if isinstance(default, int):
@@ -116,37 +118,37 @@ _NO_CONTROLLER = (
 
 
 def _jvm(key: str, *names: str) -> Setting:
-    """A JVM property of RocketMQ's; empty: nobody has said anything."""
+    """A JVM property of RocketMQ; empty: it is not set."""
     spellings = (("", ""), *((name, name) for name in names))
     return Setting(key, "choice", "", choices=spellings, hidden_when_empty=True)
 
 
-# JVM properties of RocketMQ, which here are settings as all others.
+# JVM properties of RocketMQ, which are settings like all others here.
 _TLS: tuple[Setting, ...] = (
-    # disabled: who speaks TLS is closed; permissive: plain clients, too; enforcing: no others
+    # disabled: TLS connections are closed; permissive: plain clients, too; enforcing: only TLS
     _jvm("tls.server.mode", "disabled", "permissive", "enforcing"),
-    # Without files true, or empty, means a certificate of the server's own, and false no TLS.
+    # Without files: true, or empty, means a certificate of the server's own, and false no TLS.
     _jvm("tls.test.mode.enable", "true", "false"),
-    _text("tls.server.certPath", "", null=True),  # PEM, with what leads to an authority
+    _text("tls.server.certPath", "", null=True),  # PEM, with its chain to an authority
     _text("tls.server.keyPath", "", null=True),  # PEM
     _secret("tls.server.keyPassword", null=True),
     _text("tls.server.trustCertPath", "", null=True),  # PEM: authorities of clients' certificates
     _jvm("tls.server.need.client.auth", "none", "optional", "require"),
-    # What of such a certificate names the user of requests that are not signed.
+    # Which part of such a certificate names the user of requests that are not signed.
     _choice("rmqTlsUser", "none", "none", "commonName"),
-    # what this server asks of others; also with tls.server.mode=enforcing
+    # for requests of this server to others; also on with tls.server.mode=enforcing
     _jvm("tls.enable", "true", "false"),
     _text("tls.client.certPath", "", null=True),
     _text("tls.client.keyPath", "", null=True),
     _secret("tls.client.keyPassword", null=True),
-    _jvm("tls.client.authServer", "true", "false"),  # true: the other one's certificate is checked
+    _jvm("tls.client.authServer", "true", "false"),  # true: the other's certificate is checked
     _text("tls.client.trustCertPath", "", null=True),
-    # A property file with more of these; it wins, but for tls.server.mode and tls.enable.
+    # A property file with more of these; it overrides all but tls.server.mode and tls.enable.
     _text("tls.config.file", "", null=True),
     _refused("useTLS", False, _NO_CLIENT_KEY),
-    # Balancers, 10.0.0.5,10.1.0.0/16, who say by the PROXY protocol who comes by them.
+    # Balancers, 10.0.0.5,10.1.0.0/16, which name their clients by the PROXY protocol.
     _text("rmqProxyProtocolFrom", ""),
-    # Whether all their connections have to, or whether one may be the balancer's own without.
+    # Whether each of their connections must; optional: one without words is the balancer's own.
     _choice("rmqProxyProtocol", "required", "required", "optional"),
 )  # fmt: skip
 
@@ -159,37 +161,36 @@ def _provider(key: str, *names: str) -> Setting:
 
 # Of all servers.
 _OF_ADDRESS: tuple[Setting, ...] = (
-    # Of one address (of IPv6: a network of 64 bits). 0: three quarters of rmqMaxConnections; as
-    # many as that is no limit.
+    # Connections of one address (of IPv6: of a network of 64 bits). 0: three quarters of
+    # rmqMaxConnections; the value of rmqMaxConnections means no limit.
     _int("rmqMaxConnectionsPerAddress", 0, 0, 1 << 20),
-    # Its TLS handshakes that have begun and are not over, and how many it may begin in a second.
-    # 0: as many as it likes.
+    # An address's TLS handshakes under way, and how many it may begin in a second. 0: no limit.
     _int("rmqMaxHandshakesPerAddress", 256, 0, 1 << 20),
     _int("rmqHandshakeRatePerAddress", 0, 0, 1 << 20),
 )
 
 _LOGS: tuple[Setting, ...] = (
     _choice("rmqLogFormat", "text", "text", "json"),
-    _choice("rmqLogLevel", "INFO", "DEBUG", "INFO", "WARNING", "ERROR"),  # lines from this one on
+    _choice("rmqLogLevel", "INFO", "DEBUG", "INFO", "WARNING", "ERROR"),  # the lowest level written
     _text("rmqLogFile", "", null=True),  # instead of standard error
     _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted
-    _text("rmqAuditLog", "", null=True),  # a file for what the logger rmq.audit says, as JSON
+    _text("rmqAuditLog", "", null=True),  # a file for the lines of the logger rmq.audit, as JSON
 )
 
-# Of brokers, as in RocketMQ; of name servers and controllers here.
+# Of brokers, as in RocketMQ; with rmq also of name servers and controllers.
 _ACCOUNTS: tuple[Setting, ...] = (
     _bool("authenticationEnabled", False),
     _bool("authorizationEnabled", False),
     # JSON, or the path of a file that holds it. {"username":"..","password":".."}: a Super user,
-    # made when there is none of the name
+    # made if there is no user of this name
     _secret("initAuthenticationUser"),
-    # {"accessKey":"..","secretKey":".."}: a Super user, by which servers sign what they send
+    # {"accessKey":"..","secretKey":".."}: a Super user, as which servers sign their requests
     _secret("innerClientAuthenticationCredentials"),
     _text("authenticationWhitelist", ""),  # request codes, 10,310, that need no signature
-    _text("authorizationWhitelist", ""),  # and those that any account may use
+    _text("authorizationWhitelist", ""),  # request codes that any account may use
     _text("rmqAccountsPath", "", null=True),  # empty: rmqAccounts.json beside the other tables
-    _bool("rmqCoreFiles", False),  # true: a crash may leave one, with the passwords in it
-    _bool("aclEnable", False),  # both of the above, with the accounts of ACL 1.0's files
+    _bool("rmqCoreFiles", False),  # true: a crash may leave a core file, with the passwords in it
+    _bool("aclEnable", False),  # turns on the first two, with the accounts of ACL 1.0's files
     _text("rmqPlainAclPath", "", null=True),  # plain_acl.yml; the directory acl beside it, too
     _provider("authenticationProvider", "authentication.provider.DefaultAuthenticationProvider"),
     _provider("authorizationProvider", "authorization.provider.DefaultAuthorizationProvider"),
@@ -214,13 +215,13 @@ _ACCOUNTS: tuple[Setting, ...] = (
 )
 
 BROKER: tuple[Setting, ...] = (
-    # --- who it is and where it listens
+    # --- the broker's names, and where it listens
     _text("brokerClusterName", "DefaultCluster"),
     _text("brokerName", "broker-a"),  # Apache: the host's name
-    # Of a slave: 1 or more, its own among those of its brokerName. With enableControllerMode the
-    # controller says it, and RocketMQ's files for that have -1.
+    # Of a slave: 1 or more, and unique among the brokers of its brokerName. With
+    # enableControllerMode the controller gives it, and RocketMQ's files for that have -1.
     _int("brokerId", 0, -1),
-    _text("brokerIP1", "127.0.0.1"),  # Apache: the first outside address. Ours is safe by default
+    _text("brokerIP1", "127.0.0.1"),  # Apache: the first outside address, which is less safe
     _text("brokerIP2", "", null=True),  # empty: brokerIP1
     _int("listenPort", 10911, 0, 65535),  # 0: any free port
     _text("bindAddress", "127.0.0.1"),  # Apache: 0.0.0.0
@@ -228,47 +229,47 @@ BROKER: tuple[Setting, ...] = (
     _choice("brokerRole", "ASYNC_MASTER", "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
     # --- master and slaves; slaves are served when brokerRole or haListenPort is set
     _int("haListenPort", 0, 0, 65535),  # 0: listenPort + 1. Apache: 10912
-    _text("haMasterAddress", "", null=True),  # of a slave: where the log is; empty: it is asked for
-    _text("rmqMasterAddress", ""),  # of a slave: the master; empty: the name servers know it
-    _bool("enableSlaveActingMaster", False),  # only said to name servers (supportActingMaster)
-    _text("rmqReplicaAddresses", ""),  # slaves, 10.0.0.7;10.0.1.0/24; this machine may
-    # The log's way. permissive: slaves by TLS and others; enforcing: no others, and as slave by TLS
+    _text("haMasterAddress", "", null=True),  # of a slave: where the log is; empty: asks the master
+    _text("rmqMasterAddress", ""),  # of a slave: the master; empty: asks the name servers
+    _bool("enableSlaveActingMaster", False),  # only told to name servers (supportActingMaster)
+    _text("rmqReplicaAddresses", ""),  # slaves, 10.0.0.7;10.0.1.0/24; this machine always may
+    # TLS for the log. permissive: also slaves without it; enforcing: only with it, also as slave
     _choice("rmqReplicaTls", "disabled", "disabled", "permissive", "enforcing"),
-    # What a slave says it has: auto: as its flushDiskType, what is on the disk or in the file
+    # What a slave acknowledges: written to its file, or synced; auto: as its flushDiskType
     _choice("rmqSlaveAck", "auto", "auto", "written", "durable"),
-    # Brokers that have a send before it is answered, with SYNC_MASTER; this one is one of them, and
-    # 2 while this is not set. Apache: 1, which waits for nobody
+    # With SYNC_MASTER, how many brokers must have a send before it is answered, this one included;
+    # 2 while it is not set. Apache: 1, which waits for nobody
     _int("inSyncReplicas", 1, 0, 17, run_time=True),
     _int("slaveTimeout", 3000, 1, run_time=True),
     _int("haSendHeartbeatInterval", 5000, 1),
     _int("haHousekeepingInterval", 20_000, 1),
     _int("haMaxGapNotInSync", 256 * MIB, 0, LONG_MAX, run_time=True),
     _int("syncControllerMetadataPeriod", 10_000, 1),  # between two copies of an Apache master
-    # --- who is master is the controller's decision (enableControllerMode)
+    # --- a controller decides who is master (enableControllerMode)
     _bool("enableControllerMode", False),
     _text("controllerAddr", ""),  # h1:9878;h2:9878
-    # The least becomes master, of replicas that know the same epoch and whose logs are equally long
+    # The smallest becomes master, among replicas of the same epoch with equally long logs
     _int("brokerElectionPriority", INT_MAX, -INT_MAX),
     _bool("asyncLearner", False),  # copies the log, and is never in sync
     _bool("syncFromLastFile", False),  # an empty log begins with the master's last file
-    # Whose acks a send waits for: the whole sync state set, true while this is not set. Apache: one
+    # Whether sends wait for acks of the whole sync state set; true while it is not set. Apache: one
     _bool("allAckInSyncStateSet", False, run_time=True),
-    _int("minInSyncReplicas", 1, 0, 17, run_time=True),  # so many in the set, or sends are refused;
+    _int("minInSyncReplicas", 1, 0, 17, run_time=True),  # with fewer in the set sends are refused;
     # 2 while it is not set
-    _int("haMaxTimeSlaveNotCatchup", 15_000, 1, run_time=True),  # then out of the set
+    _int("haMaxTimeSlaveNotCatchup", 15_000, 1, run_time=True),  # after this it leaves the set
     _int("brokerHeartbeatInterval", 1000, 1),  # to each controller
-    _int("controllerHeartBeatTimeoutMills", 10_000, 1, 600_000),  # of silence, then it is dead
+    _int("controllerHeartBeatTimeoutMills", 10_000, 1, 600_000),  # after such silence it is dead
     _text("storePathBrokerIdentity", "", null=True),  # empty: <storePathRootDir>/brokerIdentity
     _text("storePathEpochFile", "", null=True),  # empty: <storePathRootDir>/epochFileCheckpoint
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
-    # Of connections that have come and are not accepted. Apache: 1024, less than a burst of clients
+    # Connections that have come and are not accepted yet. Apache: 1024, too few for a burst
     _int("serverSocketBacklog", 4096, 1, 65535),
     # --- name servers
     _int("registerNameServerPeriod", 30_000, 10_000, 60_000),
     _int("registerBrokerTimeoutMills", 24_000, 1),
     _int("forwardTimeout", 3_000, 1),  # of requests to other brokers of a static topic
-    # false in Apache: each change then goes out as a part of the table, which name servers with
-    # deleteTopicWithBrokerRegistration take for the whole. Here false means the whole table.
+    # With false Apache's broker sends each change as a part of the table, which name servers with
+    # deleteTopicWithBrokerRegistration take for the whole. With false rmq sends the whole table.
     _bool("enableSingleTopicRegister", True, run_time=True),
     _bool("compressedRegister", False),
     # --- topics, groups, clients
@@ -291,20 +292,20 @@ BROKER: tuple[Setting, ...] = (
     _bool("enableMixedMessageType", False, run_time=True),
     _text("configBlackList", "configBlackList;brokerConfigPath"),
     _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX, run_time=True),
-    # Apache: off, and every other user's first SQL92 subscription fails; docs/design/filters.md.
+    # Apache: off, so the first SQL92 subscription of many users fails; docs/design/filters.md.
     _bool("enablePropertyFilter", True, run_time=True),
     _bool("filterSupportRetry", False, run_time=True),
     # --- consumers that pop
     _choice("defaultMessageRequestMode", "PULL", "PULL", "POP"),
     _int("defaultPopShareQueueNum", -1, -1),
-    _int("popFromRetryProbability", 20, 0, 100),  # percent of the pops that look there first
-    _int("popPollingSize", 1024, 1),  # waiting of one group on one topic
+    _int("popFromRetryProbability", 20, 0, 100),  # percent of pops that read the retry topic first
+    _int("popPollingSize", 1024, 1),  # how many pops of one group may wait on one topic
     _bool("enableRetryTopicV2", False),
     _bool("popResponseReturnActualRetryTopic", False),
     _bool("enablePopMessageThreshold", False),
-    _int("popInflightMessageThreshold", 10_000, 0),  # popped of a queue and not acknowledged
+    _int("popInflightMessageThreshold", 10_000, 0),  # popped from a queue and not acknowledged
     _int("reviveQueueNum", 8, 1, 64),
-    # Functions of the owner that consumers may filter by, name=module:function;..
+    # Functions of the broker's owner with which consumers may filter, name=module:function;..
     _text("rmqMessageFilters", ""),
     _text("rmqMessageFilterPath", ""),  # directory of their modules
     _int("rmqMessageFilterTimeoutMillis", 3000, 10, 600_000),
@@ -316,14 +317,14 @@ BROKER: tuple[Setting, ...] = (
     _bool("brokerFastFailureEnable", True, run_time=True),
     _int("waitTimeMillsInSendQueue", 200, 1, LONG_MAX, run_time=True),
     _int("osPageCacheBusyTimeOutMills", 1000, 1, LONG_MAX, run_time=True),
-    _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # Apache: at run time too; buffers follow it here
+    _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # not at run time as in Apache: buffers follow it
     _text("storePathRootDir", "~/store"),
     _text("storePathCommitLog", "", null=True),  # empty: <storePathRootDir>/commitlog
     _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),
     # rounded up to whole entries of 20 bytes
     _int("mappedFileSizeConsumeQueue", 6_000_000, 20, INT_MAX // 20 * 20),
     _bool("warmMapedFileEnable", False),  # zeros are written into a new log file before its use
-    # SYNC_FLUSH: zeros written ahead in blocks never written, so that most syncs find written ones
+    # SYNC_FLUSH: zeros written ahead in new blocks, so that most syncs meet written blocks
     _int("rmqSyncAheadBytes", 256 << 10, 0, 16 << 20),
     _choice(
         "flushDiskType",
@@ -336,8 +337,8 @@ BROKER: tuple[Setting, ...] = (
     _int("flushCommitLogLeastPages", 4, 0, run_time=True),
     _int("flushCommitLogThoroughInterval", 10_000, 1, run_time=True),
     _int("syncFlushTimeout", 5000, 1, run_time=True),
-    # The store pool: acked in memory, written by another thread; a killed process loses what was
-    # not written yet. ASYNC_FLUSH only, as in RocketMQ. (cext/store/log/committer.pxd)
+    # The store pool: messages are acked in memory and written by another thread; a killed process
+    # loses what was not written. ASYNC_FLUSH only, as in RocketMQ (cext/store/log/committer.pxd)
     _bool("transientStorePoolEnable", False),
     _int("transientStorePoolSize", 5, 1, 1024),  # in log files
     _bool("fastFailIfNoBufferInStorePool", False),
@@ -347,16 +348,16 @@ BROKER: tuple[Setting, ...] = (
     _bool("enabledAppendPropCRC", False),
     _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
     _bool("timerWheelEnable", True),
-    # Any number of years; Apache: what its wheel of 7 days and its rolling allow.
+    # Any number of years; in Apache limited by its wheel of 7 days and its rolling.
     _int("timerMaxDelaySec", 259_200, 1, run_time=True),
-    # Of TIMER_OUT_MS only: messages are delivered to the millisecond.
+    # Only of TIMER_OUT_MS: messages are delivered to the millisecond.
     _int("timerPrecisionMs", 1000, 1, 1000),
     _int("timerRollWindowSlot", 172_800, 1),
     _bool("recallMessageEnable", False, run_time=True),
     _bool("allowRecallWhenBrokerNotWriteable", True, run_time=True),
-    # --- key index; whatever it lacks after a crash is made anew (messageIndexSafe, always)
+    # --- key index; what it lacks after a crash is always made anew (as with messageIndexSafe)
     _bool("messageIndexEnable", True),
-    # A change removes the index files; they are made anew from the log.
+    # A changed value removes the index files; they are made anew from the log.
     _int("maxHashSlotNum", 5_000_000, 1, 100_000_000),
     _int("maxIndexNum", 20_000_000, 2, 100_000_000),
     # --- retention
@@ -378,10 +379,10 @@ BROKER: tuple[Setting, ...] = (
     _int("maxTransferBytesOnMessageInDisk", 64 << 10, 1, 15 * MIB, run_time=True),
     _int("maxTransferCountOnMessageInDisk", 8, 1, 1024, run_time=True),
     _int("accessMessageInMemoryMaxRatio", 40, 1, 100, run_time=True),
-    _bool("slaveReadEnable", False, run_time=True),  # unset: slaves serve pulls all the same
+    _bool("slaveReadEnable", False, run_time=True),  # while unset, slaves nevertheless serve pulls
     _int("maxMsgsNumBatch", 64, 1, 1024),
     _int("defaultQueryMaxNum", 32, 1, 1024),
-    # --- watching it (rmq/broker/status/http_server.py, rmq/logs.py)
+    # --- metrics and logs (rmq/broker/status/http_server.py, rmq/logs.py)
     _choice(
         "metricsExporterType",
         "DISABLE",
@@ -390,16 +391,16 @@ BROKER: tuple[Setting, ...] = (
     ),
     _text("metricsPromExporterHost", ""),  # empty: 127.0.0.1. Apache: every address
     _int("metricsPromExporterPort", 5557, 0, 65535),  # 0: any free port
-    # Names of /metrics: RocketMQ 5's and ours, those of rocketmq-exporter, or both
+    # Names in /metrics: those of RocketMQ 5 and rmq, those of rocketmq-exporter, or both
     _choice("rmqMetricsNames", "rmq", "rmq", "exporter", "both", run_time=True),
     _bool("rmqMetricsTls", False),  # with the certificate of tls.server.certPath
     # {"username":"..","password":".."}, or the path of a file that holds it, for /metrics
     _secret("rmqMetricsCredentials"),
-    _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, shown
-    # What takes longer is logged (rmq/broker/dispatch/slow_requests.py); 0: nothing is
+    _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, in a sample
+    # Requests that take longer are logged (rmq/broker/dispatch/slow_requests.py); 0: none
     _int("rmqSlowRequestMs", 1000, 0, run_time=True),
     *_LOGS,
-    # --- refused: neglecting these in silence would be unsafe
+    # --- refused: ignoring these silently would be unsafe
     _choice("storeType", "default", "default"),
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
     _refused("totalReplicas", 1, _NO_REPLICAS, 0),
@@ -411,24 +412,24 @@ BROKER: tuple[Setting, ...] = (
     # --- who may use it
     *_ACCOUNTS,
     # --- rmq's own
-    # Write buffer in front of the log, power of two. Unset: more where maxMessageSize needs it
+    # Write buffer in front of the log, a power of two. Unset: larger if maxMessageSize needs it
     _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),
-    _bool("rmqPinShards", True),  # several shards: each reactor a core of its own; one: a node
-    _int("rmqShardFailuresMax", 10, 1),  # failed starts in a row after which one is given up
-    _int("rmqShardCrashesMax", 15, 1),  # so many ends of a shard that served, within
-    _int("rmqShardCrashMinutes", 10, 1, 1440),  # so many minutes: it is given up too
-    _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
-    # A reactor that takes no turn for so long is stuck: its process is ended for a new start. One
-    # that waits for a disk is left alone. 0: nobody looks; less than 5 is refused (config.py).
+    _bool("rmqPinShards", True),  # several shards: each reactor gets a core; one shard: a node
+    _int("rmqShardFailuresMax", 10, 1),  # failed starts in a row after which a shard is given up
+    _int("rmqShardCrashesMax", 15, 1),  # a shard that served and crashed this often within
+    _int("rmqShardCrashMinutes", 10, 1, 1440),  # this many minutes is given up, too
+    _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control is silent this long is killed
+    # A reactor that takes no turn for so long is stuck: its process is ended so that a new one
+    # starts. One that waits for a disk is left alone. 0: no watch; less than 5 is refused.
     _int("rmqStuckReactorSeconds", 20, 0, 3600),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     *_OF_ADDRESS,
-    # How long a reactor that has nothing to do looks for what comes before it sleeps: for answers
-    # without a wake-up, on machines whose processors have nothing better to do.
+    # How long an idle reactor polls before it sleeps, which saves a wake-up per answer on machines
+    # whose processors have nothing better to do.
     _int("rmqBusyPollMicros", 0, 0, 1000),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
-    # What has come of requests beyond 32 KiB that are not complete; 0: a quarter of the memory, 40
-    # to 512 MiB, and three quarters of that for one address.
+    # Bytes of incomplete requests larger than 32 KiB, in all and for one address; 0: a quarter of
+    # the memory, 40 to 512 MiB, and three quarters of that for one address.
     _int("rmqHalfFrameBytes", 0, 0, 1 << 40),
     _int("rmqHalfFrameBytesPerAddress", 0, 0, 1 << 40),
 )
@@ -476,7 +477,7 @@ controllerDLegerSelfId=null
 CONTROLLER: tuple[Setting, ...] = (
     _text("bindAddress", "127.0.0.1"),
     _int("listenPort", 9878, 0, 65535),
-    _text("controllerStorePath", "~/controller"),  # of a controller without etcd
+    _text("controllerStorePath", "~/controller"),  # used by a controller without etcd
     _text("configStorePath", "~/controller/controller.properties"),
     _text("configBlackList", "configBlackList;configStorePath"),
     _bool("enableElectUncleanMaster", False, run_time=True),
@@ -487,8 +488,8 @@ CONTROLLER: tuple[Setting, ...] = (
     _text("rmqEtcd", ""),  # http://host:2379;.. empty: a file, and this controller is the only one
     _text("rmqControllerGroup", "rmq"),  # controllers of one group share their broker sets
     _text("rmqControllerName", ""),  # unique in its group; empty: its address
-    _text("rmqControllerAddress", ""),  # what brokers are told; empty: where it listens
-    _int("rmqLeaseMillis", 5000, 500, 600_000),  # how long a master goes on without a controller
+    _text("rmqControllerAddress", ""),  # the address that brokers get; empty: where it listens
+    _int("rmqLeaseMillis", 5000, 500, 600_000),  # how long a master works without a controller
     _int("rmqMaxConnections", 4096, 1, 1 << 20),
     *_OF_ADDRESS,
     *_LOGS,
@@ -527,7 +528,7 @@ metricsInDelta=false
 
 
 def _accepted(line: str) -> Setting:
-    """A row of `config_accepted.py`; the type is read off the default ("05" is an hour: text)."""
+    """A row of `config_accepted.py`; its type follows from the default ("05" is an hour: text)."""
     key, _, default = line.partition("=")
     digits = default.lstrip("-")
     if default in ("true", "false"):
@@ -566,7 +567,8 @@ def controller_table() -> dict[str, Setting]:
 
 
 def table_of(server: str) -> dict[str, Setting]:
-    """The table of a "broker", "namesrv" or "controller", for reading: all who ask share it."""
+    """The table of a "broker", "namesrv" or "controller". All callers share it: do not change
+    it."""
     tables = {"broker": broker_table, "namesrv": namesrv_table, "controller": controller_table}
     return tables[server]()
 
