@@ -220,7 +220,7 @@ class BusRouter:
     def _notice(self, identity: bytes, message: Message) -> None:
         peer = self._peers.get(identity)
         if peer is None:
-            return  # the peer will see our epoch in the next Pulse and say Hello
+            return  # the peer will see the epoch in the next Pulse and say Hello
         peer.beat_at = clock.monotonic()
         if isinstance(message, Applied):
             self._applied(peer, message.seq)

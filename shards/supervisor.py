@@ -11,10 +11,11 @@ The end of a shard's process is seen at once (pidfd) and answered with a new sta
 when the shard keeps failing (shard.py). A shard that is silent on the bus for SILENT_S is shown as
 silent. After rmqShardSilentSeconds (30) of silence it is taken for hung and killed: a process that
 is stopped, or swaps without end, does not recover by itself, and a new one helps. It is not killed
-while its reactor waits for a disk, because a kill would not end that wait. Nor is it killed for as
-long after that wait: the shard stays silent until it has done what has piled up, and a slow disk
-lets its reactor run for a moment between two calls. A shard that opens its log anew, because the
-log is cut, has announced it: it is waited for as at a start, for REOPEN_S at most.
+while its reactor waits for a disk, because a kill would not end that wait. Nor is it killed within
+rmqShardSilentSeconds after such a wait: the shard stays silent until it has done what has piled up,
+and a slow disk lets its reactor run for a moment between two calls. A shard that opens its log
+anew, because the log is cut, has announced it: it is waited for as at a start, for REOPEN_S at
+most.
 
 When the supervisor itself dies the shards serve on, and the next supervisor on the same store
 adopts them: it finds their processes by the pid files, takes over the token they know, and they say

@@ -7,7 +7,8 @@
     innerClientAuthenticationCredentials {"accessKey":..,"secretKey":..}
                                                               the same, and servers sign as this
                                                               user
-    authenticationWhitelist, authorizationWhitelist 10,310    requests that need neither
+    authenticationWhitelist, authorizationWhitelist 10,310    requests that need no signature; that
+                                                              need no permission
     aclEnable, rmqPlainAclPath                                turns on both, and uses the accounts
                                                               of ACL 1.0, too
     rmqTlsUser commonName                                     a client whose certificate names a

@@ -7,8 +7,8 @@
 Each request is judged anew. What a broker sends unasked (39, 40, 309, 326) goes to clients that
 are registered by a heartbeat: so clients whose user is deleted or disabled are removed (`on_gone`).
 
-Where accounts are in use, the reactor hands all requests to control until open() has brought it the
-users.
+Where accounts are in use, the reactor hands all requests to control, from the first connection on,
+until open() has brought it the users.
 """
 
 from __future__ import annotations

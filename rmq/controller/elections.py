@@ -141,7 +141,7 @@ class Elections:
         raise BusyError(CHANGED.format(name))
 
     def _with_our_leases(self, found: BrokerSet, before_ms: int) -> BrokerSet:
-        """The set with the length of our leases, which the next leader must know."""
+        """The set with the length of the leases, which the next leader must know."""
         return msgspec.structs.replace(found, lease_ms=max(before_ms, self.leases.lease_ms))
 
     def living(self, found: BrokerSet | None) -> dict[int, LiveReplica]:

@@ -179,7 +179,7 @@ class EtcdStore:
             self._lead(result.revision)
             return
         kept = result.found[0][0]
-        if kept.lease == self._lease:  # ours: an answer was lost, or the lead was given up early
+        if kept.lease == self._lease:  # its own: an answer was lost, or it gave up the lead early
             if kept.create_revision != self._leading:
                 self._lead(kept.create_revision)
         else:

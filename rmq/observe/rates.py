@@ -46,7 +46,7 @@ class Figures(msgspec.Struct, frozen=True):
     flush_p99_ms: float | None
     disk: float | None  # used part of the file system, 0 to 1
     role: str  # "slave", "master", "master of 2"; empty for a broker without replicas
-    behind_mb: float | None  # of a master: how much of the log its last slave lacks
+    behind_mb: float | None  # of a master: how much of the log the slave furthest behind lacks
     epoch: int | None  # of the master, where a controller decides who that is
     in_sync: int | None  # of such a master: brokers that are in sync, itself included
     problem: str  # with its copies, or with being one
