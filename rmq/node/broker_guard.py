@@ -1,5 +1,5 @@
-"""Broker guard: the accounts of a broker's process, by which it also signs what it asks of others,
-and whether it asks by TLS."""
+"""Broker guard: the accounts of a broker's process. They also say how the broker signs its own
+requests to others, and whether it sends them over TLS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from rmq.serving import identity
 
 
 def open_guard(broker: Settings) -> Guard:
-    """Open, and following its file; ConfigError for accounts that cannot be used."""
+    """The guard, already opened and following changes of its file. Raises ConfigError for accounts
+    that cannot be used."""
     config = Path(broker.storePathRootDir).expanduser() / "config"
     guard = Guard(broker, config, broker.brokerClusterName)
     guard.open()

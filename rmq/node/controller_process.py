@@ -2,7 +2,8 @@
 
     rmq 0.1.0 is ready in 0.21 s: controller 127.0.0.1:9878, state in etcd at http://127.0.0.1:2379
 
-A stop gives leadership back, so that the next controller need not wait for the end of a lease.
+A controller that stops gives up leadership, so that the next one need not wait for its lease to
+run out.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Process: runs a name server, a broker, or both until SIGTERM or SIGINT.
 
-Start: store lock -> recovery of the store -> name server listens -> native threads serve -> control
-side registers -> one line on standard output:
+At a start: take the store's lock -> recover the store -> the name server listens -> the native
+threads serve -> the control side registers -> print one line on standard output:
 
     rmq 0.1.0 is ready in 0.21 s: name server 127.0.0.1:9876, broker broker-a at 127.0.0.1:10911 ...
 
-Stop, in the opposite order and in less than two seconds: the broker takes itself off the name
-servers and saves its tables, the native threads drain and flush, the name server closes, the lock
-goes. A second signal ends the process at once; the store then recovers as after a kill.
+A stop does the opposite, in less than two seconds: the broker unregisters and saves its tables, the
+native threads drain and flush, the name server closes, the lock is released. A second signal ends
+the process at once; the store then recovers as after a kill.
 
-One event loop in the main thread carries the control side of both; the data path has its own
-threads without the interpreter.
+One event loop in the main thread runs the control side of both. The data path has threads of its
+own, which do not use the interpreter.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         from rmq.node.ready_line import print_ready
 
         printing = asyncio.ensure_future(print_ready(own, broker, shards, []))
-        stopping = asyncio.ensure_future(stop.wait())  # also while a role is waited for
+        stopping = asyncio.ensure_future(stop.wait())  # even while waiting for a role
         await asyncio.wait({printing, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not printing.done():
             printing.cancel()
@@ -128,7 +128,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
 
 
 def _new_core(settings: Settings) -> Any:
-    # The compiled ShardCore: the layers let rmq.broker.core_options alone name it.
+    # The compiled ShardCore. By the layer rules only rmq.broker.core_options may import it.
     try:
         from rmq.broker.core_options import make_core
     except ImportError as error:
@@ -137,8 +137,8 @@ def _new_core(settings: Settings) -> Any:
 
 
 def _settle(settings: Settings) -> int:
-    """On a machine of several nodes the process keeps to one of them, before it takes memory and
-    starts threads: its number, or -1."""
+    """Keeps the process to one NUMA node, if the machine has several and rmqPinShards is set. It is
+    done before memory is taken and threads start. Returns the node's number, or -1."""
     nodes = sum(1 for _ in Path("/sys/devices/system/node").glob("node[0-9]*"))
     if not settings.rmqPinShards or nodes < 2:
         return -1
@@ -158,7 +158,7 @@ def _settle(settings: Settings) -> int:
 
 
 def _open(core: Any) -> dict[str, Any]:
-    """Recovers the store and takes the port; the report of the recovery."""
+    """Recovers the store and takes the port. Returns the report of the recovery."""
     try:
         report: dict[str, Any] = core.open()
     except OSError as error:
@@ -167,7 +167,7 @@ def _open(core: Any) -> dict[str, Any]:
 
 
 def stop_event() -> asyncio.Event:
-    """Set by SIGTERM or SIGINT; a second one ends the process at once."""
+    """An event that SIGTERM or SIGINT sets; a second signal ends the process at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -188,7 +188,7 @@ def host_of(bind: str) -> str:
 
 
 def log_opened(store: str, report: dict[str, Any]) -> None:
-    """What the start found in the store."""
+    """Logs what the start found in the store."""
     from rmq.broker.store.damage_report import log_damage
 
     log.info("%s", opened_text(store, report))

@@ -1,4 +1,5 @@
-"""Ready line: the line that says a server is ready, and the one that follows if it was half true.
+"""Ready line: the line that says a server is ready. If the broker was not registered by then, a
+second line follows once it is.
 
     rmq 0.1.0 is ready in 0.21 s: name server 127.0.0.1:9876, broker broker-a at 127.0.0.1:10911 ...
     rmq 0.1.0 is ready in 20.4 s with 1 of 2 shards (broker-a-1: given up after 10 failed starts in
@@ -8,9 +9,9 @@
     rmq 0.1.0 is ready in 0.31 s: broker broker-a at .., store .., master of epoch 1. Try: ...
     rmq: registered at 10.0.0.1:9876: broker-a. Try: ...
 
-The name servers are asked whether a broker is registered, not the code that registers it: what they
-answer is what clients will find, and it is the same for one process and for shards. What only a
-broker needs is imported when there is one.
+To learn whether a broker is registered we ask the name servers, not the code that registers it:
+clients will find what the name servers answer, and the question is the same for one process and for
+shards. Modules that only a broker needs are imported only when there is one.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.config import Settings
 from rmq.node import service_manager
 
-POLL_S = 0.5  # between two questions to the name servers while none lists the broker
+POLL_S = 0.5  # between two requests to the name servers while none lists the broker
 ANSWER_S = 1.0
 FIRST_WAIT_S = 1.0  # for a name server that answers, but does not know us yet
-OWN_WAIT_S = 10.0  # for that of this process, where nobody has to do anything about it
+OWN_WAIT_S = 10.0  # for the name server in this process: nobody else has to act
 DEFAULT = "127.0.0.1:9876"
 
 Served = list[tuple[str, str]]  # (broker name, address)
@@ -42,8 +43,11 @@ Served = list[tuple[str, str]]  # (broker name, address)
 async def print_ready(
     own: str, broker: Settings | None, served: Served, given_up: list[tuple[str, str]]
 ) -> asyncio.Task[None] | None:
-    """Prints the ready line. own: address of the name server in this process, or ""; given_up:
-    (broker name, why) of shards that do not serve. A task that prints what follows, if any."""
+    """Prints the ready line. Returns a task that prints the second line, if one is needed.
+
+    own: address of the name server in this process, or "".
+    given_up: (broker name, why) of each shard that does not serve.
+    """
     if broker is None:
         print_line(
             f"is ready in {seconds_since_start():.2f} s: name server {own}. "
@@ -59,14 +63,14 @@ async def print_ready(
     elif is_slave(broker):
         what += f", slave {broker.brokerId}"
         what += f" of {broker.rmqMasterAddress}" if broker.rmqMasterAddress else ""
-    ready = f"is ready in {seconds_since_start():.2f} s"  # with its role
+    ready = f"is ready in {seconds_since_start():.2f} s"  # includes the wait for the role
     if given_up:
         reasons = "; ".join(f"{name}: {why}" for name, why in given_up)
         ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"
     if own:
-        if not is_controlled(broker):  # without a role it is not registered
-            # A start waits for the first registration for a moment only (registration.py). On a
-            # busy machine it is under way still, and who reads the line would be told of no route.
+        if not is_controlled(broker):  # one without a role is not registered
+            # A start waits only briefly for the first registration (registration.py). On a busy
+            # machine it may still be under way, and a reader of the line would find no route.
             await _until_registered([own], served, OWN_WAIT_S)
         print_line(f"{ready}: name server {own}, {what}. {_try_sends(own, broker)}")
         return None
@@ -87,8 +91,8 @@ async def print_ready(
 async def _until_registered(
     addresses: list[str], served: Served, patience_s: float
 ) -> tuple[str, str]:
-    """What _find_registered() says at last, when one knows all, one does not answer, or it is too
-    late."""
+    """Repeats _find_registered() until one name server knows all brokers, one does not answer, or
+    patience_s is over. Returns its last result."""
     until = time.monotonic() + patience_s
     found = await _find_registered(addresses, served)
     while not found[0] and "nobody" not in found[1] and time.monotonic() < until:
@@ -111,7 +115,7 @@ async def _print_registered(broker: Settings, served: Served) -> None:
 
 
 async def _find_registered(addresses: list[str], served: Served) -> tuple[str, str]:
-    """(the first name server that knows all that is served, or ""; what is wrong with the rest)"""
+    """(the first name server that lists all of `served`, or ""; what is wrong with the others)"""
     answers = await asyncio.gather(*(_knows(address, served) for address in addresses))
     problems = []
     for address, known in zip(addresses, answers, strict=True):
@@ -124,7 +128,7 @@ async def _find_registered(addresses: list[str], served: Served) -> tuple[str, s
 
 
 async def _knows(address: str, served: Served) -> bool | None:
-    """Whether the name server lists all that is served; None: it does not answer."""
+    """Whether the name server lists all of `served`; None if it does not answer."""
     from rmq.codes import RequestCode, ResponseCode
     from rmq.errors import ProtocolError
     from rmq.format import fastjson
@@ -154,14 +158,14 @@ def _addresses(entry: object) -> list[object]:
 
 
 def print_line(text: str) -> None:
-    """The line that says a server is ready; the service manager hears it as well."""
+    """Prints the line that says a server is ready, and tells the service manager."""
     click.echo(f"rmq {__version__} {text}")
     sys.stdout.flush()
     service_manager.tell(service_manager.READY)
 
 
 def _command() -> str:
-    """`rmq`; where a shell finds none, or another one, the path of the one that runs."""
+    """`rmq`, or the path of the running one if a shell would find no `rmq` or another."""
     running = Path(sys.argv[0])
     if running.name != "rmq" or not running.exists():  # python -m rmq
         return "rmq"

@@ -1,11 +1,11 @@
-"""Role line: what the controller made of a broker, for its ready line.
+"""Role line: the role a controller gave a broker, for the broker's ready line.
 
     master of epoch 3
     slave 2 of 127.0.0.1:10911 (epoch 3)
     no role yet: the controller cannot be asked: nobody answers at 10.0.0.1:9878
 
-A broker is ready when it has a role, or has waited ROLE_S for one. It is asked as clients ask it
-(28), so that it is the same for one process and for shards.
+A broker is ready once it has a role, or has waited ROLE_S for one. We ask it by a request, as
+clients do (code 28), so that one process and shards are handled alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ANSWER_S = 1.0
 
 
 async def role_line(served: list[tuple[str, str]]) -> str:
-    """Of these brokers, (name, address)."""
+    """The roles of the given brokers, each a (name, address)."""
     texts = await asyncio.gather(*(_role(address) for _, address in served))
     if len(texts) == 1:
         return texts[0]
@@ -34,7 +34,7 @@ async def role_line(served: list[tuple[str, str]]) -> str:
 
 
 def role_text(sample: Sample) -> str:
-    """Empty: it has no role yet."""
+    """The role in words; empty if the broker has none yet."""
     if not sample.role or not sample.master_epoch:
         return ""
     if sample.role == "master":
@@ -55,7 +55,7 @@ async def _role(address: str) -> str:
         else:
             if text := role_text(sample):
                 return text
-            said = sample.replication_problem or said  # more than that it was busy later
+            said = sample.replication_problem or said  # tells more than a later error
         await asyncio.sleep(POLL_S)
     return f"no role yet: {said or problem}"
 

@@ -1,18 +1,18 @@
-"""Served broker: the one that serves now; another one takes its place when its log is cut, or
-begins elsewhere.
+"""Served broker: the broker that serves now. When its log is cut, or is to begin elsewhere, another
+broker takes its place.
 
     served = ServedBroker(broker, stop)
     await served.start()
     ..                          broker.replication asks for a change of the log: truncation.py
     await served.stop()
 
-A change that fails after it was begun ends the process (`stop` is set, and stop() raises): the
-next start finishes it. A reactor that is stuck (rmq/broker/reactor_watch.py) ends it at once, as a
-kill does: nothing can be saved without the reactor. Why it does is left in the store and the log,
-as far as their disks answer within SAYING_S.
+A change that fails after it has begun ends the process (`stop` is set, and stop() raises): the
+next start finishes the change. A stuck reactor (rmq/broker/reactor_watch.py) ends the process at
+once, as a kill does, because nothing can be saved without the reactor. The reason is written to the
+store and the log, if their disks answer within SAYING_S.
 
-Example: a slave whose log ends at 9000 finds at its new master that they parted at 8700: 50 ms
-later a broker on the same core and port serves, and its log ends at 8700.
+Example: a slave's log ends at 9000. Its new master's log is the same only up to 8700. 50 ms later
+another broker serves on the same core and port, and its log ends at 8700.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ class ServedBroker:
         started: Callable[[], None] | None = None,
         leave_reason: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """prepare: called with each broker before it starts; started: once it has. leave_reason:
-        called before this process ends for a stuck reactor, in another thread."""
+        """prepare: called with each broker before it starts.
+        started: called each time a broker has started.
+        leave_reason: called in another thread before a stuck reactor ends this process.
+        """
         self.broker = broker
         self._stop = stop
         self._prepare = prepare
@@ -97,9 +99,9 @@ class ServedBroker:
 
     def _replace(self, change: Change, offset: int) -> None:
         if self._is_stopping:
-            return  # the next start asks again
+            return  # the next start will ask for it again
         self._wanted = change, offset
-        if self._changing is None or self._changing.done():  # else it comes after that one
+        if self._changing is None or self._changing.done():  # else: after the current one
             self._changing = asyncio.get_running_loop().create_task(self._replaced())
 
     async def _replaced(self) -> None:

@@ -1,10 +1,10 @@
-"""Slave start: what a broker that is a slave does before and after its store is opened.
+"""Slave start: what a slave does before and after its store is opened.
 
     if not await bootstrapped(settings, stop): return  its log begins where the master's does
     core.open()
     follow(core, settings)                          between open() and start(): it appends nothing
 
-A broker that is none passes through both.
+For a broker that is no slave both do nothing.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from rmq.config import Settings
 
 
 async def bootstrapped(settings: Settings, stop: asyncio.Event) -> bool:
-    """Whether the store may be opened; False: `stop` was set while the master was waited for."""
+    """Whether the store may be opened. False: `stop` was set while waiting for the master."""
     if is_controlled(settings):
         work = bootstrap_controlled(settings)
     elif is_slave(settings):
@@ -38,7 +38,8 @@ async def bootstrapped(settings: Settings, stop: asyncio.Event) -> bool:
 
 
 def follow(core: Any, settings: Settings) -> None:
-    """Under a controller every broker begins so, and its queues may hold what is to be cut."""
+    """Makes the core a slave's. Under a controller every broker starts as a slave, and its queues
+    may contain records that will have to be cut."""
     if is_controlled(settings):
         core.demote()
         core.set_unconfirmed()

@@ -4,7 +4,7 @@
         data is in /var/lib/rmq/store; name server at 127.0.0.1:9876
     the store /var/lib/rmq/store was closed properly; its log has 1.2 GB of messages
 
-How a start went in terms of the store (docs/design/log.md) is a line at DEBUG.
+The details of the store's recovery (docs/design/log.md) are a line at level DEBUG.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def controller_start_text(settings: Settings) -> str:
 
 
 def opened_text(store: str, report: Mapping[str, Any]) -> str:
-    """By the report of its recovery."""
+    """The line about the store, from the report of its recovery."""
     size = int(report.get("log_end", 0)) - int(report.get("log_min", 0))
     if not size:
         return f"the store {store} holds no messages yet"
@@ -53,7 +53,7 @@ def _begin() -> str:
 
 
 def _listens(settings: Settings) -> str:
-    """As it is bound: who reads the log is on this machine."""
+    """The address it is bound to; a reader of the log is on this machine."""
     host = f"[{settings.bindAddress}]" if ":" in settings.bindAddress else settings.bindAddress
     port = settings.listenPort
     return f"{host}:{port}" if port else f"a free port of {host}"

@@ -1,14 +1,14 @@
 """Store lock: keeps two brokers off one store directory, RocketMQ's own included.
 
-Apache RocketMQ takes an exclusive POSIX record lock on the first byte of `<store>/lock` and leaves
-the text "lock" in the file; so do we, hence neither can open a store the other holds. The kernel
-drops the lock with the process, however it dies. The kernel says who holds it (F_GETLK), and
-what that process is of /proc. Example of the refusal:
+Apache RocketMQ takes an exclusive POSIX record lock on the first byte of `<store>/lock` and writes
+the text "lock" into the file. We do the same, so neither can open a store that the other holds. The
+kernel releases the lock when the process ends, however it ends. It also tells which process holds
+the lock (F_GETLK); /proc tells that process's command line. Example of a refusal:
 
     store /var/rmq is held by process 4711 (rmq broker --store /var/rmq). Stop it with `kill 4711`
 
-A record lock is also dropped when the process closes any other descriptor of the same file: nobody
-else in this process may open `lock`.
+A record lock is also released when the process closes any other descriptor of the same file.
+Therefore no other code in this process may open `lock`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from pathlib import Path
 from rmq.base.durable_directory import make_directory
 from rmq.errors import StoreError, StoreLockedError
 
-# struct flock of Linux: type, whence, start, length, pid; native alignment.
+# Linux's struct flock: type, whence, start, length, pid; native alignment.
 _FLOCK = struct.Struct("@hhqqi")
 
 
 def make_store(root: Path) -> None:
-    """The directory, which is nobody's but this user's and his group's; before anything is made in
-    it, as its parents get what the umask says. StoreError: it cannot be made."""
+    """Makes the store's directory, which only this user and its group may use. Call it before
+    anything is made inside: parents made on the way get the umask's permissions. Raises StoreError
+    if the directory cannot be made."""
     try:
         make_directory(root)
     except OSError as error:
@@ -64,8 +65,8 @@ class StoreLock:
 
 
 class StoreReadLock:
-    """Keeps brokers off a store while it is read, and writes nothing: a shared lock on the same
-    byte. A store without a lock file has never had a broker, or a copy was made of it."""
+    """Keeps brokers off a store while it is read, by a shared lock on the same byte. It writes
+    nothing. A store without a lock file has never had a broker, or is a copy of one."""
 
     def __init__(self, root: Path) -> None:
         self._fd = -1
@@ -93,7 +94,7 @@ def _holder(fd: int, wanted: int = fcntl.F_WRLCK) -> str:
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, query))
     if kind == fcntl.F_UNLCK:
         return "a process that has just let go of it; try again"
-    if pid <= 0:  # another machine's (network file system) or another container's
+    if pid <= 0:  # on another machine (network file system) or in another container
         return "a process outside this container or machine"
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")

@@ -1,23 +1,25 @@
-"""Truncation: a shard of this process goes on with a shorter log, or an empty one elsewhere.
+"""Truncation: a shard of this process goes on with a shorter log, or with an empty one that begins
+elsewhere.
 
     broker = await truncate(broker, offset)
     broker = await begin_elsewhere(broker, start)
 
-The broker is stopped, which writes its tables, the core cuts its log, and a new broker starts on
-the same core. All connections are closed meanwhile, as RocketMQ's and Kafka's brokers close theirs
-when the leader changes; the port stays. What is done is watched, and who asks for health is told of
-it (rmq/broker/status/store_reopening.py). When the process ends on the way, its next start does the
-rest.
+The broker is stopped, which writes its tables. Then the core cuts its log, and a new broker starts
+on the same core. All connections are closed, as RocketMQ and Kafka close theirs when the leader
+changes; the port stays the same. Each step is watched, and health checks are told which one is
+running (rmq/broker/status/store_reopening.py). If the process ends on the way, its next start does
+the rest.
 
-The core is a slave, and nothing waits for its log (core.demote() is true); else StoreError, and
-the broker that was given serves on.
+The core has to be a slave, and nothing may wait for its log (core.demote() is true). Otherwise
+StoreError is raised, and the given broker goes on serving.
 
-truncate_damage(core, settings) is for the start of a replica whose log is damaged where a power cut
-may have left it torn. A broker alone keeps the records behind such a place, as nobody else has
-them. A replica that kept them would lack some in the middle, with an end of its log that says it
-has them: it would be in sync, and as master it would lose what others have. So its log ends before
-the place, and the rest comes from the master. Until then it says that it has lost its end, as one
-does whose log is shorter than its checkpoint says (rmq/broker/replication/lost_end.py).
+truncate_damage(core, settings) is for the start of a replica whose log is damaged at a place that a
+power cut may have left torn. A broker without replicas keeps the records after such a place, as
+nobody else has them. If a replica kept them, it would lack some records in the middle, while the
+end of its log says that it has them. It would count as in sync, and as master it would lose records
+that others have. So its log is cut before the damage, and the rest is copied from the master. Until
+then the replica reports that it has lost its end, as it does when its log is shorter than its
+checkpoint says (rmq/broker/replication/lost_end.py).
 """
 
 import asyncio
@@ -41,15 +43,16 @@ log = logging.getLogger("rmq.node.truncation")
 
 
 def finish_truncation(core: Any, settings: Settings) -> None:
-    """At a start, between core.open() and core.start()."""
+    """Call it at a start, between core.open() and core.start()."""
     if core.truncation is not None and is_controlled(settings):
         _trim_epochs(settings, core.log_range()[1])
     truncation.finish(core, config_of(settings))
 
 
 def _trim_epochs(settings: Settings, log_end: int) -> None:
-    """What was cut, as the master lacks it, is not lost. Where the end of the log is, the epochs
-    stay that say so."""
+    """Drops the epochs after the log's end, unless the log has lost its end. Records that were cut
+    because the master lacks them are not lost. But if the end was lost, the epochs stay, as they
+    tell how far the log went."""
     if not lost_end_path(settings).exists():
         file = EpochFile(epoch_path(settings))
         file.write(file.read().within(log_end))
@@ -62,7 +65,7 @@ def config_of(settings: Settings) -> Path:
 async def truncate(
     broker: Broker, offset: int, prepare: Callable[[Broker], None] = lambda _: None
 ) -> Broker:
-    """prepare: called with the new broker before it starts."""
+    """Returns the new broker. prepare: called with it before it starts."""
     core: Any = broker.core
     core.check_truncation(offset)
 
@@ -75,7 +78,7 @@ async def truncate(
 async def begin_elsewhere(
     broker: Broker, start: int, prepare: Callable[[Broker], None] = lambda _: None
 ) -> Broker:
-    """The same with a log that has nothing, and begins at `start` from then on."""
+    """Like truncate(), but the log is empty then and begins at `start`."""
     core: Any = broker.core
     core.check_beginning(start)
 
@@ -111,7 +114,8 @@ async def _changed(
 def truncate_core(
     core: Any, settings: Settings, offset: int, step: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Reads files and waits for syncs. step: called with the name of each before it begins."""
+    """Blocks: it reads files and waits for syncs. step: called with each step's name before it
+    begins."""
     step("reading")
     commit_log = settings.commit_log_directory
     found = truncation.summary_of(core, offset, settings.mappedFileSizeCommitLog, commit_log)
@@ -123,7 +127,8 @@ def truncate_core(
 
 
 def truncate_damage(core: Any, settings: Settings) -> None:
-    """At a start, between follow() and core.start(). StoreError: it cannot be cut there."""
+    """Call it at a start, between follow() and core.start(). Where the log may not be cut, that is
+    logged and the log stays. StoreError: the cut failed."""
     if not (is_controlled(settings) or is_slave(settings)):
         return
     report = core.report
@@ -155,6 +160,6 @@ def truncate_damage(core: Any, settings: Settings) -> None:
 
 
 def _note_lost_end(settings: Settings, why: str) -> None:
-    """For the controller, which is to elect another one."""
+    """Noted for the controller, which is to elect another replica."""
     if is_controlled(settings):
         LostEnd(lost_end_path(settings)).note(why)
