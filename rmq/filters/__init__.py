@@ -1,10 +1,11 @@
-"""Message filters: SQL92 expressions, and functions of the broker's owner in a process apart.
+"""Message filters: SQL92 expressions, and functions of the broker's owner.
 
-    sql92               from an expression's text to what the reactor runs, by way of
+    sql92               compiles an expression's text to a program, by way of
     tokens, parser, tree    text -> words -> tree
-    program             tree -> instructions, which the reactor runs for each message
+    program             tree -> instructions
     functions           the owner's functions, named in the settings
-    worker              the process in which one of them runs
+    worker              the process in which one of these functions runs
 
-The reactor runs the programs; nothing of this runs for a message but the worker.
+The reactor runs the programs, in compiled code. Of the code here only the worker runs once for each
+message.
 """

@@ -1,4 +1,4 @@
-"""Functions: message filters of the broker's owner, written in Python, named in its settings.
+"""Functions: message filters that the broker's owner writes in Python and names in the settings.
 
     rmqMessageFilters=vip=shopfilters:is_vip;eu=shopfilters:in_europe
     rmqMessageFilterPath=/etc/rmq/filters
@@ -8,11 +8,11 @@ with /etc/rmq/filters/shopfilters.py:
     def is_vip(message):
         return json.loads(message.body)["customer"] in VIPS
 
-A consumer asks for one by the SQL92 expression "$filter = 'vip'" (sql92.py). The code comes from
-the broker's own machine only, never from the wire, and runs in a process of its own
-(worker.py), which the broker feeds with batches and never waits for.
+A consumer asks for one by the SQL92 expression "$filter = 'vip'" (sql92.py). The code comes only
+from the broker's own machine, never over the network. It runs in a process of its own (worker.py),
+to which the broker sends batches, and for which it never waits.
 
-This page holds what both processes agree on: frames of u32 length and MessagePack.
+This module has what both processes agree on: frames of a u32 length and MessagePack.
 """
 
 import re
@@ -27,24 +27,25 @@ from rmq.format.message import StoredMessage
 from rmq.format.packed_body import inflated
 
 FRAME_LENGTH = struct.Struct("=I")
-READY = 0  # number of the answer to no question: the worker has its function now
+READY = 0  # number of the answer that no question has: the worker has loaded its function
 WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is delivered
-# Unpacked. A larger one is judged as if its function had raised: it would cost the process its
-# memory, or more time than an answer may take, and the group could never go beyond it.
+# Of an unpacked body. A larger one is judged as if its function had raised: it could use up the
+# process's memory, or take longer than an answer may, and the group would never get past it.
 BODY_BYTES_MAX = 16 << 20
 _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 class Question(msgspec.Struct, array_like=True):
-    """Broker to worker: records as they are stored, one after the other."""
+    """From broker to worker: records as they are stored, one after the other."""
 
     number: int
     records: bytes
 
 
 class Answer(msgspec.Struct, array_like=True):
-    """Worker to broker: one verdict a record. The first one is READY, without verdicts."""
+    """From worker to broker: one verdict for each record. The first answer is READY, and has no
+    verdicts."""
 
     number: int
     verdicts: bytes
@@ -90,7 +91,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def named_functions(text: str) -> dict[str, str]:
-    """name -> module:function, in the order of the setting; ConfigError when it is malformed."""
+    """name -> module:function, in the setting's order. Raises ConfigError if it is malformed."""
     found: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, _, place = (piece.strip() for piece in part.partition("="))

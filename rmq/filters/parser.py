@@ -1,4 +1,4 @@
-"""Parser: of SQL92 filter expressions: RocketMQ's whole grammar, and its rules of comparison.
+"""Parser of SQL92 filter expressions, with RocketMQ's whole grammar and its rules of comparison.
 
     selector    and-term (OR and-term)*
     and-term    equality (AND equality)*
@@ -7,9 +7,9 @@
                       | [NOT] CONTAINS 'a' | [NOT] STARTSWITH 'a' | [NOT] ENDSWITH 'a' )*
     unary       + u | - u | NOT u | 'text' | 5 | 5.5 | TRUE | FALSE | NULL | property | ( selector )
 
-There is no LIKE and no arithmetic. What RocketMQ's parser refuses is refused here, with the
-position. One thing more is: text behind the end of an expression, which RocketMQ silently drops,
-so that "a = 1 b = 2" filters by a = 1 alone.
+There is no LIKE and no arithmetic. What RocketMQ's parser refuses is refused here too, with the
+position. This parser also refuses text after the end of an expression. RocketMQ silently drops it:
+there, "a = 1 b = 2" filters by a = 1 alone.
 
 Example: parse("a >= 'x'") raises SqlError "character 3: only numbers can be compared with >=".
 """
@@ -51,7 +51,7 @@ class TrailingText(SqlError):
 
 
 def parse(expression: str) -> Node:
-    """The tree, whose root is a truth value; SqlError says what is wrong and where."""
+    """The tree, whose root is a truth value. SqlError tells what is wrong, and where."""
     if len(expression) > CHARACTERS_MAX:
         raise SqlError(CHARACTERS_MAX + 1, f"longer than {CHARACTERS_MAX} characters")
     parser = _Parser(cut(expression))
@@ -69,7 +69,7 @@ def _trailing(token: Token) -> str:
 
 
 class _Parser:
-    """Recursive descent, one method a rule; `token` is the one to read next."""
+    """Recursive descent, with a method for each rule; `token` is the next one to read."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.tokens = tokens
@@ -89,7 +89,7 @@ class _Parser:
         return token
 
     def takes(self, value: str) -> bool:
-        """Goes on behind this keyword or sign if it is the next token."""
+        """Whether this keyword or sign is the next token; if so, goes past it."""
         if self.is_next(value):
             self.at += 1
             return True
@@ -104,7 +104,7 @@ class _Parser:
             raise SqlError(self.token.position, f"{value} was expected, not {self.token.shown()}")
 
     def truth(self, node: Node, token: Token) -> Node:
-        """The node where a truth value is needed."""
+        """The node, for a place that needs a truth value."""
         if isinstance(node, Property):
             return Cast(node)
         if not is_truth(node):
@@ -244,7 +244,7 @@ def _decimal(token: Token) -> Constant:
     if value == float("inf"):
         raise SqlError(token.position, f"{token.value[:40]} is greater than any double")
     if value == 0:
-        # RocketMQ compares with the least positive double, so it takes neither 0.0 nor 1e-999.
+        # RocketMQ refuses what is less than the least positive double: both 0.0 and 1e-999.
         raise SqlError(token.position, f"{token.value[:40]} is no number RocketMQ takes; write 0")
     return Constant(value, DOUBLE)
 
@@ -273,7 +273,7 @@ def _between(value: Node, low: Node, high: Node, negated: bool, token: Token) ->
     both = Both("AND", _compare(">=", value, low, token), _compare("<=", value, high, token))
     if isinstance(low, Constant) and isinstance(high, Constant):
         assert isinstance(low.value, int | float) and isinstance(high.value, int | float)
-        # As Java compares an int or long with a double: both as doubles.
+        # Java compares an int or long with a double by making both doubles.
         exact = low.kind != DOUBLE and high.kind != DOUBLE
         if high.value < low.value if exact else float(high.value) < float(low.value):
             raise SqlError(token.position, "the lower bound of BETWEEN is above the upper one")

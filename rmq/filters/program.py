@@ -1,14 +1,15 @@
-"""Program: made of an expression's tree; cext/wire/sql_program runs it for each message.
+"""Program: compiles an expression's tree to what cext/wire/sql_program runs for each message.
 
     header          magic "SQL1", u16 each: instructions, names, constants, stack depth; 4 zeros
     instructions    8 bytes each: operation u8, flag u8, operand u16, second operand u32
-    names           8 bytes each: place in the texts u32, length u32: the properties looked at
+    names           8 bytes each: place in the texts u32, length u32: the properties it reads
     constants       24 bytes each: kind u8, 7 zeros, place u32, length u32, value i64 or double
     texts           UTF-8, one after the other
 
-in the machine's own byte order. A stack machine: PROPERTY and CONSTANT push, the others take their
-operands from the stack and push one value. AND and OR jump over their right side when the left
-decides. What each operation does to nulls and types: cext/wire/sql_program.pyx.
+All numbers are in the machine's own byte order. It runs on a stack machine: PROPERTY and CONSTANT
+push a value; the others take their operands from the stack and push one value. AND and OR jump over
+their right side when the left side decides. cext/wire/sql_program.pyx says what each operation does
+with nulls and types.
 
 Example: "a > 5" is PROPERTY 0, CONSTANT 0, COMPARE flag 0 (>).
 """
@@ -45,7 +46,7 @@ INSTRUCTIONS_MAX, CONSTANTS_MAX, NAMES_MAX, STACK_MAX = 4096, 2048, 64, 128
 
 
 def compile_tree(root: Node) -> bytes:
-    """The program; SqlError when the expression is larger than programs may be."""
+    """The program. Raises SqlError if the expression is too large for one."""
     maker = _Maker()
     maker.node(root)
     for count, most, what in (
@@ -73,7 +74,7 @@ class _Maker(msgspec.Struct):
         return len(self.instructions) - 1
 
     def land(self, jump: int) -> None:
-        """Lets the jump go to the next instruction."""
+        """Makes the jump go to the next instruction."""
         operation, flag, a, _ = self.instructions[jump]
         self.instructions[jump] = (operation, flag, a, len(self.instructions))
 
@@ -101,7 +102,7 @@ class _Maker(msgspec.Struct):
             self.members(node)
 
     def both(self, node: Both) -> None:
-        """Without recursion to the left: hundreds of terms may be joined."""
+        """Does not recurse to the left, since hundreds of terms may be joined."""
         spine = [node]
         while isinstance(spine[-1].left, Both):
             spine.append(spine[-1].left)
@@ -114,8 +115,8 @@ class _Maker(msgspec.Struct):
 
     def comparison(self, node: Equal | Compare) -> None:
         self.node(node.left)
-        # Apache does not evaluate the right side of > when the left one is null; that matters only
-        # when the right one can fail.
+        # RocketMQ does not evaluate the right side of > when the left side is null. That matters
+        # only if the right side can fail.
         jump = None
         if isinstance(node, Compare) and not isinstance(node.right, Property | Constant):
             jump = self.add(JUMP_NULL)
@@ -128,7 +129,7 @@ class _Maker(msgspec.Struct):
             self.land(jump)
 
     def members(self, node: In) -> None:
-        """The texts stand one after the other among the constants, so they are not shared."""
+        """The texts have to be consecutive constants, so they are not shared with others."""
         self.node(node.inner)
         first = len(self.constants)
         for number, text in enumerate(dict.fromkeys(node.texts)):

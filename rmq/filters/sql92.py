@@ -1,12 +1,12 @@
-"""SQL92: a filter expression, compiled: the program, and which function decides too.
+"""SQL92: compiles a filter expression to a program, and to the function that decides too, if any.
 
     compile_expression("a > 5")                            Filter(program, function="")
     compile_expression("$filter = 'vip' AND a > 5")        the program of a > 5, function "vip"
 
 The second form asks for a message filter that the broker's owner has named in the setting
-rmqMessageFilters (rmq/filters/functions.py). The grammar is RocketMQ's own, and no property is
-called $filter: a broker that does not know the form gives such a subscription nothing. The term
-must be joined to the rest, if any, by AND at the top.
+rmqMessageFilters (rmq/filters/functions.py). It needs nothing beyond RocketMQ's grammar, and no
+property is called $filter, so a broker that does not know the form delivers nothing to such a
+subscription. If the expression has other terms, AND must join them to this one at the top level.
 """
 
 from functools import lru_cache
@@ -27,12 +27,12 @@ class Filter(msgspec.Struct, frozen=True):
     """One compiled expression."""
 
     program: bytes
-    function: str = ""  # name of the message filter that decides too
+    function: str = ""  # name of the message filter that also decides
 
 
 @lru_cache(CACHED_EXPRESSIONS)
 def compile_expression(expression: str) -> Filter:
-    """SqlError says what is wrong with the expression, and where."""
+    """Compiles the expression. SqlError tells what is wrong with it, and where."""
     root = parse(expression)
     if FUNCTION_PROPERTY not in expression:
         return Filter(compile_tree(root))
@@ -60,7 +60,7 @@ def compile_expression(expression: str) -> Filter:
 
 
 def _terms(node: Node) -> list[Node]:
-    """What AND joins at the top, from left to right."""
+    """The terms that AND joins at the top level, from left to right."""
     found, left = [], [node]
     while left:
         node = left.pop()

@@ -3,9 +3,10 @@
     cut("price > 5 and kind = 'it''s'")
         name price, sign >, whole 5, word AND, name kind, sign =, text it's
 
-Keywords are words in any case, names are case-sensitive: ASCII letters, digits, _ and $, not
-beginning with a digit. Blanks, -- comments (which need their end of line) and /* */ comments
-separate. Always the longest word that fits: 123abc is the number 123 and the name abc.
+Keywords may be in upper or lower case. Names are case-sensitive; they have ASCII letters, digits, _
+and $, and don't begin with a digit. Words are separated by blanks, -- comments (which need an end
+of line) and /* */ comments. The longest word that fits is taken: 123abc is the number 123 and the
+name abc.
 """
 
 import re
@@ -32,7 +33,7 @@ class SqlError(ValueError):
     """What is wrong with an expression, and where: `position` counts characters from 1."""
 
     def __init__(self, position: int, reason: str) -> None:
-        super().__init__(position, reason)  # args: pickle makes it anew from them
+        super().__init__(position, reason)  # as args: pickle creates it again from them
         self.position = position
 
     def __str__(self) -> str:
@@ -52,8 +53,8 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def cut(expression: str) -> list[Token]:
-    """All tokens, the last of kind end; or up to what is none, which is then the last, of kind
-    error with the reason as its value."""
+    """All tokens; the last is of kind end. If some text is no token, the tokens end there, and the
+    last is of kind error, with the reason as its value."""
     found = []
     at = 0
     while at < len(expression):

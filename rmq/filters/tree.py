@@ -1,10 +1,10 @@
-"""Tree: of an SQL92 filter expression, and which nodes RocketMQ lets stand where.
+"""Tree of an SQL92 filter expression, and where RocketMQ allows which nodes.
 
     price > 5 AND kind IN ('a', 'b')
         Both(And, Compare(">", Property("price"), Constant(5, INT)), In(Property("kind"), ..))
 
-Constants carry Java's type, since it decides how a property, always a string, is read for a
-comparison: with 5 as an int, with 5000000000 as a long, with 5.0 as a double.
+Constants have Java's types. The type decides how a property, which is always a string, is read when
+it is compared: with 5 as an int, with 5000000000 as a long, with 5.0 as a double.
 """
 
 from typing import TypeAlias
@@ -32,7 +32,7 @@ class Not(msgspec.Struct, frozen=True):
 
 
 class Cast(msgspec.Struct, frozen=True):
-    """A property where a truth value is needed: never true, as properties are strings."""
+    """A property in the place of a truth value. It is never true, as properties are strings."""
 
     inner: Property
 
@@ -75,7 +75,7 @@ Node: TypeAlias = Constant | Property | Negate | Not | Cast | Equal | Compare | 
 
 
 def is_truth(node: Node) -> bool:
-    """Whether the node's value is true, false or null by its form."""
+    """Whether the node's form shows that its value is true, false or null."""
     if isinstance(node, Constant):
         return node.kind in (NULL, BOOL)
     return not isinstance(node, Property | Negate)

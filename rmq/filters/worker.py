@@ -1,9 +1,9 @@
 """Worker: the process of one message filter: `python -m rmq.filters.worker FD PLACE [PATH]`.
 
-Reads questions from the socket FD and answers each, until the broker closes it. The function is
-imported from PLACE (module:function), looked for in the directory PATH first. What the function
-prints goes to the broker's standard error. A function that raises lets its message through and is
-reported; a worker that cannot import its function ends with the reason.
+It reads questions from the socket FD and answers each, until the broker closes the socket. The
+function is imported from PLACE (module:function), from the directory PATH if it is there. What it
+prints goes to the broker's standard error. If it raises, the message is let through, and the error
+is reported. A worker that cannot import its function ends and prints the reason.
 """
 
 import importlib
@@ -31,7 +31,7 @@ from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 
 
 def load(place: str, path: str) -> Callable[[Message], Any]:
-    """The function; whatever its import raises."""
+    """The function. Raises whatever its import raises."""
     if path:
         sys.path.insert(0, path)
     module, _, name = place.partition(":")
@@ -42,7 +42,7 @@ def load(place: str, path: str) -> Callable[[Message], Any]:
 
 
 def verdict(function: Callable[[Message], Any], stored: StoredMessage) -> tuple[int, str]:
-    """What the function says of one message, and why it raised."""
+    """The verdict on one message, and the reason if the function raised."""
     try:
         return (WANTED if function(Message.of(stored)) else UNWANTED), ""
     except Exception as error:
