@@ -2,8 +2,9 @@
 
     from rmq import Message, Producer
 
-Importing this module imports nothing else: Spark's executors have it uncompiled, and the command
-line starts in no time. A public name is imported from its module when it is first asked for.
+Importing this module imports nothing else, because Spark's executors have rmq without its compiled
+modules, and because the command line must start quickly. A public name is imported from its module
+on first use.
 """
 
 from importlib import import_module

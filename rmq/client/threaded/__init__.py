@@ -1,4 +1,4 @@
-"""The clients as users have them: what may be called of each, and nothing that is for its parts.
+"""The clients that users call: each class has the methods for users, and no internal ones.
 
     base                what all of them have in common
     producer            Producer, TransactionProducer
@@ -6,6 +6,7 @@
     pull_consumer       PullConsumer
     pop_consumer        PopConsumer
 
-Each holds the one that does the work (`ProducerImpl`, `PushConsumerImpl`, ..), which rmq.aio, the
-twin for event loops, holds as well. So help() and completion show what is promised.
+Each holds an object that does the work (`ProducerImpl`, `PushConsumerImpl`, ..). The classes of
+rmq.aio, which are the same clients for event loops, hold the same objects. Because of this split,
+help() and completion show only what is promised to users.
 """

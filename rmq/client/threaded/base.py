@@ -1,7 +1,7 @@
-"""ThreadedClient: what users call of every client: its life, and who it is.
+"""ThreadedClient: the methods that all clients have for users: start, close, id and group.
 
-The client it holds does the work. That one's methods are also for its parts, for brokers that ask
-and for rmq.aio, so it is nobody's interface but theirs.
+The object that it holds does the work. The methods of that object are also called by its own
+parts, by requests of brokers and by rmq.aio, so they are not an interface for users.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ M = TypeVar("M", bound=ConsumerImpl)
 
 
 class ThreadedClient(Generic[C]):
-    """It starts once and closes once; any thread may use it."""
+    """A client that starts once and closes once; any thread may use it."""
 
     def __init__(self, client: C) -> None:
         self._client = client
@@ -65,12 +65,12 @@ class ThreadedClient(Generic[C]):
         return shown(self, client.group, is_open=client.is_open, is_closed=client.is_closed)
 
     def start(self) -> Self:
-        """Connects; a `with` does it. What was closed does not start again."""
+        """Connects; a `with` block does this. A closed client does not start again."""
         self._client.start()
         return self
 
     def close(self) -> None:
-        """Ends what is under way, and takes leave of the brokers."""
+        """Ends what is under way, and unregisters from the brokers."""
         self._client.close()
 
     def __enter__(self) -> Self:
@@ -86,17 +86,17 @@ class ThreadedClient(Generic[C]):
 
     @property
     def client_id(self) -> str:
-        """What brokers know it by; ClosedError before the start and after the end."""
+        """The id by which brokers know this client; ClosedError before start and after close."""
         return self._client.client_id
 
     @property
     def group(self) -> str:
-        """Its group, as brokers know it: with the namespace."""
+        """The client's group as brokers know it, with the namespace."""
         return self._client.group
 
     @property
     def is_open(self) -> bool:
-        """Whether it is started, and not closed."""
+        """Whether the client is started and not closed."""
         return self._client.is_open
 
 
@@ -104,9 +104,10 @@ class ThreadedConsumer(ThreadedClient[M]):
     """A member of a group."""
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
+        """Subscribes to the topic's messages with one of the tags ("a || b"), or to those for
+        which the SQL92 expression is true."""
         self._client.subscribe(topic, tags, sql=sql)
 
     def unsubscribe(self, topic: str) -> None:
-        """No more messages of this topic."""
+        """Ends the subscription of this topic."""
         self._client.unsubscribe(topic)

@@ -1,4 +1,4 @@
-"""PopConsumer as users have it; the work is rmq/client/pop."""
+"""PopConsumer: the class that users call; the work is done in rmq/client/pop."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class PopConsumer(ThreadedConsumer[PopConsumerImpl]):
                 # consumer.ack_async(message)      the same without waiting for the broker
                 # consumer.change_invisible_time(message, 300_000)     more time, or less
 
-    The broker shares messages out, not queues: any number of consumers of a group read one queue at
-    the same time, and a slow one holds up nobody. A message that is not acknowledged in time comes
-    again, to whoever asks then, with reconsume_times grown by one, and is a dead letter after the
-    group's retryMaxTimes. With consume_orderly a queue has one batch in hand at a time.
+    The broker shares out messages, not queues: any number of consumers of a group can read one
+    queue at the same time, and a slow consumer does not hold up the others. A message that is not
+    acknowledged in time is delivered again, to the next consumer that polls, with reconsume_times
+    one higher. After the group's retryMaxTimes it becomes a dead letter. With consume_orderly only
+    one batch of each queue is delivered and not acknowledged at a time.
     """
 
     def __init__(
@@ -42,17 +43,17 @@ class PopConsumer(ThreadedConsumer[PopConsumerImpl]):
         parameters: PopConsumerParameters | None = None,
         **changes: Unpack[PopConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name, listed above. ConfigError: one of them is not valid."""
         super().__init__(PopConsumerImpl(consumer_group, parameters=parameters, **changes))
 
     @property
     def parameters(self) -> PopConsumerParameters:
-        """What it was made with."""
+        """The parameters that the consumer was made with."""
         return self._client.parameters
 
     def close(self) -> None:
-        """Tells brokers what was acknowledged, and leaves the group. All else is visible to others
-        in its time."""
+        """Tells brokers what was acknowledged, and leaves the group. Messages that were not
+        acknowledged become visible to others when their invisible time ends."""
         self._client.close()
 
     def poll(
@@ -62,14 +63,15 @@ class PopConsumer(ThreadedConsumer[PopConsumerImpl]):
         *,
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
-        """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (at least 5000; pop_invisible_time). Waits for the first one; nothing after
-        timeout_ms. With 0 it gives what is here and asks for more, which is the next poll's."""
+        """Returns up to max_messages messages (by default pop_batch_nums), which no other consumer
+        gets for invisible_ms (at least 5000; by default pop_invisible_time). Waits until there is
+        one, at most timeout_ms, after which the list is empty. With timeout_ms=0 it returns what
+        has already arrived, and asks brokers for more, which the next poll returns."""
         return self._client.poll(timeout_ms, max_messages, invisible_ms=invisible_ms)
 
     def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """They are dealt with; returns when brokers know. Raises the first refusal: RemoteError
-        when a broker knows nothing of one any more."""
+        """Acknowledges messages, and returns when the brokers have confirmed it. Raises the first
+        refusal: RemoteError when a broker no longer knows one of the deliveries."""
         self._client.ack(messages)
 
     def ack_async(
@@ -77,11 +79,12 @@ class PopConsumer(ThreadedConsumer[PopConsumerImpl]):
         messages: MessageExt | Iterable[MessageExt],
         callback: Callable[[Exception | None], object] | None = None,
     ) -> None:
-        """They are dealt with; their acks go soon, as many in a request as have gathered.
-        callback(error) comes once for all of them, in a callback thread; None: all are known.
-        Without one a refusal is logged."""
+        """Acknowledges messages without waiting: the acks are sent soon, as many in one request as
+        have gathered. callback(error) is called once for all of them, in a callback thread, with
+        None when brokers have confirmed all. Without a callback a refusal is logged."""
         self._client.ack_async(messages, callback)
 
     def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
-        """It comes again (to anyone) so long from now, unless it is acknowledged before."""
+        """Makes the message visible again, to any consumer, invisible_ms from now, unless it is
+        acknowledged before."""
         self._client.change_invisible_time(message, invisible_ms)

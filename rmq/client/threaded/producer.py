@@ -1,4 +1,4 @@
-"""Producers as users have them; the work is rmq/client/producer."""
+"""Producer, TransactionProducer: the classes that users call; rmq/client/producer does the work."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ class Producer(ThreadedClient[ProducerImpl]):
             producer.send_oneway(message)
             results = producer.send_batch([message, ...])
 
-    Which queue: in turn; by the message's sharding_key (equal keys, one queue, kept order); by
-    `selector(queues, message, arg)`; or the `queue` given. A send that a broker could not take, or
-    that got no answer because its connection broke, is tried again on another broker where there is
-    one (retry_times_when_send_failed); so a message may be stored twice, with the same message_id.
-    A send that got no answer in time is not tried again.
+    By default messages go to the topic's queues in turn. With a sharding_key, messages of equal
+    keys go to one queue and keep their order; `selector(queues, message, arg)` returns the queue to
+    use, and `queue` names it. A send that a broker could not take, or that got no answer because
+    its connection broke, is tried again on another broker if there is one
+    (retry_times_when_send_failed); a message may therefore be stored twice, with the same
+    message_id. A send that got no answer in time is not tried again.
     """
 
     def __init__(
@@ -52,36 +53,37 @@ class Producer(ThreadedClient[ProducerImpl]):
         parameters: ProducerParameters | None = None,
         **changes: Unpack[ProducerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name, listed above. ConfigError: one of them is not valid."""
         self._hold(ProducerImpl(producer_group, parameters=parameters, **changes))
 
     def _hold(self, client: ProducerImpl) -> None:
-        """send_async is the client's: one call of Python less for each message, which is a fifth of
-        all that a send takes here. Where a subclass or a test has put another one in its place,
-        that one is called."""
+        """Makes send_async the method of the client that is held. This saves one call of a Python
+        function for each message, which is a fifth of the time that a send takes here. If a
+        subclass or a test has replaced send_async, the replacement is called."""
         super().__init__(client)
         if type(self).send_async is _SEND_ASYNC:
             self.send_async = self._client.send_async  # type: ignore[method-assign]
 
     @property
     def parameters(self) -> ProducerParameters:
-        """What it was made with."""
+        """The parameters that the producer was made with."""
         return self._client.parameters
 
     # ---- life
 
     def close(self) -> None:
-        """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
+        """Sends what was gathered, waits for sends under way, and unregisters from the brokers."""
         self._client.close()
 
     def flush(self, timeout_ms: float | None = None) -> bool:
-        """Sends what was gathered and waits until nothing is under way; whether that came."""
+        """Sends what was gathered, and waits until no send is under way. False: some still are
+        after timeout_ms."""
         return self._client.flush(timeout_ms)
 
     # ---- sends
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues messages of this topic are sent to."""
+        """The queues that messages of this topic are sent to."""
         return self._client.queues(topic)
 
     def send(
@@ -93,7 +95,8 @@ class Producer(ThreadedClient[ProducerImpl]):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> SendResult:
-        """Where the message was stored; RemoteError or UnreachableError when no broker took it."""
+        """Sends the message, and returns where it was stored. RemoteError or UnreachableError: no
+        broker took it."""
         return self._client.send(
             message, timeout_ms=timeout_ms, queue=queue, selector=selector, arg=arg
         )
@@ -130,9 +133,9 @@ class Producer(ThreadedClient[ProducerImpl]):
         arg: Any = None,
         timeout_ms: float | None = None,
     ) -> Future[SendResult] | None:
-        """Sends without waiting. callback(result, error) is called when it is known how it ended,
-        one of the two being None, in a thread of the client; without a callback the concurrent
-        Future of a SendResult is returned."""
+        """Sends without waiting. When the send has ended, callback(result, error) is called in a
+        thread of the client; one of the two is None. Without a callback a concurrent Future of the
+        SendResult is returned."""
         return self._client.send_async(
             message, callback, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms
         )
@@ -145,8 +148,9 @@ class Producer(ThreadedClient[ProducerImpl]):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> None:
-        """Sends without an answer: nobody knows whether it was stored. BusyError where the broker
-        takes so little that the bytes of asynchronous sends wait to be sent there."""
+        """Sends without an answer: it is not known whether the message was stored. BusyError: the
+        broker reads so slowly that as many bytes as asynchronous sends may have under way are
+        waiting to be sent to it."""
         self._client.send_oneway(message, queue=queue, selector=selector, arg=arg)
 
     def send_batch(
@@ -156,13 +160,14 @@ class Producer(ThreadedClient[ProducerImpl]):
         timeout_ms: float | None = None,
         queue: MessageQueue | None = None,
     ) -> list[SendResult]:
-        """Stores messages of one topic, as few requests as max_message_size allows; one result
-        each, in order. When a later part fails, the earlier ones are stored."""
+        """Sends messages of one topic in as few requests as max_message_size allows, and returns
+        one result for each, in their order. If a later request fails, the messages of the earlier
+        ones are stored."""
         return self._client.send_batch(messages, timeout_ms=timeout_ms, queue=queue)
 
     def recall(self, topic: str, recall_handle: str) -> str:
-        """Takes a message back that is delayed to a time; its message id. RemoteError when the
-        broker does not allow it, or it is too late."""
+        """Takes back a message that is delayed to a time, and returns its message id. RemoteError:
+        the broker does not allow it, or it is too late."""
         return self._client.recall(topic, recall_handle)
 
     def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
@@ -199,7 +204,7 @@ class TransactionProducer(Producer):
         parameters: TransactionProducerParameters | None = None,
         **changes: Unpack[TransactionProducerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name, listed above. ConfigError: one of them is not valid."""
         self._hold(
             TransactionProducerImpl(
                 producer_group, transaction_listener, parameters=parameters, **changes
@@ -208,11 +213,12 @@ class TransactionProducer(Producer):
 
     @property
     def parameters(self) -> TransactionProducerParameters:
-        """What it was made with."""
+        """The parameters that the producer was made with."""
         return self._client.parameters
 
     def close(self) -> None:
-        """As Producer.close; first it waits for the checks under way, but one that closes."""
+        """Waits for the checks under way, then closes as Producer.close does. A check that calls
+        close is not waited for."""
         self._client.close()
 
     def send_in_transaction(
@@ -220,8 +226,8 @@ class TransactionProducer(Producer):
     ) -> TransactionResult:
         """Stores the half message, runs the local transaction, and tells the broker its end.
 
-        What execute_local_transaction raises is raised here, after the broker was told nothing of
-        it: it will ask. A half message that was not stored safely is rolled back, and no local
-        transaction runs.
+        If execute_local_transaction raises, the exception is raised here, and the broker is told
+        that the state is unknown: it will ask later. A half message that was not stored safely is
+        rolled back, and no local transaction runs.
         """
         return self._client.send_in_transaction(message, arg, timeout_ms=timeout_ms)

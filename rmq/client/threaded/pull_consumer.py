@@ -1,4 +1,4 @@
-"""PullConsumer as users have it; the work is rmq/client/pull."""
+"""PullConsumer: the class that users call; the work is done in rmq/client/pull."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @documented(PullConsumerParameters)
 class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
-    """Reads as a member of one group, when it is asked to; any thread may use it.
+    """Returns messages when poll is called, as a member of one group; any thread may use it.
 
         with PullConsumer("invoices", namesrv_addr="127.0.0.1:9876") as consumer:
             consumer.subscribe("orders", "paid || sent")   # shared with the group's other members
@@ -33,9 +33,10 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
         consumer.assign(consumer.queues("orders"))         # or: these queues, whoever else reads
         consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
 
-    Each message is delivered at least once: what poll returned counts as dealt with when poll is
-    called again; with auto_commit offsets are committed every auto_commit_interval_millis, by poll,
-    and by close. A block that ends by an exception does not commit what the last poll returned.
+    Each message is delivered at least once. The messages that poll returned count as consumed when
+    poll is called again. With auto_commit, poll commits offsets every auto_commit_interval_millis,
+    and close commits them once more. If the `with` block ends by an exception, what the last poll
+    returned is not committed.
     """
 
     def __init__(
@@ -45,12 +46,12 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name, listed above. ConfigError: one of them is not valid."""
         super().__init__(PullConsumerImpl(consumer_group, parameters=parameters, **changes))
 
     @property
     def parameters(self) -> PullConsumerParameters:
-        """What it was made with."""
+        """The parameters that the consumer was made with."""
         return self._client.parameters
 
     # ---- life
@@ -70,15 +71,16 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
     # ---- what is read
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
-        """Shares the topic's queues with the group: messages with one of the tags ("a || b"), or
-        for which the SQL92 expression holds."""
+        """Reads a share of the topic's queues, which the group's members divide among themselves:
+        messages with one of the tags ("a || b"), or for which the SQL92 expression is true."""
         self._client.subscribe(topic, tags, sql=sql)
 
     def assign(
         self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
     ) -> None:
-        """Reads exactly these queues, from where the group has committed; with none of them topics
-        may be subscribed again. RouteError for a topic that does not exist: nothing changes."""
+        """Reads exactly these queues, each from the offset that the group has committed. After an
+        empty list topics may be subscribed again. RouteError: a topic does not exist, and nothing
+        has changed."""
         self._client.assign(queues, tags, sql=sql)
 
     def assignment(self) -> list[MessageQueue]:
@@ -92,13 +94,14 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
     # ---- messages
 
     def poll(self, timeout_ms: float | None = None, max_messages: int = 1_000) -> list[MessageExt]:
-        """What was pulled ahead, up to max_messages: at once when there is some, otherwise after
-        waiting for it (poll_timeout_millis unless given). Each queue's messages are in order."""
+        """Returns up to max_messages of the messages that were pulled ahead. If there are none, it
+        waits for some, at most timeout_ms (by default poll_timeout_millis). The messages of each
+        queue are in order."""
         return self._client.poll(timeout_ms, max_messages)
 
     def __iter__(self) -> Iterator[MessageExt]:
-        """Messages one by one, as long as it is open; one counts as dealt with when the next is
-        asked for."""
+        """Yields messages one by one until the consumer is closed. A message counts as consumed
+        when the next one is asked for."""
         while not self._client.is_closed:
             try:
                 found = self.poll(None, 1)
@@ -107,11 +110,11 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
             yield from found
 
     def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
-        """poll returns nothing from these queues until they are resumed."""
+        """Makes poll return nothing from these queues until they are resumed."""
         self._client.pause(queues)
 
     def resume(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
-        """poll returns messages of these queues again."""
+        """Makes poll return messages of these queues again."""
         self._client.resume(queues)
 
     def paused(self) -> list[MessageQueue]:
@@ -121,34 +124,36 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
     # ---- offsets
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """poll goes on at this offset of the queue."""
+        """Makes poll go on at this offset of the queue."""
         self._client.seek(queue, offset)
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """To the first message there is."""
+        """Makes poll go on at the queue's first message."""
         self._client.seek_to_begin(queue)
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Behind the last message there is now."""
+        """Makes poll go on behind the message that is now the queue's last one."""
         self._client.seek_to_end(queue)
 
     def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
-        """To the first message stored at or after a time (ms since 1970, or datetime)."""
+        """Makes poll go on at the first message stored at or after a time (ms since 1970, or a
+        datetime)."""
         self._client.seek_to_time(queue, timestamp)
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
-        """Offset of the first message stored at or after a time; the end when there is none."""
+        """The offset of the first message stored at or after a time; the queue's end if there is
+        none."""
         return self._client.offset_for_timestamp(queue, timestamp)
 
     def position(self, queue: MessageQueue) -> int:
-        """Offset of the next message poll returns."""
+        """The offset of the next message of this queue that poll returns."""
         return self._client.position(queue)
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group goes on in this queue; None when it never committed."""
+        """The offset that the group has committed for this queue; None if it never committed."""
         return self._client.committed(queue)
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Tells brokers how far the group is: by these offsets, or by what poll has returned so
-        far. Returns when they have answered."""
+        """Commits these offsets, or by default the position behind what poll has returned so far.
+        Returns when the brokers have answered."""
         self._client.commit(offsets)

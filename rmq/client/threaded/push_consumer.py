@@ -1,4 +1,4 @@
-"""PushConsumer as users have it; the work is rmq/client/push."""
+"""PushConsumer: the class that users call; the work is done in rmq/client/push."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class PushConsumer(ThreadedConsumer[PushConsumerImpl]):
             consumer.subscribe("orders", "paid || sent")   # or sql="amount > 100"
             stop.wait()
 
-    The members of a group share the queues; each message is delivered at least once. What failed
-    comes again through the group's retry topic, later each time, and is a dead letter after 16
-    tries. With consume_orderly=True a queue's messages come one after the other, at one member at a
-    time. With message_model="BROADCASTING" every member gets everything, and keeps its offsets in a
-    file.
+    The members of a group share the queues, and each message is delivered at least once. A message
+    whose call failed is delivered again through the group's retry topic, after a delay that grows
+    each time, and becomes a dead letter after 16 tries. With consume_orderly=True a queue's
+    messages are delivered one after the other, to one member at a time. With
+    message_model="BROADCASTING" every member gets every message, and keeps its offsets in a file.
     """
 
     def __init__(
@@ -43,44 +43,45 @@ class PushConsumer(ThreadedConsumer[PushConsumerImpl]):
         parameters: PushConsumerParameters | None = None,
         **changes: Unpack[PushConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name, listed above; ConfigError for one that cannot be."""
+        """`changes` are parameters by name, listed above. ConfigError: one of them is not valid."""
         super().__init__(
             PushConsumerImpl(consumer_group, message_listener, parameters=parameters, **changes)
         )
 
     @property
     def parameters(self) -> PushConsumerParameters:
-        """What it was made with."""
+        """The parameters that the consumer was made with."""
         return self._client.parameters
 
     def close(self) -> None:
-        """Ends pulls, waits for calls under way (but that of a listener that closes), commits, and
-        leaves the group."""
+        """Ends pulls, waits for calls of the listener under way, commits, and leaves the group. If
+        the listener itself calls close, its own call is not waited for."""
         self._client.close()
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds;
-        before or after the start."""
+        """Subscribes to the topic's messages with one of the tags ("a || b"), or to those for
+        which the SQL92 expression is true. It may be called before or after the start."""
         self._client.subscribe(topic, tags, sql=sql)
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues this consumer reads now, but those of its retry topics. Number -1 stands for
-        all queues of a topic at one broker, which this and other members pop."""
+        """The queues this consumer reads now, without those of its retry topics. Queue id -1
+        stands for all queues of a topic at one broker, which this and other members pop."""
         return self._client.assignment()
 
     def suspend(self) -> None:
-        """No more pulls; what was pulled is dealt with."""
+        """Stops pulling. Messages that were already pulled are still given to the listener."""
         self._client.suspend()
 
     def resume(self) -> None:
-        """Pulls go on."""
+        """Pulls again after suspend."""
         self._client.resume()
 
     def update_core_pool_size(self, count: int) -> None:
-        """Threads for the listener, up to consume_thread_max; there never get less."""
+        """Sets the number of threads that call the listener, at most consume_thread_max. The
+        number never gets smaller."""
         self._client.update_core_pool_size(count)
 
     def commit(self, *, wait: bool = False) -> None:
-        """Commits now how far the queues are; it happens every 5 s by itself. wait: until brokers
-        have answered."""
+        """Commits now how far the listener is in each queue; this also happens every 5 s by
+        itself. wait: return only when brokers have answered."""
         self._client.commit(wait=wait)
