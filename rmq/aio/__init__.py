@@ -1,22 +1,23 @@
-"""The client for asyncio: the same engine, its callbacks in the event loop.
+"""The client for asyncio: the same engine as rmq's, with its callbacks in the event loop.
 
     from rmq.aio import Producer
 
     async with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"paid"))
 
-Names, parameters, results and exceptions are those of `rmq`; what asks brokers is awaited, so that
-there is one `send`. There is no Admin; TransactionProducer sends in transactions alone.
-Answers reach the loop through one descriptor; no thread stands between the engine and a coroutine
-that waits for a send.
+Names, parameters, results and exceptions are those of `rmq`. Methods that ask brokers are
+coroutines, so there is one `send` instead of a synchronous and an asynchronous one. There is no
+Admin, and TransactionProducer can send in transactions only. Answers reach the loop through one
+file descriptor: no thread stands between the engine and a coroutine that waits for a send.
 
-    base                what all of them have in common
+    base                LoopClient, the methods that all of them share
     producer            Producer, TransactionProducer
     push_consumer       PushConsumer, which calls a coroutine function
     pull_consumer       PullConsumer
     pop_consumer        PopConsumer
 
-Each is the twin of a client with threads (rmq/client/threaded): the same work is behind both.
+Each corresponds to a client with threads (rmq/client/threaded): the same object does the work of
+both.
 """
 
 from rmq.aio.pop_consumer import PopConsumer

@@ -1,8 +1,8 @@
-"""LoopClient: what the clients of rmq.aio have in common, a client's work and an event loop.
+"""LoopClient: what the clients of rmq.aio have in common: an object that does the work, and a loop.
 
-Each is the twin of a client of rmq, and holds what that one holds (rmq/client/threaded): what may
-block (starting, closing, questions to brokers) runs in threads of the loop's executor; what comes
-wakes the loop.
+Each corresponds to a client of rmq, and holds the same object as that one (rmq/client/threaded).
+Calls that may block (starting, closing, questions to brokers) run in threads of the loop's
+executor; messages and answers that arrive wake the loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ R = TypeVar("R")
 
 
 async def threaded(function: Callable[..., R], *arguments: Any, **named: Any) -> R:
-    """The function's result, from a thread, which has the caller's context variables."""
+    """Calls the function in a thread, with the caller's context variables, and returns its
+    result."""
     return await asyncio.to_thread(function, *arguments, **named)
 
 
@@ -33,7 +34,7 @@ M = TypeVar("M", bound=ConsumerImpl)
 
 
 class LoopClient(Generic[C]):
-    """Used in one event loop; it starts once and closes once."""
+    """A client that is used in one event loop; it starts once and closes once."""
 
     def __init__(self, client: C) -> None:
         self._client = client
@@ -42,7 +43,7 @@ class LoopClient(Generic[C]):
         raise not_copied(self, "start one in each process, from its parameters")
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it. Who cancels it has a client that is closed."""
+        """Connects; an `async with` does this. If it is cancelled, the client is closed."""
         starting = asyncio.ensure_future(threaded(self._client.start))
         try:
             await asyncio.shield(starting)
@@ -52,12 +53,12 @@ class LoopClient(Generic[C]):
         return self
 
     async def _undo(self, starting: asyncio.Future[object]) -> None:
-        """A thread cannot be cancelled: what it has started is closed when it is through."""
+        """Closes the client once its start has returned, because a thread cannot be cancelled."""
         await asyncio.wait([starting])
         await threaded(self._client.close)
 
     async def close(self) -> None:
-        """Ends what is under way, and takes leave of the brokers."""
+        """Ends what is under way, and unregisters from the brokers."""
         await threaded(self._client.close)
 
     async def __aenter__(self) -> Self:
@@ -73,7 +74,7 @@ class LoopClient(Generic[C]):
 
     @property
     def client_id(self) -> str:
-        """What brokers know it by; ClosedError before the start and after the end."""
+        """The id by which brokers know this client; ClosedError before start and after close."""
         return self._client.client_id
 
 
@@ -85,7 +86,7 @@ class LoopConsumer(LoopClient[M]):
         self._news = asyncio.Event()  # set when messages may be there
 
     def _wake(self) -> Callable[[], None]:
-        """A function for other threads that sets the event in this loop."""
+        """Returns a function by which other threads set the event in this loop."""
         loop = asyncio.get_running_loop()
 
         def wake() -> None:
@@ -101,9 +102,10 @@ class LoopConsumer(LoopClient[M]):
     async def subscribe(
         self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
     ) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
+        """Subscribes to the topic's messages with one of the tags ("a || b"), or to those for
+        which the SQL92 expression is true."""
         await threaded(self._client.subscribe, topic, tags, sql=sql)
 
     async def unsubscribe(self, topic: str) -> None:
-        """No more messages of this topic."""
+        """Ends the subscription of this topic."""
         await threaded(self._client.unsubscribe, topic)

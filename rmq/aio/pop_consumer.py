@@ -6,10 +6,10 @@
             await bill(message)
             await consumer.ack(message)
 
-Acks of coroutines that run at the same time share requests. What came is handed out at once; the
-thread that gets new messages, or the end of acks, wakes the loop. What asks brokers and
-waits (subscribe, change_invisible_time, ..) runs in a thread of the executor; so do acks whose
-broker has to be found or connected first.
+Acks of coroutines that run at the same time share requests. Messages that have arrived are returned
+at once. The thread that receives new messages, or the answers to acks, wakes the loop. Methods that
+ask brokers and wait (subscribe, change_invisible_time, ..) run in a thread of the executor; so do
+acks whose broker must be found or connected first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @documented(PopConsumerParameters)
 class PopConsumer(LoopConsumer[PopConsumerImpl]):
-    """As rmq.PopConsumer; used in one event loop."""
+    """The same as rmq.PopConsumer, used in one event loop."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class PopConsumer(LoopConsumer[PopConsumerImpl]):
     # ---- life
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it."""
+        """Connects; an `async with` does this."""
         self._client.wake_by(self._wake())
         return await super().start()
 
@@ -64,9 +64,10 @@ class PopConsumer(LoopConsumer[PopConsumerImpl]):
         *,
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
-        """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (at least 5000; pop_invisible_time). Waits for the first one; nothing after
-        timeout_ms. With 0 it gives what is here and asks for more, which is the next poll's."""
+        """Returns up to max_messages messages (by default pop_batch_nums), which no other consumer
+        gets for invisible_ms (at least 5000; by default pop_invisible_time). Waits until there is
+        one, at most timeout_ms, after which the list is empty. With timeout_ms=0 it returns what
+        has already arrived, and asks brokers for more, which the next poll returns."""
         loop = asyncio.get_running_loop()
         if timeout_ms is None:
             timeout_ms = self._client.parameters.poll_timeout_millis
@@ -83,13 +84,13 @@ class PopConsumer(LoopConsumer[PopConsumerImpl]):
             await self._wait_for_news(min(left, pause))
 
     async def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """They are dealt with; returns when brokers know. Raises the first refusal: RemoteError
-        when a broker knows nothing of one any more."""
+        """Acknowledges messages, and returns when the brokers have confirmed it. Raises the first
+        refusal: RemoteError when a broker no longer knows one of the deliveries."""
         loop = asyncio.get_running_loop()
         known: asyncio.Future[None] = loop.create_future()
 
         def end(error: Exception | None) -> None:
-            if known.done():  # whoever waited was cancelled
+            if known.done():  # the coroutine that waited was cancelled
                 return
             if error is None:
                 known.set_result(None)
@@ -104,12 +105,13 @@ class PopConsumer(LoopConsumer[PopConsumerImpl]):
         try:
             if self._client.is_at_hand(several):
                 self._client.ack_async(several, completed)
-            else:  # a broker is looked for, or connected by TLS
+            else:  # a broker must be looked up first, or connected by TLS
                 await threaded(self._client.ack_async, several, completed)
             await known
         finally:
-            known.cancel()  # of one that was cancelled before; an end is no news any more
+            known.cancel()  # if this coroutine was cancelled: the answers are not waited for
 
     async def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
-        """It comes again (to anyone) so long from now, unless it is acknowledged before."""
+        """Makes the message visible again, to any consumer, invisible_ms from now, unless it is
+        acknowledged before."""
         await threaded(self._client.change_invisible_time, message, invisible_ms)

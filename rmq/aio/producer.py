@@ -1,9 +1,9 @@
-"""Producers of rmq.aio.
+"""Producer, TransactionProducer of rmq.aio: sends that a coroutine awaits.
 
-`send` is the engine's asynchronous send whose end comes in the loop; what may block (looking up
-the route of a topic for the first time, a connection with TLS, starting, closing, local
-transactions) runs in a thread of the loop's executor. Back-pressure does not block the loop: sends
-wait in turn, the first in steps.
+`send` is the engine's asynchronous send, and its result is delivered in the loop. Work that may
+block (looking up the route of a topic for the first time, making a connection with TLS, starting,
+closing, local transactions) runs in a thread of the loop's executor. Back-pressure does not block
+the loop: sends that find no room wait in turn, and the first of them looks again every 2 ms.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from rmq.client.parameters.keywords import ProducerKeywords, TransactionProducerKeywords
 
 R = TypeVar("R")
-WAIT_S = 0.002  # between two looks at whether there is room again
+WAIT_S = 0.002  # the pause between two looks at whether there is room
 
 
 class _LoopProducer(ProducerImpl):
-    """A producer whose sends end in an event loop."""
+    """A producer whose sends are completed in an event loop."""
 
     loop_mailbox: Mailbox | None = None
 
@@ -55,13 +55,13 @@ class _LoopProducer(ProducerImpl):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no send is under way, nor waits for another try."""
+        """Whether no send is under way or waits for another try."""
         return not self._in_flight()
 
 
 @documented(ProducerParameters)
 class Producer(LoopClient[_LoopProducer]):
-    """As rmq.Producer; used in one event loop.
+    """The same as rmq.Producer, used in one event loop.
 
     async with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
         result = await producer.send(Message("orders", b"paid"))
@@ -77,12 +77,12 @@ class Producer(LoopClient[_LoopProducer]):
         super().__init__(_LoopProducer(producer_group, parameters=parameters, **changes))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0  # the loop's
-        self._closing: asyncio.Future[None] | None = None  # its end; nothing is sent any more
-        self._turn = asyncio.Lock()  # of the send that waits for room; behind it are the others
+        self._closing: asyncio.Future[None] | None = None  # set by close; no sends from then on
+        self._turn = asyncio.Lock()  # held by the send that is next to get room
         self._dials: dict[str, asyncio.Future[int]] = {}  # by address
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it. Who cancels it has a producer that is closed."""
+        """Connects; an `async with` does this. If it is cancelled, the producer is closed."""
         if self._loop is not None:
             return self
         loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
@@ -95,8 +95,9 @@ class Producer(LoopClient[_LoopProducer]):
         return self
 
     async def close(self) -> None:
-        """Sends what was gathered, waits for what is under way, and takes leave of the brokers. It
-        goes on when who waits for it is cancelled, and may be called again then."""
+        """Sends what was gathered, waits for sends under way, and unregisters from the brokers.
+        If a coroutine that waits for close is cancelled, closing goes on; another call of close
+        waits for it."""
         if self._loop is None:
             return
         if self._closing is None:
@@ -108,10 +109,10 @@ class Producer(LoopClient[_LoopProducer]):
         assert mailbox is not None
         try:
             await self._drain(self._client.timeout_ms)
-        finally:  # also when the loop ends
+        finally:  # also if the loop ends meanwhile
             try:
                 await super().close()
-                mailbox.deliver()  # what the end of the engine has ended
+                mailbox.deliver()  # the sends that failed because the engine was closed
             finally:
                 loop.remove_reader(mailbox.fileno())
                 self._loop = None
@@ -126,12 +127,13 @@ class Producer(LoopClient[_LoopProducer]):
         return True
 
     async def flush(self, timeout_ms: float | None = None) -> bool:
-        """Sends what was gathered and waits until nothing is under way; whether that came."""
+        """Sends what was gathered, and waits until no send is under way. False: some still are
+        after timeout_ms."""
         return await self._drain(self._client.timeout_ms if timeout_ms is None else timeout_ms)
 
     @property
     def _open_loop(self) -> asyncio.AbstractEventLoop:
-        """ClosedError before the start and from the close on."""
+        """The producer's loop; ClosedError before start, and as soon as close is called."""
         if self._loop is None or self._closing is not None:
             raise ClosedError("the producer is not started, or closed")
         return self._loop
@@ -151,7 +153,8 @@ class Producer(LoopClient[_LoopProducer]):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> SendResult:
-        """Where the message was stored; tried on other brokers like rmq.Producer.send_async."""
+        """Sends the message, and returns where it was stored. Other brokers are tried as by
+        rmq.Producer.send_async."""
         return await (await self.send_soon(
             message, timeout_ms=timeout_ms, queue=queue, selector=selector, arg=arg
         ))  # fmt: skip
@@ -165,7 +168,7 @@ class Producer(LoopClient[_LoopProducer]):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> asyncio.Future[SendResult]:
-        """Returns when the message is on its way; the future is done when it is stored."""
+        """Returns when the message is on its way, with a future that is done when it is stored."""
         loop, producer = self._open_loop, self._client
         if message.topic not in producer.topics:
             await loop.run_in_executor(None, producer.queues, message.topic)
@@ -190,8 +193,8 @@ class Producer(LoopClient[_LoopProducer]):
     async def _send_by_tls(
         self, chosen: Chosen, message: Message, ended: Callable[..., None], timeout_ms: float
     ) -> None:
-        """The connection is made first. A broker that cannot be reached is tried again, as without
-        TLS: the end comes by `ended`."""
+        """Makes the connection first. A broker that cannot be reached is not an exception here: the
+        send goes on to other tries, as without TLS, and `ended` is called with its end."""
         producer, until_ms = self._client, monotonic_ms() + timeout_ms
         try:
             await self._ready(len(message.body), timeout_ms, chosen.target.address)
@@ -208,8 +211,9 @@ class Producer(LoopClient[_LoopProducer]):
         result: SendResult | None,
         error: Exception | None,
     ) -> None:
-        """A send's end comes in the loop, as a rule. One that waited for another try may end in the
-        thread that was to try it, or in the one that closes: neither would wake the loop."""
+        """Settles the future of a send. As a rule this is called in the loop. A send that waited
+        for another try may end in the thread that makes the tries, or in the one that closes; from
+        there the loop must be woken."""
         if threading.get_ident() == self._thread:
             _settle(future, result, error)
             return
@@ -217,7 +221,7 @@ class Producer(LoopClient[_LoopProducer]):
             loop.call_soon_threadsafe(_settle, future, result, error)
 
     async def _ready(self, size: int, timeout_ms: float, address: str) -> None:
-        """Returns when a send of so many bytes to this address begins without a wait."""
+        """Returns when a send of `size` bytes to this address can begin without waiting."""
         producer = self._client
         while True:
             if self._turn.locked() or not producer.has_room(size):
@@ -227,8 +231,8 @@ class Producer(LoopClient[_LoopProducer]):
             await self._dial(address, timeout_ms)
 
     async def _dial(self, address: str, timeout_ms: float) -> None:
-        """Makes a connection, which takes as long as its handshake, in a thread: one for all sends
-        that want it."""
+        """Makes a connection in a thread, because it takes as long as its handshake. All sends that
+        need the same connection wait for one dial."""
         dial = self._dials.get(address)
         if dial is None:
             dial = asyncio.ensure_future(threaded(self._client.instance.link, address))
@@ -242,10 +246,11 @@ class Producer(LoopClient[_LoopProducer]):
     def _dialled(self, address: str, dial: asyncio.Future[int]) -> None:
         del self._dials[address]
         if not dial.cancelled():
-            dial.exception()  # whoever waited for it may have left
+            dial.exception()  # marks it as seen: the sends that waited may have been cancelled
 
     async def _room(self, size: int, timeout_ms: float) -> None:
-        """BusyError: there was none for so many bytes in time."""
+        """Waits until there is room for a send of `size` bytes. BusyError: there was none in
+        time."""
         producer, loop = self._client, asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
         try:
@@ -274,7 +279,8 @@ class Producer(LoopClient[_LoopProducer]):
         timeout_ms: float | None = None,
         queue: MessageQueue | None = None,
     ) -> list[SendResult]:
-        """Stores messages of one topic, as few requests as max_message_size allows."""
+        """Sends messages of one topic in as few requests as max_message_size allows, and returns
+        one result for each, in their order."""
         return await self._threaded(self._client.send_batch, list(messages),
                                     timeout_ms=timeout_ms, queue=queue)  # fmt: skip
 
@@ -286,12 +292,12 @@ class Producer(LoopClient[_LoopProducer]):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> None:
-        """Sends without an answer."""
+        """Sends without an answer: it is not known whether the message was stored."""
         await self._threaded(self._client.send_oneway, message, queue=queue, selector=selector,
                              arg=arg)  # fmt: skip
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Takes a message back that is delayed to a time; its message id."""
+        """Takes back a message that is delayed to a time, and returns its message id."""
         return await self._threaded(self._client.recall, topic, recall_handle)
 
     async def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
@@ -303,7 +309,7 @@ class Producer(LoopClient[_LoopProducer]):
         await self._threaded(self._client.reply, request, body)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues messages of this topic are sent to."""
+        """The queues that messages of this topic are sent to."""
         return await self._threaded(self._client.queues, topic)
 
     async def _threaded(self, function: Callable[..., R], *arguments: Any, **named: Any) -> R:
@@ -314,7 +320,7 @@ class Producer(LoopClient[_LoopProducer]):
 def _settle(
     future: asyncio.Future[SendResult], result: SendResult | None, error: Exception | None
 ) -> None:
-    """In the future's loop."""
+    """Gives the future its result or exception, unless it is done. Called in the future's loop."""
     if future.done():
         return
     if error is not None:
@@ -326,8 +332,8 @@ def _settle(
 
 @documented(TransactionProducerParameters)
 class TransactionProducer(LoopClient[TransactionProducerImpl]):
-    """As rmq.TransactionProducer, for transactions alone: other messages are a Producer's. The
-    listener is called in threads, as there."""
+    """The same as rmq.TransactionProducer, but it sends in transactions only; a Producer sends
+    other messages. The listener is called in threads, as it is there."""
 
     def __init__(
         self,
@@ -346,5 +352,6 @@ class TransactionProducer(LoopClient[TransactionProducerImpl]):
     async def send_in_transaction(
         self, message: Message, arg: Any = None, *, timeout_ms: float | None = None
     ) -> TransactionResult:
-        """As the threaded one, in a thread."""
+        """Stores the half message, runs the local transaction, and tells the broker its end, as
+        rmq.TransactionProducer does, in a thread."""
         return await threaded(self._client.send_in_transaction, message, arg, timeout_ms=timeout_ms)

@@ -5,9 +5,9 @@
         for message in await consumer.poll(1_000): ...
         async for message in consumer: ...
 
-Messages that were pulled ahead are returned at once; the thread that gets new ones wakes
-the loop. What asks brokers (subscribe, seek, commit, ..) runs in a thread of the executor, and what
-a poll leaves to be done where it may wait, in one of the client's: a connection, and commits.
+Messages that were pulled ahead are returned at once; the thread that receives new ones wakes the
+loop. Methods that ask brokers (subscribe, seek, commit, ..) run in a thread of the executor. The
+parts of a poll that may wait, making connections and commits, are left to a thread of the client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @documented(PullConsumerParameters)
 class PullConsumer(LoopConsumer[PullConsumerImpl]):
-    """As rmq.PullConsumer; used in one event loop."""
+    """The same as rmq.PullConsumer, used in one event loop."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
     # ---- life
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it."""
+        """Connects; an `async with` does this."""
         await super().start()
         self._client.wake_by(self._wake())
         return self
@@ -70,7 +70,7 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
     async def assign(
         self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
     ) -> None:
-        """Reads exactly these queues, from where the group has committed."""
+        """Reads exactly these queues, each from the offset that the group has committed."""
         await threaded(self._client.assign, list(queues), tags, sql=sql)
 
     def assignment(self) -> list[MessageQueue]:
@@ -86,8 +86,8 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
     async def poll(
         self, timeout_ms: float | None = None, max_messages: int = 1_000
     ) -> list[MessageExt]:
-        """What was pulled ahead, up to max_messages: at once when there is some, otherwise after
-        waiting for it (poll_timeout_millis unless given)."""
+        """Returns up to max_messages of the messages that were pulled ahead. If there are none, it
+        waits for some, at most timeout_ms (by default poll_timeout_millis)."""
         loop = asyncio.get_running_loop()
         if timeout_ms is None:
             timeout_ms = self._client.parameters.poll_timeout_millis
@@ -101,7 +101,7 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
             await self._wait_for_news(left)
 
     async def __aiter__(self) -> AsyncIterator[MessageExt]:
-        """Messages one by one, until it is closed."""
+        """Yields messages one by one until the consumer is closed."""
         while True:
             try:
                 found = await self.poll(None, 1)
@@ -111,11 +111,11 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
                 yield message
 
     async def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
-        """poll returns nothing from these queues until they are resumed."""
+        """Makes poll return nothing from these queues until they are resumed."""
         await threaded(self._client.pause, queues)
 
     async def resume(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
-        """poll returns messages of these queues again."""
+        """Makes poll return messages of these queues again."""
         await threaded(self._client.resume, queues)
 
     def paused(self) -> list[MessageQueue]:
@@ -125,33 +125,36 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
     # ---- offsets
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """poll goes on at this offset of the queue."""
+        """Makes poll go on at this offset of the queue."""
         await threaded(self._client.seek, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """To the first message there is."""
+        """Makes poll go on at the queue's first message."""
         await threaded(self._client.seek_to_begin, queue)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Behind the last message there is now."""
+        """Makes poll go on behind the message that is now the queue's last one."""
         await threaded(self._client.seek_to_end, queue)
 
     async def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
-        """To the first message stored at or after a time (ms since 1970, or datetime)."""
+        """Makes poll go on at the first message stored at or after a time (ms since 1970, or a
+        datetime)."""
         await threaded(self._client.seek_to_time, queue, timestamp)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
-        """Offset of the first message stored at or after a time; the end when there is none."""
+        """The offset of the first message stored at or after a time; the queue's end if there is
+        none."""
         return await threaded(self._client.offset_for_timestamp, queue, timestamp)
 
     async def position(self, queue: MessageQueue) -> int:
-        """Offset of the next message poll returns."""
+        """The offset of the next message of this queue that poll returns."""
         return await threaded(self._client.position, queue)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group goes on in this queue; None when it never committed."""
+        """The offset that the group has committed for this queue; None if it never committed."""
         return await threaded(self._client.committed, queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Tells brokers how far the group is."""
+        """Commits these offsets, or by default the position behind what poll has returned so far.
+        Returns when the brokers have answered."""
         await threaded(self._client.commit, offsets)

@@ -6,9 +6,9 @@
         await consumer.subscribe("orders")
         await stop.wait()
 
-Up to consume_thread_min calls are under way at once; each is waited for by one of the consumer's
-threads, which does the rest (sending back, locks, offsets). A listener that is no coroutine
-function is called in these threads, as by rmq.PushConsumer.
+Up to consume_thread_min calls are under way at once. For each of them one of the consumer's threads
+waits for its end and then does the rest (sending back, locks, offsets). A listener that is not a
+coroutine function is called in these threads, as rmq.PushConsumer does.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from rmq.client.parameters.keywords import PushConsumerKeywords
 
 
-# In a listener's call: the consumer's thread that waits for its end.
+# During a listener's call: the thread of the consumer that waits for the end of this call.
 _waits: ContextVar[threading.Thread | None] = ContextVar("rmq_waits", default=None)
 
 
 @documented(PushConsumerParameters)
 class PushConsumer(LoopConsumer[PushConsumerImpl]):
-    """As rmq.PushConsumer; used in one event loop."""
+    """The same as rmq.PushConsumer, used in one event loop."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class PushConsumer(LoopConsumer[PushConsumerImpl]):
     # ---- life
 
     async def start(self) -> Self:
-        """Connects; an `async with` does it."""
+        """Connects; an `async with` does this."""
         given = self._client.parameters
         listen = function_of(given.message_listener)
         if is_coroutine(listen):
@@ -64,30 +64,33 @@ class PushConsumer(LoopConsumer[PushConsumerImpl]):
         return await super().start()
 
     async def close(self) -> None:
-        """Ends pulls, waits for calls under way (but that of a listener that closes), commits, and
-        leaves the group."""
+        """Ends pulls, waits for calls of the listener under way, commits, and leaves the group. If
+        the listener itself calls close, its own call is not waited for."""
         await threaded(self._client.close, own=_waits.get())
 
     # ---- what is read
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues this consumer reads now, but those of its retry topic."""
+        """The queues this consumer reads now, without those of its retry topics. Queue id -1
+        stands for all queues of a topic at one broker, which this and other members pop."""
         return self._client.assignment()
 
     def suspend(self) -> None:
-        """No more pulls; what was pulled is dealt with."""
+        """Stops pulling. Messages that were already pulled are still given to the listener."""
         self._client.suspend()
 
     async def resume(self) -> None:
-        """Pulls go on."""
+        """Pulls again after suspend."""
         await threaded(self._client.resume)
 
     def update_core_pool_size(self, count: int) -> None:
-        """How many calls of the listener are under way at once; never fewer than before."""
+        """Sets how many calls of the listener may be under way at once, at most
+        consume_thread_max. The number never gets smaller."""
         self._client.update_core_pool_size(count)
 
     async def commit(self) -> None:
-        """Commits now how far the queues are; it happens every 5 s by itself."""
+        """Commits now how far the listener is in each queue, and returns when brokers have
+        answered; this also happens every 5 s by itself."""
         await threaded(self._client.commit, wait=True)
 
 
