@@ -3,15 +3,19 @@
     attempts = Attempts(producer, targets, hooked, later, ends)
     attempts.begin(chosen, message, callback, timeout_ms)
     attempts.unreached(chosen, message, callback, error, until_ms)     # rmq.aio has no connection
-    attempts.ended(...)            # True: it goes on elsewhere; False: the callback is due
+    attempts.ended(...)            # True: another try follows; False: call the callback
 
 A send that a broker could not take, or that got no answer because its connection broke, is tried
-again; one that got no answer in time only with send_msg_max_timeout_per_request. A queue that the
-user chose is kept: NO_MORE attempts are behind such a send. Where there is no other broker its next
-master is waited for (failover_grace.py), in delayed_retries.py; so is room, where all requests are
-under way. There, too, a try makes the connection that it wants with TLS: whoever tells ends waits
-for neither. The first one is made by who sends; that it cannot be made is an end like others, never
-raised, nor told by who sends (deferred_completions.py).
+again; one that got no answer in time is tried again only with send_msg_max_timeout_per_request. A
+queue that the user chose is kept: such a send begins with NO_MORE tries, so none follows.
+
+Three things may have to be waited for, and the thread that calls callbacks must not wait. So
+delayed_retries.py makes the next try later if there is no other broker (it waits for a new master,
+failover_grace.py), if as many requests are under way as may be, or if TLS needs a new connection.
+
+The connection for the first try is made by the thread that sends. If that fails, the failure is
+the end of a try like any other: it is not raised, and the sending thread does not call the callback
+(deferred_completions.py).
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ TRY_ELSEWHERE = {
 
 
 class Waited:
-    """The callback of a send that has waited for its broker, with what is left of its grace."""
+    """The callback of a send that has failed once, together with its grace, which goes on."""
 
     def __init__(self, producer: ProducerBase, callback: Completion, grace: FailoverGrace) -> None:
         self._producer = producer
@@ -61,17 +65,17 @@ class Waited:
 
 
 class FailedTry(NamedTuple):
-    """A try that may be followed by another: of one message, or of those of a batch."""
+    """A try, of one message or of a batch, that failed and that another may follow."""
 
     target: Target
     topic: str
     number: int  # of the try (DelayedRetry)
-    attempts: int  # that count as behind it
-    until_ms: float  # the time for the send is over, by monotonic_ms()
+    attempts: int  # how many tries before this one count
+    until_ms: float  # when the time for the send is over, by monotonic_ms()
     grace: FailoverGrace
     error: Exception | None  # None: it was stored, but not safely
-    resend: Callable[[Target, float, int], None]  # (target, timeout_ms, attempts behind it)
-    give_up: Callable[[], None]  # tells its end
+    resend: Callable[[Target, float, int], None]  # (target, timeout_ms, tries that count)
+    give_up: Callable[[], None]  # calls the callback
 
 
 def _time_left(until_ms: float) -> float:
@@ -82,7 +86,7 @@ def _time_left(until_ms: float) -> float:
 
 
 class Attempts:
-    """Of one producer; any thread."""
+    """The tries of one producer's sends; any thread may use it."""
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class Attempts:
         self._completions = completions
 
     def may_retry(self, error: Exception) -> bool:
-        """Whether another broker may do better."""
+        """Whether another broker may take what failed with this error."""
         if isinstance(error, RequestTimeoutError):
             return self._producer.parameters.send_msg_max_timeout_per_request > 0
         if isinstance(error, RemoteError):
@@ -112,7 +116,7 @@ class Attempts:
         """The first try."""
         try:
             self.submit(chosen.target, message, callback, timeout_ms, chosen.attempts)
-        except UnreachableError as error:  # by TLS, and no try is left
+        except UnreachableError as error:  # no connection by TLS, and no try is left
             self._end_soon(callback, error)
 
     def unreached(
@@ -123,8 +127,8 @@ class Attempts:
         error: UnreachableError,
         until_ms: float,
     ) -> None:
-        """The first try had no connection: as a try that failed, but this thread, which may not
-        wait, sends nothing."""
+        """The first try got no connection. This is treated as a try that failed, except that the
+        next one is not sent here, because this thread must not wait."""
         target, attempts = chosen
         if attempts < NO_MORE:
             self._targets.note(target, 0.0, error)
@@ -153,7 +157,8 @@ class Attempts:
         attempts: int,
         alone: bool = False,
     ) -> None:
-        """One more try; `attempts` are behind it. alone: it is gathered with no others."""
+        """Makes one more try, after `attempts` that count. alone: the message is not gathered with
+        others."""
         producer = self._producer
         body, sys_flag = producer.compressor.compress(message.body)
         if producer.direct:
@@ -177,7 +182,7 @@ class Attempts:
         ms: float,
         number: int,
     ) -> bool:
-        """Notes how the broker did; True when the message is on its way to another one."""
+        """Notes how the broker did. True: another try follows; False: call the callback."""
         if attempts < NO_MORE:
             self._targets.note(target, ms, error)
         until_ms = deadline_us / 1000
@@ -222,7 +227,8 @@ class Attempts:
         ms: float,
         number: int,
     ) -> None:
-        """The same for messages of one request; their callbacks are called, or they go on."""
+        """The same for the messages of one request: another try follows, or their callbacks are
+        called here."""
         producer = self._producer
         if attempts < NO_MORE:
             self._targets.note(target, ms, error)
@@ -249,29 +255,30 @@ class Attempts:
         tell()
 
     def _tries_again(self, failed: FailedTry) -> bool:
-        """After a pause, or elsewhere at once."""
+        """Tries again, after a pause or at another broker at once. False: no try follows."""
         error, attempts = failed.error, failed.attempts
         lasts = error is not None and failed.grace.lasts(failed.target, error)
         if lasts and self._try_later(failed, attempts):
             return True
         try:
             following = self._targets.following(failed.topic, failed.target)
-            if self._producer.must_dial(following.address):  # and the ends of others would wait
+            if self._producer.must_dial(following.address):  # other callbacks would wait meanwhile
                 return self._try_later(failed, attempts + 1)
             failed.resend(following, _time_left(failed.until_ms), attempts + 1)
-        except BusyError:  # who tells ends does not wait for room; who comes later does
+        except BusyError:  # this thread calls callbacks and must not wait for room
             return self._try_later(failed, attempts + 1)
-        except Exception:  # a hook's, too: the end is that of the try before
+        except Exception:  # also from a hook: the send ends as its last try did
             return False
-        except KeyboardInterrupt:  # for this thread, where it is an event loop's
+        except KeyboardInterrupt:  # meant for this thread if it runs an event loop
             raise
-        except BaseException:  # SystemExit of a hook
+        except BaseException:  # SystemExit from a hook
             log.exception("another try of a send to %s", failed.topic)
             return False
         return True
 
     def _try_later(self, failed: FailedTry, attempts: int) -> bool:
-        """`attempts` are behind the later try. False: it is not to come."""
+        """Makes another try after a pause, with `attempts` that count before it. False: no try
+        will follow."""
 
         def again() -> None:
             left_ms = _time_left(failed.until_ms)

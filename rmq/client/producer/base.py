@@ -1,7 +1,7 @@
 """ProducerBase: what every part of a producer may know of it.
 
-The parts (targets.py, attempts.py, hooked_sends.py, ..) are given a ProducerBase and each other, in
-the order in which they need one another; ProducerImpl (producer.py) puts them together.
+The parts (targets.py, attempts.py, hooked_sends.py, ..) are made with a ProducerBase and with the
+other parts that they need; ProducerImpl (producer.py) puts them together.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rmq.client.parameters import ProducerParameters
 from rmq.client.producer.compression import Compressor
 
 Completion = Any  # a callback(result, error), a Future, a SendWaiter, or None
-NO_MORE = 255  # attempts behind a send that is not tried elsewhere
+NO_MORE = 255  # the number of tries of a send that is not tried again
 
 
 class Chosen(NamedTuple):
     """Where an asynchronous send goes."""
 
     target: Target
-    attempts: int  # that count as behind it
+    attempts: int  # how many tries count as made: 0 or NO_MORE
 
 
 class ProducerBase(Sender):
@@ -33,18 +33,18 @@ class ProducerBase(Sender):
         self.group = wrap_group(parameters.namespace, parameters.producer_group)
         self.compressor = Compressor(parameters)
         self._instance: ClientInstance | None = None
-        self._started_with: ClientInstance | None = None  # also when it has ended
+        self._started_with: ClientInstance | None = None  # kept after close
         self._closed = False
 
     @property
     def instance(self) -> ClientInstance:
-        """ClosedError before the start and after the end."""
+        """The client instance; ClosedError before start and after close."""
         if self._instance is None:
             raise not_open("producer", is_closed=self._closed)
         return self._instance
 
     def must_dial(self, address: str) -> bool:
-        """Whether who sends there makes the connection first, and waits for it (use_tls)."""
+        """Whether a send to this address must first make a connection and wait for it (use_tls)."""
         return self.parameters.use_tls and not self.instance.is_linked(address)
 
     @property
@@ -53,7 +53,8 @@ class ProducerBase(Sender):
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that started it; also when it has ended."""
+        """Whether this process is a child of the one that started the producer; known after close,
+        too."""
         return self._started_with is not None and self._started_with.is_forked
 
     @property

@@ -1,10 +1,10 @@
-"""Compression of large bodies, as the parameters compress_* say.
+"""Compressor: packs large bodies, as the parameters compress_* say.
 
     compressor = Compressor(parameters)
     body, sys_flag = compressor.compress(body)   # unchanged and 0 if it does not shrink
 
-Bits of sysFlag: 0x1 packed; 0x100 LZ4 frame, 0x200 Zstandard, 0x300 zlib. Zlib is marked 0x1 alone,
-which clients before 4.9.4 understand too.
+Bits of sysFlag: 0x1 packed; 0x100 LZ4 frame, 0x200 Zstandard, 0x300 zlib. A body packed with zlib
+is marked with 0x1 alone, which clients before 4.9.4 understand too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MODULES = {"LZ4": "lz4.frame", "ZSTD": "zstandard"}
 
 
 class Compressor:
-    """Chosen once; used from any thread."""
+    """One kind of compression with its level; any thread may use it."""
 
     def __init__(self, parameters: ProducerParameters) -> None:
         kind = parameters.compress_type.upper()

@@ -1,18 +1,18 @@
-"""DeferredCompletions: ends of asynchronous sends that never got under way, told by a thread of the
-client.
+"""DeferredCompletions: callbacks of asynchronous sends that never got under way; a thread of the
+client calls them.
 
     ends = DeferredCompletions(producer)
     ends.tell_soon(end)                        # end() is called, which raises nothing
-    len(ends)                                  # that wait, or are told
-    ends.close()                               # tells what still waits
+    len(ends)                                  # how many wait or are being called
+    ends.close()                               # calls those that still wait
 
-Who sends does not call its own callback: it may hold a lock that the callback wants, and a callback
-that sends again would be called by itself. However many wait, they wait for no route, for no pause
-and for none that is tried again (delayed_retries.py). Once the producer has ended they are told
-here.
+The thread that sends must not call its own callback: it may hold a lock that the callback needs,
+and a callback that sends again would be called from within itself. However many callbacks wait
+here, none waits for a route, for a pause or for a send that is tried again (delayed_retries.py).
+After the producer has ended, tell_soon calls them at once.
 
 Example: with TLS the broker of a chosen queue refuses connections. `send_async` returns, and its
-callback is called a moment later, though no name server answers.
+callback is called a moment later, even if no name server answers.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ End = Callable[[], object]
 
 
 class DeferredCompletions:
-    """Of one producer; any thread."""
+    """The deferred callbacks of one producer; any thread may use it."""
 
     def __init__(self, producer: ProducerBase) -> None:
         self._producer = producer
         self._lock = threading.Lock()
         self._waiting: list[End] = []
-        self._running = 0  # taken out of the list, not yet told
+        self._running = 0  # taken out of the list, not yet called
         self._is_closed = False
 
     def __len__(self) -> int:
-        with self._lock:  # none is missed that goes from one to the other
+        with self._lock:  # else one that moves from waiting to running might be missed
             return len(self._waiting) + self._running
 
     def tell_soon(self, end: End) -> None:

@@ -3,17 +3,19 @@
 
     later = DelayedRetries(producer, targets)
     later.add(DelayedRetry(..))                # False: too many wait, or the producer has ended
-    later.wait(until_s)                        # until none waits; whether that came
-    later.close()                              # gives up what still waits
+    later.wait(until_s)                        # until none waits; False: some still do
+    later.close()                              # gives up those that still wait
 
-Those of one pause are tried again together, in the order in which they were sent, whichever of the
-threads that run callbacks was told first; after one look at the routes of their topics. As many
-wait as may be under way; they are not counted among those. With TLS a try makes the connection that
-it wants, and may fail there: it waits on then, as one without TLS does that fails later. What a
-hook raises, of whatever kind, at the look or at a try keeps back none of the others.
+After a pause all sends that wait are tried again together, after one look at the routes of their
+topics. They are sent in the order of their first sends, no matter which of the threads that run
+callbacks learned of its failure first. As many sends may wait here as may be under way; those that
+wait are not counted as under way. With TLS a try makes the connection that it needs. If that fails,
+the send waits for the next pause, as a send without TLS does whose try fails later. An exception of
+any kind that a hook raises, at the look at the routes or at a try, does not keep back the other
+sends.
 
 Example: 500 messages are under way when the only master is killed. All fail within a millisecond
-and wait; seven pauses later a slave has become master, and takes them in their order.
+and wait here. Seven pauses later a slave has become master, and takes them in their order.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ log = logging.getLogger("rmq.client")
 
 class DelayedRetry(NamedTuple):
     topic: str
-    number: int  # of the try that failed; grows with each that is sent
-    again: Callable[[], None]  # raises when it cannot be sent
-    lasts: Callable[[Exception], bool]  # whether it waits on after what `again` has raised
+    number: int  # of the try that failed; each try that is sent has a higher one
+    again: Callable[[], None]  # sends; raises when that is not possible
+    lasts: Callable[[Exception], bool]  # whether to wait again after this exception of `again`
     give_up: Callable[[], None]
 
 
 class DelayedRetries:
-    """Of one producer; any thread."""
+    """The delayed retries of one producer; any thread may use it."""
 
     def __init__(self, producer: ProducerBase, targets: Targets) -> None:
         self._producer = producer
@@ -52,7 +54,7 @@ class DelayedRetries:
         self._is_closed = False
 
     def __len__(self) -> int:
-        with self._lock:  # none is missed that goes from one to the other
+        with self._lock:  # else one that moves from waiting to running might be missed
             return self._count()
 
     def _count(self) -> int:
@@ -62,7 +64,7 @@ class DelayedRetries:
         return self._add(each, taken=0)
 
     def _add(self, each: DelayedRetry, taken: int) -> bool:
-        """taken: 1 when it is one of those that run; it counts all the while."""
+        """taken: 1 if it is one of those that run, so that it is counted once, and always."""
         try:
             timers = self._producer.instance.timers
         except ClosedError:
@@ -78,7 +80,7 @@ class DelayedRetries:
         return True
 
     def _take(self) -> list[DelayedRetry]:
-        """All that wait, in the order of their sends. Under the lock."""
+        """Takes all that wait, in the order of their sends. The caller holds the lock."""
         tries, self._waiting = self._waiting, []
         return sorted(tries, key=lambda each: each.number)
 
@@ -94,11 +96,11 @@ class DelayedRetries:
     def _look_again(self, topic: str) -> None:
         try:
             self._targets.look_again(topic)
-        except BaseException:  # a hook's: what waits is tried by the route there is
+        except BaseException:  # from a hook: the tries use the route that is known
             log.exception("the route of %s", topic)
 
     def _try(self, each: DelayedRetry) -> None:
-        """One of those that run: it gets under way, waits on, or is told its end."""
+        """Tries one of those that run: it gets under way, waits again, or is given up."""
         waits_on = False
         try:
             each.again()
@@ -106,7 +108,7 @@ class DelayedRetries:
             waits_on = each.lasts(error) and self._add(each, taken=1)
             if not waits_on:
                 each.give_up()
-        except BaseException:  # SystemExit of a hook
+        except BaseException:  # SystemExit from a hook
             log.exception("another try of a send to %s", each.topic)
             each.give_up()
         finally:
@@ -115,7 +117,7 @@ class DelayedRetries:
                     self._running -= 1
 
     def wait(self, until_s: float) -> bool:
-        """until_s: by clock.monotonic()."""
+        """Waits until none is left. False: some are left at until_s, by clock.monotonic()."""
         return waits.until(lambda: not len(self), until_s)
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Latency fault tolerance: brokers that were slow or failed are left alone for a while.
+"""BrokerFaults: which brokers are left alone for a while because they were slow or failed
+(RocketMQ's latency fault tolerance).
 
     faults.note("broker-a", 1200.0, isolated=False)    # 1.2 s: not before a minute has passed
     faults.is_usable("broker-a")                       # False
@@ -8,8 +9,8 @@ A send's duration chooses the pause; a send that failed without an answer counts
     from    50 ms  100 ms  550 ms  1 s   2 s    3 s    15 s
     pause   0      0       30 s    60 s  120 s  180 s  600 s
 
-With start_detector_enable such brokers are asked in between (detect_interval), and are usable
-again once they answer within detect_timeout.
+With start_detector_enable such brokers are asked meanwhile (every detect_interval), and are usable
+again as soon as they answer within detect_timeout.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ISOLATED_MS = 10_000.0
 
 
 def pause_ms(latency_ms: float) -> int:
-    """How long a broker is left alone after a send that took so long."""
+    """How long a broker is left alone after a send that took `latency_ms`."""
     for limit, pause in zip(reversed(LATENCY_MAX_MS), reversed(NOT_AVAILABLE_MS), strict=True):
         if latency_ms >= limit:
             return pause
@@ -32,7 +33,7 @@ def pause_ms(latency_ms: float) -> int:
 
 
 class BrokerFaults:
-    """Broker name -> when it may be used again. Any thread."""
+    """Broker name -> when it may be used again. Any thread may use it."""
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}

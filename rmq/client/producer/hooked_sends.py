@@ -1,10 +1,10 @@
-"""HookedSends: sends whose header is a dict of fields, as hooks, TLS and tracing want it.
+"""HookedSends: sends whose header is made as a dict of fields, for hooks, TLS and tracing.
 
     hooked = HookedSends(producer, ended)
     hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
     hooked.fields(target, message, sys_flag)           # the header, by letter
 
-Sends that want none of them never come here: cext/client/sender writes their frames.
+Sends without any of these never come here: cext/client/sender writes their frames.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rmq.errors import RemoteError, RequestTimeoutError, UnreachableError
 
 
 class HookedSends:
-    """Of one producer; any thread."""
+    """The hooked sends of one producer; any thread may use it."""
 
     def __init__(self, producer: ProducerBase, ended: Callable[..., bool]) -> None:
         """ended(target, message, callback, result, error, attempts, deadline_us, late, ms,
-        number): True when the send goes on elsewhere (Attempts.ended)."""
+        number): True when another try follows (Attempts.ended)."""
         self._producer = producer
         self._ended = ended
         self.numbers = itertools.count()  # of tries
@@ -58,7 +58,7 @@ class HookedSends:
         attempts: int,
         mailbox: Mailbox | None = None,
     ) -> None:
-        """As Sender.submit_to; the end comes by `mailbox`."""
+        """Sends as Sender.submit_to does; the answer is delivered by `mailbox`."""
         producer, size = self._producer, len(message.body)
 
         def done(reply: Reply | None, error: Exception | None) -> None:
@@ -90,7 +90,8 @@ class HookedSends:
             )  # fmt: skip
         except BaseException as error:
             producer.leave_gate(size)
-            # With TLS it is connected here: who is not there, as one whose connection breaks.
+            # With TLS the connection is made here. A broker that cannot be reached is treated as
+            # one whose connection breaks later.
             if isinstance(error, UnreachableError) and goes_on(None, error, monotonic_ms() - began):
                 return
             raise

@@ -1,8 +1,8 @@
-"""ProducerImpl: what a producer does; users have it as rmq.Producer, and as that of rmq.aio.
+"""ProducerImpl: the work of a producer; users call it by rmq.Producer and rmq.aio.Producer.
 
-Plain asynchronous sends never leave cext/client/sender. What they need besides, and all others, are
-parts of their own: targets.py (which queue), attempts.py (tries elsewhere), synchronous_sends.py
-(sends that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py, recall.py.
+Plain asynchronous sends are made in cext/client/sender alone. Everything else is in parts of its
+own: targets.py (which queue), attempts.py (tries at other brokers), synchronous_sends.py (sends
+that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py, recall.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ProducerImpl(ProducerBase):
         parameters: ProducerParameters | None = None,
         **changes: Unpack[ProducerKeywords],
     ) -> None:
-        """`changes` are parameters by name; ConfigError for one that cannot be."""
+        """`changes` are parameters by name. ConfigError: one of them is not valid."""
         given: dict[str, Any] = {**changes}
         if producer_group is not None:
             given["producer_group"] = producer_group
@@ -74,7 +74,7 @@ class ProducerImpl(ProducerBase):
     # ---- life
 
     def start(self: P) -> P:
-        """A closed producer does not start again."""
+        """Connects. ClosedError: a closed producer does not start again."""
         if self._closed:
             raise ClosedError("the producer is closed")
         if self._instance is not None:
@@ -82,7 +82,7 @@ class ProducerImpl(ProducerBase):
         instance = ClientInstance.acquire(self.parameters)
         try:
             self._connect(instance)
-            if self._closed:  # meanwhile, by another thread, which has left this to us
+            if self._closed:  # by another thread meanwhile, which saw nothing to close yet
                 raise ClosedError("the producer is closed")
             for topic in self.parameters.topics:
                 self.targets.find(topic)
@@ -119,11 +119,11 @@ class ProducerImpl(ProducerBase):
         self.targets.watch(instance)
 
     def close(self) -> None:
-        """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
+        """Sends what was gathered, waits for sends under way, and unregisters from the brokers."""
         self._closed = True
         self.direct = False
         if self.is_forked:
-            self._instance = None  # what is under way is the parent's
+            self._instance = None  # sends under way belong to the parent process
             return
         if self.is_open:
             self.delayed_retries.wait(clock.monotonic() + GRACE_MS / 1000)
@@ -149,13 +149,14 @@ class ProducerImpl(ProducerBase):
         return self.messages_in_flight + len(self.delayed_retries) + len(self.completions)
 
     def flush(self, timeout_ms: float | None = None) -> bool:
-        """Sends what was gathered and waits until nothing is under way; whether that came."""
+        """Sends what was gathered, and waits until no send is under way. False: some still are
+        after timeout_ms."""
         return self._drain(self.parameters.send_msg_timeout if timeout_ms is None else timeout_ms)
 
     # ---- sends
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues messages of this topic are sent to."""
+        """The queues that messages of this topic are sent to."""
         return self.targets.listed(topic)
 
     def send(
@@ -167,7 +168,8 @@ class ProducerImpl(ProducerBase):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> SendResult:
-        """Where the message was stored; RemoteError or UnreachableError when no broker took it."""
+        """Sends the message, and returns where it was stored. RemoteError or UnreachableError: no
+        broker took it."""
         self._check(message)
         body, sys_flag = self.compressor.compress(message.body)
         return self._synchronous.send(message, body, sys_flag, timeout_ms, queue, selector, arg)
@@ -188,8 +190,9 @@ class ProducerImpl(ProducerBase):
         selector: Selector | None = None,
         arg: Any = None,
     ) -> None:
-        """Sends without an answer: nobody knows whether it was stored. BusyError where the broker
-        takes so little that the bytes of asynchronous sends wait to be sent there."""
+        """Sends without an answer: it is not known whether the message was stored. BusyError: the
+        broker reads so slowly that as many bytes as asynchronous sends may have under way are
+        waiting to be sent to it."""
         self._check(message)
         body, sys_flag = self.compressor.compress(message.body)
         target = self.targets.choose(message, queue, selector, arg)
@@ -206,16 +209,17 @@ class ProducerImpl(ProducerBase):
         timeout_ms: float | None = None,
         queue: MessageQueue | None = None,
     ) -> list[SendResult]:
-        """Stores messages of one topic, as few requests as max_message_size allows; one result
-        each, in order. When a later part fails, the earlier ones are stored."""
+        """Sends messages of one topic in as few requests as max_message_size allows, and returns
+        one result for each, in their order. If a later request fails, the messages of the earlier
+        ones are stored."""
         given = list(messages)
         for message in given:
             self._check(message)
         return self._synchronous.send_batch(given, timeout_ms, queue)
 
     def recall(self, topic: str, recall_handle: str) -> str:
-        """Takes a message back that is delayed to a time; its message id. RemoteError when the
-        broker does not allow it, or it is too late."""
+        """Takes back a message that is delayed to a time, and returns its message id. RemoteError:
+        the broker does not allow it, or it is too late."""
         return recall(self, topic, recall_handle)
 
     def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
@@ -227,7 +231,7 @@ class ProducerImpl(ProducerBase):
         """Answers a message that somebody sent with `request`."""
         reply(self, request, body)
 
-    # ---- what the sender asks for
+    # ---- called by the sender (cext/client/sender)
 
     def _find_queues(self, topic: str) -> TopicQueues:
         return self.targets.find(topic)
@@ -241,7 +245,7 @@ class ProducerImpl(ProducerBase):
         arg: Any,
         timeout_ms: float | None,
     ) -> None:
-        """An asynchronous send that is not plain."""
+        """An asynchronous send that is not plain, because of its arguments or the parameters."""
         chosen = self.chosen(message, queue, selector, arg)
         timeout = float(self.timeout_ms if timeout_ms is None else timeout_ms)
         self.attempts.begin(chosen, message, callback, timeout)
@@ -263,7 +267,8 @@ class ProducerImpl(ProducerBase):
         timeout_ms: float,
         error: UnreachableError | None = None,
     ) -> None:
-        """send_async of who makes the connection for TLS before; error: it could not be made."""
+        """An asynchronous send whose caller has tried to make the connection for TLS before (which
+        rmq.aio does). error: it could not be made."""
         if error is None:
             self.attempts.begin(chosen, message, callback, timeout_ms)
         else:

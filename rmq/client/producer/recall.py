@@ -1,8 +1,9 @@
-"""Recall: a message that waits for its time is taken back.
+"""Recall: takes back a message that is delayed to a time.
 
     recall(producer, "reminders", result.recall_handle)      # its message id
 
-A handle is RocketMQ's: base64 of words, the third of which names the broker that has the message.
+A recall handle is the base64 text of several words; the third word names the broker that has the
+message.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from rmq.errors import MessageError
 
 
 def recall(producer: ProducerBase, topic: str, handle: str) -> str:
-    """RemoteError when the broker does not allow it, or it is too late."""
+    """Returns the message id. RemoteError: the broker does not allow it, or it is too late."""
     try:
         words = base64.urlsafe_b64decode(handle).decode().split(" ")
         broker_name = words[2]

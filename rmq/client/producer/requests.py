@@ -1,11 +1,11 @@
-"""Request and reply: a message whose sender waits for what a consumer says to it.
+"""Request and reply: a message whose sender waits for a consumer's reply to it.
 
     answer = producer.request(Message("quotes", b"EURUSD"), timeout_ms=2000)     # MessageExt
     ... and in the consumer:  producer.reply(message, b"1.08")
 
-The request is an ordinary message with CORRELATION_ID, REPLY_TO_CLIENT and TTL. The reply goes to
-the cluster's reply topic with code 325; the broker pushes it (326) over the connection of the
-client that asked.
+The request is an ordinary message with the properties CORRELATION_ID, REPLY_TO_CLIENT and TTL. The
+reply is sent to the cluster's reply topic with code 325, and the broker pushes it (326) over the
+connection of the client that asked.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ Answer = SimpleQueue[MessageExt | Exception]  # the first one counts
 def request(
     producer: ProducerBase, targets: Targets, message: Message, timeout_ms: float
 ) -> MessageExt:
-    """Sends and waits; RequestTimeoutError when nobody answered in time."""
+    """Sends the message and waits for its reply. RequestTimeoutError: none came in time."""
     instance = producer.instance
     waiting = _waiting(instance)
     correlation = uuid.uuid4().hex
     message.put_property("CORRELATION_ID", correlation)
     message.put_property("REPLY_TO_CLIENT", instance.client_id)
     message.put_property("TTL", str(int(timeout_ms)))
-    targets.of(message.topic)  # its brokers are known, and hear of this client next
-    # The reply comes over a connection that the broker must know this client by.
+    targets.of(message.topic)  # afterwards the topic's brokers are known
+    # The reply comes over a connection of this client, so brokers must have its heartbeat first.
     instance.heartbeats.send(wait_ms=producer.parameters.mq_client_api_timeout, only_new=True)
     answer: Answer = SimpleQueue()
     waiting[correlation] = answer
@@ -66,7 +66,7 @@ def request(
 
 
 def reply(producer: ProducerBase, asked: MessageExt, body: bytes) -> None:
-    """Answers; RemoteError when the broker cannot reach who asked any more."""
+    """Replies to a request. RemoteError: the broker can no longer reach the client that asked."""
     names = ("CLUSTER", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL")
     found = {name: asked.get_property(name) for name in names}
     if found["CLUSTER"] is None or found["REPLY_TO_CLIENT"] is None:
@@ -89,7 +89,7 @@ def reply(producer: ProducerBase, asked: MessageExt, body: bytes) -> None:
 
 
 def _waiting(instance: ClientInstance) -> dict[str, Answer]:
-    """The requests under way of this client, by correlation id."""
+    """This client's requests under way, by correlation id."""
     found: dict[str, Answer] | None = instance.shared.get(SHARED)
     if found is None:
         table = found = instance.shared.setdefault(SHARED, {})
@@ -110,7 +110,7 @@ def _waiting(instance: ClientInstance) -> dict[str, Answer]:
 
 
 def _pushed_message(request: Reply) -> MessageExt:
-    """The reply as a received message: its parts come in the header of the broker's request."""
+    """The reply as a received message, whose parts are in the header of the broker's request."""
     fields = request.fields
 
     def host(name: str) -> Host:

@@ -1,13 +1,12 @@
-"""SynchronousSends: sends whose caller waits for where the message was stored.
+"""SynchronousSends: sends whose caller waits until the message is stored.
 
     sends = SynchronousSends(producer, targets, attempts, hooked)
     sends.send(message, body, sys_flag, timeout_ms, queue, selector, arg)     # SendResult
-    sends.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
+    sends.send_batch(messages, timeout_ms, queue)         # in as few requests as possible
 
-Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
-was chosen, by the user, a selector or a sharding key, is kept.
-
-Where there is no other broker its next master is waited for (failover_grace.py).
+All tries of a send share the time that the caller gives (attempts.py says after which failures
+another broker is tried). A queue that was chosen by the user, a selector or a sharding key is kept.
+If there is no other broker, the send waits for a new master (failover_grace.py).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from rmq.format.fastjson import MessageQueue
 
 
 class SynchronousSends:
-    """Of one producer; any thread."""
+    """The synchronous sends of one producer; any thread may use it."""
 
     def __init__(
         self, producer: ProducerBase, targets: Targets, attempts: Attempts, hooked: HookedSends
@@ -53,7 +52,7 @@ class SynchronousSends:
         selector: Selector | None = None,
         arg: Any = None,
     ) -> SendResult:
-        """`body` is what goes over the wire, packed or not."""
+        """Returns where the message was stored. `body` is what is sent, packed or not."""
         producer = self._producer
         targets, attempts = self._targets, self._attempts
         until = self._until(timeout_ms)
@@ -108,7 +107,8 @@ class SynchronousSends:
     def send_batch(
         self, messages: list[Message], timeout_ms: float | None, queue: MessageQueue | None
     ) -> list[SendResult]:
-        """One result each, in order. When a later part fails, the earlier ones are stored."""
+        """Returns one result for each message, in their order. If a later request fails, the
+        messages of the earlier ones are stored."""
         for message in messages:
             if message.topic != messages[0].topic or not may_gather(message):
                 raise MessageError(

@@ -1,12 +1,13 @@
-"""Targets: to which queue of which broker a message is sent.
+"""Targets: which queue of which broker a message is sent to.
 
     targets = Targets(producer)
     targets.choose(message, queue, selector, arg, avoid)     # Target
-    targets.of("orders")                     # TopicQueues, all of them; looked for at first use
+    targets.of("orders")                     # TopicQueues, all of them; looked up on first use
 
-In turn; by the message's sharding_key (equal keys, one queue); by `selector(queues, message, arg)`;
-or the `queue` given. A topic that is not there yet has the queues that it will be created with.
-Brokers that were slow or failed are left out for a while (send_latency_enable, faults.py).
+The queues are taken in turn, unless the message has a sharding_key (equal keys go to one queue), or
+the caller gives a `queue` or a `selector(queues, message, arg)`. A topic that does not exist yet is
+given the queues that it will be created with. Brokers that were slow or failed are left out for a
+while (send_latency_enable, faults.py).
 """
 
 from __future__ import annotations
@@ -44,17 +45,18 @@ Selector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 
 
 class Targets:
-    """Of one producer; any thread."""
+    """The targets of one producer; any thread may use it."""
 
     def __init__(self, producer: ProducerBase) -> None:
         self._producer = producer
         self.faults = BrokerFaults()
         self._turns = itertools.count(random.getrandbits(16))
         self._probes: Timer | None = None
-        self._incomplete: set[str] = set()  # topics whose queues are looked for again
+        self._incomplete: set[str] = set()  # topics whose queues will be looked up again
 
     def watch(self, instance: ClientInstance) -> None:
-        """From now on changed routes are followed, and brokers left out are asked how they do."""
+        """Begins to follow changes of routes, and to ask brokers that are left out whether they
+        answer again (start_detector_enable)."""
         given = self._producer.parameters
         instance.routes.watch(self._route_changed)
         if given.start_detector_enable:
@@ -74,7 +76,8 @@ class Targets:
         return found if found is not None else self.find(topic)
 
     def find(self, topic: str) -> TopicQueues:
-        """Reads where the topic is, or will be when its first message comes."""
+        """Looks up the queues of the topic, or those that it will have once its first message
+        creates it."""
         producer, given = self._producer, self._producer.parameters
         instance = producer.instance
         name = wrap(given.namespace, topic)
@@ -102,8 +105,9 @@ class Targets:
     def _targets_of(
         self, instance: ClientInstance, name: str, topic: str, queues: list[MessageQueue]
     ) -> list[Target]:
-        """Without those of brokers whose hosts nobody knows, while there are others. Nothing is
-        connected: who is not there is left for another one by the sends that come to it."""
+        """The targets of these queues, without those at brokers whose host names have no address;
+        UnreachableError if there are no others. No connection is made: a send that finds its broker
+        away tries another one."""
         producer, given = self._producer, self._producer.parameters
         fields = {
             "a": producer.group, "c": given.create_topic_key,
@@ -133,7 +137,8 @@ class Targets:
         return targets
 
     def _find_later(self, instance: ClientInstance, topic: str) -> None:
-        """Hosts that nobody knew may be known by then."""
+        """Looks up the topic's queues again later, when the hosts that had no address may have
+        one."""
 
         def find_again() -> None:
             self._incomplete.discard(topic)
@@ -150,13 +155,14 @@ class Targets:
             instance.timers.after(pause_ms, find_again, chore=True)
 
     def listed(self, topic: str) -> list[MessageQueue]:
-        """As the user names them."""
+        """The topic's queues, with the topic's name as the user knows it."""
         return [
             MessageQueue(topic, each.broker_name, each.queue_id) for each in self.of(topic).targets
         ]
 
     def _route_changed(self, name: str, route: Route) -> None:
-        """Queues are made anew; what old ones have gathered is sent when its time has come."""
+        """Replaces the topic's queues. Messages gathered for the old queues are still sent when
+        their time has come."""
         topic = unwrap(self._producer.parameters.namespace, name)
         known = self._producer.topics.get(topic)
         if known is not None and known.route != route:
@@ -166,7 +172,7 @@ class Targets:
                 log.warning("queues of %s: %s", topic, error)
 
     def look_again(self, topic: str) -> None:
-        """After a failure that a changed route may explain."""
+        """Asks for the topic's route again, after a failure that a changed route may explain."""
         name = wrap(self._producer.parameters.namespace, topic)
         with contextlib.suppress(RmqError):
             self._producer.instance.routes.of(name, refresh=True)
@@ -181,7 +187,7 @@ class Targets:
         arg: Any = None,
         avoid: str | None = None,
     ) -> Target:
-        """`avoid`: a broker that has just failed."""
+        """The target for a message. `avoid`: the name of a broker that has just failed."""
         queues = self.of(message.topic)
         key = message.sharding_key
         if queue is None and selector is None and key is None:
@@ -207,11 +213,12 @@ class Targets:
         )
 
     def following(self, topic: str, target: Target) -> Target:
-        """Where a message goes that this target did not take: another broker, if there is one."""
+        """The target for a message that this one did not take: at another broker, if there is
+        one."""
         return self.of(topic).choose(target.broker_name, self._usable())
 
     def has_other_name(self, failed: Target) -> bool:
-        """Whether another broker has the topic than the one this target is at."""
+        """Whether the topic has queues at a broker other than this target's."""
         known = self._producer.topics.get(failed.shown)
         return known is not None and any(
             each.broker_name != failed.broker_name for each in known.targets
@@ -223,7 +230,7 @@ class Targets:
         return self.faults.is_usable if self._producer.tracks_latency else None
 
     def note(self, target: Target, latency_ms: float, error: Exception | None) -> None:
-        """How the target's broker did: so long, and with this end."""
+        """Notes how long the target's broker took for a send, and with which error it ended."""
         if error is not None:
             with contextlib.suppress(ClosedError):  # the last sends of a producer that closes
                 self._producer.instance.routes.look_again_for(target.topic, error)

@@ -2,17 +2,17 @@
 
     class Payments:
         def execute_local_transaction(self, message, arg): ...; return LocalTransactionState.COMMIT
-        def check_local_transaction(self, message): ...      # asked when the end got lost
+        def check_local_transaction(self, message): ...      # asked when the end is not known
 
     with TransactionProducer("payments", Payments(), namesrv_addr=..) as producer:
         result = producer.send_in_transaction(Message("orders", b"paid"), arg)
         result.state
 
-The message is stored where no consumer sees it (a half message); the listener's
-execute_local_transaction runs in the caller's thread; what it returns ends the message. UNKNOWN
-leaves it open, as an exception in it does: a broker that hears nothing asks any producer of the
-group, whose check_local_transaction decides. So the group's name has to stay, and every producer of
-it has to know about all its transactions.
+First the message is stored where no consumer sees it, as a half message. Then the listener's
+execute_local_transaction runs in the caller's thread, and what it returns is the end of the
+transaction. UNKNOWN, or an exception, leaves the transaction open: the broker later asks any
+producer of the group, whose check_local_transaction decides. The name of the group must therefore
+stay the same, and every producer of the group must know about all of the group's transactions.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-CHECKS_IN_FLIGHT_S = 30.0  # waited for by close
+CHECKS_IN_FLIGHT_S = 30.0  # how long close waits for checks under way
 
 
 class LocalTransactionState(enum.Enum):
-    """What became of the local transaction."""
+    """How a local transaction ended."""
 
     COMMIT = TRANSACTION_COMMIT_TYPE
     ROLLBACK = TRANSACTION_ROLLBACK_TYPE
@@ -63,13 +63,13 @@ class LocalTransactionState(enum.Enum):
 
 
 class TransactionListener(Protocol):
-    """The user's side; both may be called from several threads."""
+    """What the user implements. Both methods may be called from several threads at once."""
 
     def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
-        """Runs the transaction that the message is about."""
+        """Runs the local transaction that the message is about, and returns how it ended."""
 
     def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
-        """Returns how the transaction ended; called again later when it returns UNKNOWN."""
+        """Returns how the local transaction ended. After UNKNOWN it is called again later."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,8 @@ class TransactionProducerImpl(ProducerImpl):
 
     @staticmethod
     def _checker(instance: ClientInstance) -> Any:
-        """Gives a broker's question to the producer of the message's group."""
+        """Returns the handler that gives a broker's question to the producer of the message's
+        group."""
 
         def asked(request: Reply, address: str) -> None:
             for message in decode_messages(request):
@@ -139,7 +140,8 @@ class TransactionProducerImpl(ProducerImpl):
         return asked
 
     def close(self) -> None:
-        """First it waits for the checks under way, but one that closes."""
+        """Waits for the checks under way, then closes. A check that calls close is not waited
+        for."""
         checks, self._checks = self._checks, None
         if checks is not None and not self.is_forked:
             until = clock.monotonic() + CHECKS_IN_FLIGHT_S
@@ -152,9 +154,9 @@ class TransactionProducerImpl(ProducerImpl):
     ) -> TransactionResult:
         """Stores the half message, runs the local transaction, and tells the broker its end.
 
-        What execute_local_transaction raises is raised here, after the broker was told nothing of
-        it: it will ask. A half message that was not stored safely is rolled back, and no local
-        transaction runs.
+        If execute_local_transaction raises, the exception is raised here, and the broker is told
+        that the state is unknown: it will ask later. A half message that was not stored safely is
+        rolled back, and no local transaction runs.
         """
         self._check(message)
         for name in ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"):
@@ -183,7 +185,8 @@ class TransactionProducerImpl(ProducerImpl):
         return TransactionResult(result, state)
 
     def _register(self, topic: str) -> None:
-        """Brokers must know the group before the first half message, or they ask nobody."""
+        """Sends heartbeats before the first half message of a topic: a broker that does not know
+        the group has nobody to ask."""
         if topic not in self.topics:
             self.queues(topic)
             self.instance.heartbeats.send(
@@ -243,7 +246,7 @@ class TransactionProducerImpl(ProducerImpl):
 
 
 def _state(found: object) -> LocalTransactionState:
-    """What the listener returned; UNKNOWN for anything that is no state."""
+    """The state that the listener returned; UNKNOWN for anything that is not a state."""
     if isinstance(found, LocalTransactionState):
         return found
     log.warning("a transaction listener returned %r instead of a LocalTransactionState", found)
