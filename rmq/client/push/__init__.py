@@ -1,26 +1,26 @@
-"""PushConsumerImpl: pulls by itself and calls a listener.
+"""Push consumer: pulls by itself and calls a listener with the messages.
 
-    consumer            the class, which puts the parts together
+    consumer            PushConsumerImpl, which puts the parts together
 
-Which queues
+Which queues it reads
 
-    rebalance           which queues it reads, and how they change hands
-    queue_locks         who holds the lock of a queue may consume it in order
+    rebalance           the queues of this member, and how they pass from one member to another
+    queue_locks         locks at brokers: only the holder of a queue's lock consumes it in order
     missing_topics      retry topics that no name server knows yet
 
-What comes
+How messages come
 
     pulls               pulls ahead for its queues
-    process_queue       one of them: what was pulled and is not dealt with yet
-    pops                pops instead, where brokers share queues out and say so
-    pop_queue           what is popped from; what is not acknowledged is counted
+    process_queue       one of these queues: the messages pulled and not consumed yet
+    pops                pops instead of pulls, where brokers share out the queues and ask for it
+    pop_queue           a queue that is popped from: the number of messages not acknowledged
 
-The listener
+How the listener is called
 
-    concurrent_service  calls it in any order
-    orderly_service     calls it for one batch of a queue at a time, in the queue's order
-    pop_service         calls it with popped messages
-    listener_call       one call, as log, trace and statistics hear of it
-    send_back           what failed goes to the retry topic, and at last to the dead letters
-    consume_stats       how fast it pulls and deals with messages
+    concurrent_service  in any order
+    orderly_service     for one batch of a queue at a time, in the queue's order
+    pop_service         with popped messages
+    listener_call       one call, with its log line, trace and statistics
+    send_back           sends messages that failed to the retry topic, at last to the dead letters
+    consume_stats       how fast messages are pulled and consumed
 """

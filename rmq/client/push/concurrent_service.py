@@ -1,9 +1,10 @@
-"""Calls a listener in any order, as many calls at once as there are threads.
+"""ConcurrentService: calls a listener with batches in any order, one call in each thread.
 
-A batch that failed is sent back to its broker message by message, which copies each to the group's
-retry topic behind a delay; one that cannot be sent back is tried again here in 5 s. Messages whose
-call takes longer than consume_timeout are sent back as well, and what that call returns at last
-does not count. Broadcasting consumers drop what failed or takes so long.
+The messages of a batch that failed are sent back one by one to their broker, which copies each to
+the group's retry topic with a delay. A message that cannot be sent back is tried again here after
+5 s. Messages whose call takes longer than consume_timeout are sent back as well, and the result of
+that call does not count when it ends. Broadcasting consumers drop messages that failed or whose
+call takes so long.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ log = logging.getLogger("rmq.client")
 
 AGAIN_MS = 5_000
 SUCCESS = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-EXPIRED_MOST, EXPIRED_DELAY_LEVEL = 16, 3  # of a queue at a time
+EXPIRED_MOST, EXPIRED_DELAY_LEVEL = 16, 3  # batches of one queue at a time; their delay level
 
 
 class ServiceOwner(CallOwner, Protocol):
-    """The consumer, as a service that calls its listener needs it."""
+    """What a service that calls the listener needs of the consumer."""
 
     @property
     def parameters(self) -> PushConsumerParameters: ...
@@ -52,7 +53,7 @@ class ServiceOwner(CallOwner, Protocol):
 
 
 class ConcurrentService:
-    """Of one consumer."""
+    """The calls of one consumer's listener, in any order."""
 
     is_orderly = False
 
@@ -74,7 +75,7 @@ class ConcurrentService:
     def take(
         self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
     ) -> None:
-        """What a pull brought."""
+        """Takes the messages of a pull, and has the listener called with them."""
         most = self._consumer.parameters.consume_message_batch_max_size
         for batch in queue.put_batches(messages, following, bytes_, most):
             self._consumer.workers.submit(functools.partial(self._consume, batch))
@@ -82,7 +83,7 @@ class ConcurrentService:
     def call(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> tuple[ConsumeConcurrentlyStatus | None, BaseException | None]:
-        """The listener's status; None with the exception it raised."""
+        """Returns the listener's status; None if it raised, with the exception."""
         return listener.call(self.listen, messages, context, SUCCESS)
 
     def _consume(self, batch: Batch) -> None:
@@ -108,12 +109,13 @@ class ConcurrentService:
     def _fail(
         self, batch: Batch, failed: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> list[MessageExt]:
-        """Sends them back; those that are still ours."""
+        """Sends failed messages back. Returns those that could not be sent, to be tried again
+        here."""
         if self._consumer.parameters.message_model == BROADCASTING:
             log.warning("%d messages of %s failed and are dropped", len(failed), batch.queue.queue)
             return []
         if batch.queue.released or batch.done:
-            return []  # they come again elsewhere
+            return []  # they are delivered again elsewhere
         left = []
         level = context.delay_level_when_next_consume
         for message in failed:
@@ -123,7 +125,7 @@ class ConcurrentService:
         return left
 
     def clean_expired(self, timeout_s: float) -> None:
-        """Sends back what a call has not dealt with in that time."""
+        """Sends back the messages of calls that have lasted longer than timeout_s."""
         is_broadcast = self._consumer.parameters.message_model == BROADCASTING
         for queue in self._consumer.process_queues():
             for batch in queue.expired(clock.monotonic() - timeout_s, EXPIRED_MOST):

@@ -1,8 +1,9 @@
-"""How fast a consumer pulls and deals with messages: ConsumeStatus of its running info.
+"""ConsumeStats: how fast a consumer pulls and consumes (ConsumeStatus of its running info).
 
     stats.pulled(topic, 32, 1.5); stats.consumed(topic, 31, 1, 0.8); stats.members(topic)
 
-Rates are of the last minute, from samples taken every ten seconds; failures of the last hour.
+Rates are those of the last minute, from samples taken every ten seconds. Failures are counted over
+the last hour.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class _Topic:
 
 
 class ConsumeStats:
-    """By topic; any thread."""
+    """The counts by topic; any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,7 +61,7 @@ class ConsumeStats:
                 found.failed += failed
 
     def sample(self) -> None:
-        """To be called every SAMPLE_MS."""
+        """Takes a sample; must be called every SAMPLE_MS."""
         now = clock.monotonic()
         with self._lock:
             for topic, found in self._topics.items():
@@ -73,7 +74,7 @@ class ConsumeStats:
                 samples.append(found.sample())
 
     def members(self, topic: str) -> dict[str, float]:
-        """ConsumeStatus."""
+        """The fields of ConsumeStatus for this topic."""
         with self._lock:
             found = self._of(topic)
             then, now = self._samples[topic][0], found.sample()

@@ -1,10 +1,10 @@
 """PushConsumerImpl: calls a function with the messages of topics, as they come.
 
 Closing ends pulls, waits for the calls under way, commits, gives locks back and leaves the group.
-The parts: rebalance (who reads which queue), pulls and process_queue (what was pulled), pops and
-pop_queue (what was popped), concurrent_service, orderly_service and pop_service (calls of the
-listener), send_back (what failed). None of them knows the consumer but by a narrow Protocol beside
-it, which says what the part asks of its owner.
+The parts are rebalance (which member reads which queue), pulls and process_queue (messages pulled),
+pops and pop_queue (messages popped), concurrent_service, orderly_service and pop_service (calls of
+the listener), and send_back (messages that failed). A part knows the consumer only by a narrow
+Protocol in its own file, which lists what the part needs of its owner.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-CALLS_IN_FLIGHT_S, ACKS_IN_FLIGHT_S = 30.0, 3.0  # waited for by close
+CALLS_IN_FLIGHT_S, ACKS_IN_FLIGHT_S = 30.0, 3.0  # how long close waits for them
 
 
 class PushConsumerImpl(Member[PushConsumerParameters]):
@@ -79,7 +79,7 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         parameters: PushConsumerParameters | None = None,
         **changes: Unpack[PushConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name; ConfigError for one that cannot be."""
+        """`changes` are parameters by name. ConfigError: one of them is not valid."""
         given: dict[str, Any] = {**changes}
         if message_listener is not None:
             given["message_listener"] = message_listener
@@ -95,7 +95,7 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
     # ---- life
 
     def start(self) -> Self:
-        """A closed consumer does not start again."""
+        """Connects and begins to read. A closed consumer does not start again."""
         self.parameters.check()
         if is_coroutine(function_of(self.parameters.message_listener)):
             raise ConfigError("the listener is a coroutine function: rmq.aio.PushConsumer calls it")
@@ -133,13 +133,14 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
 
     @property
     def times_max(self) -> int:
-        """Tries after which a message that is not in order has failed for good."""
+        """The number of tries after which a message that is not consumed in order has failed for
+        good."""
         most = self.parameters.max_reconsume_times
         return MAX_RECONSUME_TIMES if most == -1 else most
 
     def close(self, *, own: threading.Thread | None = None) -> None:
-        """Ends pulls, waits for calls under way (but that of the thread `own`, this one unless
-        given), commits, and leaves the group."""
+        """Ends pulls, waits for calls of the listener under way, commits, and leaves the group. A
+        call in the thread `own` (by default this thread) is not waited for."""
         was_open, self._closed = self.is_open, True
         if not was_open or self._is_forked:
             self.is_closing = True
@@ -147,7 +148,7 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         own = own or threading.current_thread()
         try:
             self._end(own)
-        except BaseException:  # Ctrl-C: it is not closed again, and brokers must not count it
+        except BaseException:  # Ctrl-C: close is not called again, so leave the group now
             self.is_closing = True
             self.workers.close(clock.monotonic(), own)
             raise
@@ -174,8 +175,8 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
     # ---- what is read
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds;
-        before or after the start."""
+        """Subscribes to the topic's messages with one of the tags ("a || b"), or to those for
+        which the SQL92 expression is true. It may be called before or after the start."""
         subscription = self._subscription(topic, tags, sql)
         self.subscriptions[subscription.topic] = subscription
         if self.is_open:
@@ -191,8 +192,8 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
             self.rebalance.run()
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues this consumer reads now, but those of its retry topics. Number -1 stands for
-        all queues of a topic at one broker, which this and other members pop."""
+        """The queues this consumer reads now, without those of its retry topics. Queue id -1
+        stands for all queues of a topic at one broker, which this and other members pop."""
         retry = RETRY_PREFIX + self.group
         pulled = [each.queue for each in self.process_queues()
                   if not each.wire.topic.startswith(retry)]  # fmt: skip
@@ -203,7 +204,7 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         return self.rebalance.process_queues() if self.started_ms else []
 
     def suspend(self) -> None:
-        """No more pulls; what was pulled is dealt with."""
+        """Stops pulling. Messages that were already pulled are still given to the listener."""
         self.is_suspended = True
 
     def resume(self) -> None:
@@ -214,7 +215,8 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
             self.pops.resume()
 
     def update_core_pool_size(self, count: int) -> None:
-        """Threads for the listener, up to consume_thread_max; there never get less."""
+        """Sets the number of threads that call the listener, at most consume_thread_max. The
+        number never gets smaller."""
         if not 1 <= count <= self.parameters.consume_thread_max:
             raise ConfigError(f"{count} threads: 1 to {self.parameters.consume_thread_max}")
         if not self.is_open:
@@ -224,12 +226,13 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
     # ---- offsets
 
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
-        """Tells the store how far the queues are, where that is news."""
+        """Tells the store how far the listener is in each queue, if that has changed. wait: return
+        only when brokers have answered."""
         news: dict[MessageQueue, int] = {}
         with self._commits:
             for queue in self.process_queues() if queues is None else queues:
                 progress = queue.progress
-                # the last time also offsets that were sent before: they may have been lost
+                # with wait also offsets that were sent before, since they may have been lost
                 is_news = (
                     progress != queue.committed
                     or (wait and progress > queue.first)
@@ -242,23 +245,24 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
                 self.store.persist(news, wait=wait)
 
     def commit_soon(self) -> None:
-        """The same in another thread; once for all queues that begin until then."""
+        """The same, soon, in another thread; once for all queues that begin meanwhile."""
         if self.is_open:
             self.instance.timers.soon(self.commit)
 
     def commit_instead(self, queue: ProcessQueue, offset: int) -> None:
-        """The queue ends here; the group goes on at this offset, whatever was read of it."""
+        """Releases the process queue, and commits this offset, whatever was read of the queue."""
         with self._commits:
             queue.release()
             self.store.persist({queue.wire: offset}, wait=False)
 
     def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
-        """The queue goes on at another offset; what was pulled does not count any more."""
+        """Soon makes the queue go on at another offset; what was pulled no longer counts."""
         if self.is_open:
             self.instance.timers.after(0, lambda: self.rebalance.restart(queue, offset), chore=True)
 
     def step_back_soon(self, queue: ProcessQueue, end: int) -> None:
-        """The queue ends before what was pulled; what is not dealt with is read again."""
+        """Soon makes the queue, which ends before what was pulled, go on where the group is;
+        messages that are not consumed yet are read again."""
         if self.is_open:
             self.instance.timers.after(0, lambda: self.rebalance.step_back(queue, end), chore=True)
 
@@ -267,11 +271,12 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
     def take(
         self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
     ) -> None:
-        """What a pull brought."""
+        """Takes the messages of a pull, and has the listener called with them."""
         self.service.take(queue, messages, following, bytes_)
 
     def show(self, messages: list[MessageExt]) -> None:
-        """Topics as the user names them; of retried messages, the first one."""
+        """Gives messages the topic's name that the user knows; retried messages get the topic that
+        they were first sent to."""
         namespace = self.parameters.namespace
         if namespace or messages[0].topic.startswith(RETRY_PREFIX):
             for message in messages:
@@ -282,7 +287,7 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         self, messages: list[MessageExt], good: bool | None, took_ms: float = 0.0,
         raised: bool = False,
     ) -> None:  # fmt: skip
-        """A call begins (good is None) or has ended."""
+        """Traces that a call begins (good is None) or has ended."""
         if self._tracer is not None:
             self._tracer.consumed(messages, good, took_ms, raised)
 
@@ -295,23 +300,24 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
     # ---- what brokers ask (rmq/client/connection/broker_calls.py)
 
     def group_changed(self) -> None:
-        """Members came or went."""
+        """Members of the group came or went."""
         self.rebalance.run_soon()
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """An operator sends the group elsewhere."""
+        """An operator moves the group's offsets."""
         for queue in self.process_queues():
             if queue.wire in offsets:
                 log.info("%s: reset to offset %d", queue.queue, offsets[queue.wire])
                 self.restart_soon(queue, offsets[queue.wire])
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """How far the queues of the topic (as on the wire) are."""
+        """How far the group is in each queue of the topic (its name on the wire; empty: in all
+        queues)."""
         return {each.wire: each.progress for each in self.process_queues()
                 if not topic or each.wire.topic == topic}  # fmt: skip
 
     def running_info(self) -> dict[str, Any]:
-        """ConsumerRunningInfo, but what all consumers have in common."""
+        """The fields of ConsumerRunningInfo, without those that are the same for all consumers."""
         info = super().running_info()
         info["properties"]["PROP_THREADPOOL_CORE_SIZE"] = str(self.workers.count)
         return info | {
@@ -324,7 +330,8 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
         }
 
     def consume_directly(self, message: MessageExt) -> dict[str, Any]:
-        """Calls the listener with one message for an operator: ConsumeMessageDirectlyResult."""
+        """Calls the listener with one message for an operator, and returns the fields of
+        ConsumeMessageDirectlyResult."""
         self.show([message])
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
         began = clock.monotonic()

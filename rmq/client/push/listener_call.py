@@ -1,8 +1,8 @@
-"""ListenerCall: one call of a push consumer's listener, as log, trace and statistics hear of it.
+"""ListenerCall: one call of a push consumer's listener, with its log line, trace and statistics.
 
 call = ListenerCall(consumer, listen, queue, messages, context, SUCCESS)
-call.status, call.problem            # None with the exception the listener raised
-call.settled(failed=0)               # so many of the messages come again
+call.status, call.problem            # status is None if the listener raised; problem: what
+call.settled(failed=0)               # the number of messages that will be delivered again
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ log = logging.getLogger("rmq.client")
 
 
 class CallOwner(Protocol):
-    """The consumer, as one call of its listener needs it."""
+    """What one call of the listener needs of the consumer."""
 
     @property
     def stats(self) -> ConsumeStats: ...
 
     def show(self, messages: list[MessageExt]) -> None:
-        """Topics as the user names them."""
+        """Gives messages the topic's name that the user knows."""
 
     def traced(
         self, messages: list[MessageExt], good: bool | None, took_ms: float = 0.0,
         raised: bool = False,
     ) -> None:  # fmt: skip
-        """A call begins (good is None) or has ended."""
+        """Traces that a call begins (good is None) or has ended."""
 
 
 class ListenerCall(Generic[Status]):
-    """Making it is the call."""
+    """One call; the constructor makes it."""
 
     __slots__ = ("_consumer", "_messages", "_queue", "problem", "status", "took_ms")
 
@@ -57,7 +57,7 @@ class ListenerCall(Generic[Status]):
             log.warning("the listener failed at %s", messages[0], exc_info=self.problem)
 
     def settled(self, failed: int) -> None:
-        """What became of the messages is known."""
+        """Tells statistics and trace how many of the messages failed."""
         consumer, messages = self._consumer, self._messages
         consumer.stats.consumed(self._queue.topic, len(messages) - failed, failed, self.took_ms)
         consumer.traced(messages, not failed, self.took_ms, self.problem is not None)

@@ -1,13 +1,13 @@
-"""Calls a listener for one batch of a queue at a time, in the queue's order.
+"""OrderlyService: calls a listener for one batch of a queue at a time, in the queue's order.
 
-In clustering a queue is consumed only while this client holds its lock at the broker. A lock that
-is lost, or was not renewed in time, ends the queue here: it is asked for anew and begins where the
-group has committed. A queue that another member is to have is given up in this order: no new call,
-the call under way ends, progress is committed, the lock is given back; only then can the other one
-begin, so calls for a queue never overlap.
+In clustering a queue is consumed only while this client holds the queue's lock at the broker. If
+the lock is lost, or was not renewed in time, the client gives the queue up, asks for the lock
+again, and then begins where the group has committed. A queue that another member must get is given
+up in this order: no new call begins, the call under way ends, progress is committed, the lock is
+given back. Only then can the other member begin, so calls for a queue never overlap.
 
-A batch that is to be tried again suspends its queue for suspend_current_queue_time_millis. Only
-with max_reconsume_times set a message can fail for good: it goes to the dead letters.
+A batch that must be tried again suspends its queue for suspend_current_queue_time_millis. A message
+can fail for good only if max_reconsume_times is set: then it goes to the dead letters.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmq.client.push.pulls import PushPulls
 
 log = logging.getLogger("rmq.client")
 
-TURN_S = 60.0  # then other queues have a turn
+TURN_S = 60.0  # after which other queues have a turn
 SUSPEND_MS_MIN, SUSPEND_MS_MAX = 10, 30_000
 
 SUCCESS = ConsumeOrderlyStatus.SUCCESS
@@ -39,20 +39,20 @@ ROLLBACK = ConsumeOrderlyStatus.ROLLBACK
 
 
 class OrderlyOwner(ServiceOwner, Protocol):
-    """The consumer, as calls in order need it."""
+    """What calls in order need of the consumer."""
 
     @property
     def is_closing(self) -> bool: ...
 
     def lock_is_lost(self, queue: ProcessQueue) -> None:
-        """Another member may have the queue: it is asked for anew."""
+        """Gives the queue up, because another member may have its lock, and asks for it again."""
 
     def let_go(self, queue: ProcessQueue) -> None:
         """The last call of a queue that is to leave has ended."""
 
 
 class OrderlyService:
-    """Of one consumer."""
+    """The calls of one consumer's listener, in the order of each queue."""
 
     is_orderly = True
 
@@ -71,7 +71,7 @@ class OrderlyService:
     def take(
         self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
     ) -> None:
-        """What a pull brought."""
+        """Takes the messages of a pull, and has the listener called with them."""
         if queue.put_messages(messages, following, bytes_):
             self._soon(queue)
 
@@ -81,7 +81,7 @@ class OrderlyService:
     def call(
         self, messages: list[MessageExt], context: ConsumeOrderlyContext
     ) -> tuple[ConsumeOrderlyStatus | None, BaseException | None]:
-        """The listener's status; None with the exception it raised."""
+        """Returns the listener's status; None if it raised, with the exception."""
         return listener.call(self.listen, messages, context, SUCCESS)
 
     def _run(self, queue: ProcessQueue) -> None:
@@ -93,13 +93,14 @@ class OrderlyService:
             self._timers.after(pause_ms, lambda: self._soon(queue))
 
     def _turn(self, queue: ProcessQueue) -> int | None:
-        """Deals with what lies here; the pause after which to go on, None: when more comes."""
+        """Calls the listener with the messages of the queue. Returns the pause in ms after which to
+        go on; None: go on when more messages come."""
         consumer = self._consumer
         until = clock.monotonic() + TURN_S
         while not queue.dropped and not consumer.is_closing:
             if self._wants_locks and not queue.holds_lock():
                 consumer.lock_is_lost(queue)
-                continue  # it is dropped now, or was renewed meanwhile
+                continue  # the queue is dropped now, or its lock was renewed meanwhile
             if clock.monotonic() > until:
                 return SUSPEND_MS_MIN
             messages = queue.take(consumer.parameters.consume_message_batch_max_size)
@@ -125,7 +126,8 @@ class OrderlyService:
         status: ConsumeOrderlyStatus,
         context: ConsumeOrderlyContext,
     ) -> bool:
-        """Whether the queue goes on at once."""
+        """Commits the batch or puts it back, as the status says. Returns whether to go on with the
+        queue at once."""
         if status is SUSPEND:
             left = self._come_again(messages)
             if left:
@@ -140,7 +142,7 @@ class OrderlyService:
                 return False
             if status is COMMIT:
                 self._commit(queue)
-            return True  # SUCCESS: stays taken until a COMMIT
+            return True  # SUCCESS: the messages stay in `taken` until a COMMIT
         if status is not SUCCESS:
             log.warning("%s of a listener with auto_commit counts as SUCCESS", status.name)
         self._commit(queue)
@@ -151,8 +153,8 @@ class OrderlyService:
             self._pulls.go_on(queue)
 
     def _come_again(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """Counts the tries; those that are to come again. The others have failed for good, and are
-        dead letters."""
+        """Counts the tries, and returns the messages that must be tried again. The others have
+        failed for good, and were sent to the dead letters."""
         most = self._consumer.parameters.max_reconsume_times
         left = []
         for message in messages:

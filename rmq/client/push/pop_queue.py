@@ -1,6 +1,7 @@
-"""PopQueue: what a push consumer pops from, all queues of a topic at one broker or one of them.
+"""PopQueue: a queue that a push consumer pops from, or all queues of a topic at one broker.
 
-The broker keeps what was popped and is not acknowledged; here it is only counted. No I/O.
+The broker keeps the messages that were popped and not acknowledged; here they are only counted. No
+I/O.
 """
 
 from __future__ import annotations
@@ -15,23 +16,24 @@ from rmq.format.fastjson import MessageQueue
 
 
 class PopQueue:
-    """Any thread may use it."""
+    """The state of what is popped from; any thread may use it."""
 
     def __init__(self, wire: MessageQueue, shown: MessageQueue, subscription: Subscription) -> None:
         self.wire = wire
         self.queue = shown  # as the user names it
         self.target = Target(wire.topic, wire.broker_name, wire.queue_id)
         self.subscription = subscription
-        self.dropped = False  # nothing more is popped; what is in hand is dealt with
-        self.is_unwanted = False  # nor that: it is subscribed no more, or otherwise
-        self.in_hand = 0  # messages that are not dealt with
+        self.dropped = False  # nothing more is popped; messages in hand are still consumed
+        self.is_unwanted = False  # those are not consumed either: the subscription has changed
+        self.in_hand = 0  # messages popped and not consumed yet
         self.popped_ms = clock.now_ms()
         self._lock = threading.Lock()
         self._popping = False
         self._is_waiting = False  # for room, before it pops on
 
     def begin(self, most: int) -> bool:
-        """Whether to pop now: none is under way, and at most so many messages are in hand."""
+        """Begins a pop if none is under way and at most `most` messages are in hand. Returns
+        whether to pop."""
         with self._lock:
             if self.dropped or self._popping:
                 return False
@@ -42,18 +44,19 @@ class PopQueue:
             return self._popping
 
     def ended(self, count: int = 0) -> None:
-        """A pop brought so many messages."""
+        """A pop has ended, and brought `count` messages."""
         with self._lock:
             self._popping = False
             self.in_hand += count
 
     def done(self, count: int) -> bool:
-        """So many are dealt with; whether a pop waits for room."""
+        """`count` messages are consumed, or left to others. Returns whether a pop waits for
+        room."""
         with self._lock:
             self.in_hand -= count
             return self._is_waiting
 
     def members(self) -> dict[str, Any]:
-        """PopProcessQueueInfo of a consumer's running info."""
+        """The fields of PopProcessQueueInfo in a consumer's running info."""
         return {"waitAckCount": self.in_hand, "droped": self.dropped,
                 "lastPopTimestamp": self.popped_ms}  # fmt: skip

@@ -1,12 +1,14 @@
-"""Calls a listener with popped messages, in any order, as many calls at once as there are threads.
+"""PopService: calls a listener with popped messages in any order, one call in each thread.
 
-What was dealt with is acknowledged. What failed becomes visible again after a pause that grows with
-reconsume_times (RocketMQ's table, 10 s to 2 h), or the one the context's level says; level -1 makes
-it a dead letter at once. What was tried max_reconsume_times is still tried, ever later, until it is
-four hours old; then it is given up. The group's retryMaxTimes may make it a dead letter before.
+Messages that were consumed are acknowledged. A message that failed becomes visible again after a
+pause that grows with reconsume_times (RocketMQ's table, 10 s to 2 h), or after the pause of the
+level that the context names; level -1 makes it a dead letter at once. A message that was tried
+max_reconsume_times times is still tried, with longer and longer pauses, until it is four hours old;
+then it is given up. Before that the group's retryMaxTimes may make it a dead letter.
 
-A batch whose invisible time is over when its call would begin is left out, and one whose call took
-longer changes nothing: its messages are on their way to others.
+If the invisible time of a batch is over before its call begins, the call is not made. If it is over
+when the call ends, the result does not count. In both cases the messages are already on their way
+to other consumers.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ SUCCESS = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
 
 class PopOwner(CallOwner, Protocol):
-    """The consumer, as its pops and what they bring need it."""
+    """What pops, and the calls for popped messages, need of the consumer."""
 
     @property
     def group(self) -> str: ...
@@ -68,7 +70,7 @@ class PopOwner(CallOwner, Protocol):
 
 
 class PopService:
-    """Of one consumer."""
+    """The calls of one consumer's listener for popped messages."""
 
     def __init__(
         self, consumer: PopOwner, instance: ClientInstance, go_on: Callable[[PopQueue], None]
@@ -81,7 +83,8 @@ class PopService:
         self.acks = Acks(instance, consumer.group, self._timeout_ms)
 
     def take(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
-        """What a pop brought; nobody else's until then (monotonic)."""
+        """Takes the messages of a pop, which no other consumer gets before `until` (monotonic), and
+        has the listener called with them."""
         most = self._consumer.parameters.consume_message_batch_max_size
         for at in range(0, len(messages), most):
             part = messages[at : at + most]
@@ -116,7 +119,8 @@ class PopService:
         return Handle.of(text, queue.wire.topic, self._consumer.group)
 
     def ack(self, queue: PopQueue, messages: list[MessageExt]) -> None:
-        """Returns at once; a failure is logged, and the message comes again."""
+        """Acknowledges messages without waiting. A failure is logged, and the message is delivered
+        again."""
         self.acks.add([self._handle(queue, each) for each in messages], _log_refusal)
 
     def _postpone(self, queue: PopQueue, message: MessageExt, level: int) -> None:
@@ -136,7 +140,7 @@ class PopService:
                 self._instance.routes.address_of(handle.broker_name),
                 RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields, b"", self._timeout_ms, _changed,
             )  # fmt: skip
-        except Exception as error:  # a hook's, too: those behind it are postponed
+        except Exception as error:  # also from a hook: the other messages must be postponed, too
             _changed(None, error)
 
     def _delay_s(self, message: MessageExt, level: int) -> int | None:

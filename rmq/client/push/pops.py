@@ -1,14 +1,15 @@
-"""PushPops: pops for one push consumer, where brokers share queues out and say POP.
+"""PushPops: the pops of one push consumer, used if brokers assign its queues with request mode POP.
 
     pops = PushPops(consumer, instance)
-    pops.assign("orders", subscription, queues)     # these are the topic's from now on
+    pops.assign("orders", subscription, queues)     # from now on these queues of the topic
     pops.go_on(queue)
 
-As RocketMQ 5's push consumers: each queue assigned (number -1: all of the topic at that broker) has
-one pop under way, held by the broker while there is nothing, until more than
-pop_threshold_for_queue messages of it are in hand. Nobody owns what is popped from: a queue that is
-assigned to others is popped no more, and what it brought is dealt with. Who closes gives back
-nothing: what is in hand comes to others when its invisible time is over.
+It works as RocketMQ 5's push consumers do. Each assigned queue (id -1: all queues of the topic at
+that broker) has one pop under way, which the broker holds while there is no message, until more
+than pop_threshold_for_queue messages of the queue are in hand. Nobody owns a queue that is popped:
+when it is assigned to others, this consumer pops no more from it, and still consumes what it has
+popped. A consumer that closes gives nothing back: other consumers get the messages that it has in
+hand when their invisible time is over.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ FULL_PAUSE_MS = 50
 
 
 class PushPops:
-    """Any thread may use it; `assign` and `keep` one at a time."""
+    """Any thread may use it, but only one thread at a time `assign` and `keep`."""
 
     def __init__(self, consumer: PopOwner, instance: ClientInstance) -> None:
         self._consumer = consumer
@@ -59,7 +60,7 @@ class PushPops:
     def assign(
         self, topic: str, subscription: Subscription, wanted: Collection[MessageQueue]
     ) -> bool:
-        """Whether that is news."""
+        """From now on pops from these queues of the topic. Returns whether that is a change."""
         mine = [each for each in self.queues if each.wire.topic == topic]
         other = [each for each in mine if each.subscription is not subscription]
         lost = [each for each in mine if each.wire not in wanted and each not in other]
@@ -74,7 +75,7 @@ class PushPops:
         return bool(other or lost or new)
 
     def keep(self, subscriptions: Mapping[str, Subscription]) -> None:
-        """Drops the queues of topics that are not subscribed any more."""
+        """Drops the queues of topics that are no longer subscribed."""
         lost = [each for each in self.queues if each.wire.topic not in subscriptions]
         self._drop(lost, is_unwanted=True)
 
@@ -90,7 +91,7 @@ class PushPops:
             self.go_on(queue)
 
     def go_on(self, queue: PopQueue) -> None:
-        """Sends the queue's next pop, unless one is under way or enough is in hand."""
+        """Sends the queue's next pop, unless one is under way or too many messages are in hand."""
         if self.closed or self._consumer.is_suspended:
             return
         if queue.begin(self._given.pop_threshold_for_queue):
@@ -99,7 +100,7 @@ class PushPops:
 
     def _send(self, queue: PopQueue, submit: Submit) -> None:
         if queue.dropped or self.closed:
-            return  # meanwhile
+            return  # dropped or closed meanwhile
         given = self._given
         fields = pop_fields(
             self._consumer.group, given, queue.target, queue.subscription,
@@ -111,7 +112,7 @@ class PushPops:
                 self._instance.routes.address_of(queue.wire.broker_name), RequestCode.POP_MESSAGE,
                 fields, b"", BROKER_HOLDS_MS + PATIENCE_MS, functools.partial(self._popped, queue),
             )  # fmt: skip
-        except BaseException as error:  # a hook's, too: the queue is asked again
+        except BaseException as error:  # also from a hook: the queue is popped again
             self._failed(queue, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
@@ -143,7 +144,7 @@ class PushPops:
             self.go_on(queue)
 
     def _messages(self, queue: PopQueue, reply: Reply) -> list[MessageExt]:
-        """Those the listener shall see; the others are acknowledged."""
+        """The messages of an answer that the listener must get; the others are acknowledged."""
         consumer = self._consumer
         found = popped(reply.check(), queue.target, consumer.group, self._given.namespace)
         consumer.stats.pulled(queue.queue.topic, len(found), reply.waited_us / 1000)

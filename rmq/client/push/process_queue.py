@@ -1,17 +1,18 @@
-"""ProcessQueue: one queue a push consumer reads; what was pulled and is not dealt with yet.
+"""ProcessQueue: one queue that a push consumer reads, with messages pulled and not consumed yet.
 
-    progress <= offsets of what lies here < pull_offset
-        progress      where the group goes on: the first message not dealt with
+    progress <= offsets of the messages held here < pull_offset
+        progress      where the group goes on: the first message not consumed
         pull_offset   the next message that is pulled; None: not known yet where to begin
 
-A listener's concurrent calls end in any order: batches are kept in the order of the queue and
-leave it from the front, so the price of keeping progress is one object per batch. In order there
-is one batch at a time: `take` moves messages to `taken`, `commit` forgets them, `rollback` puts
-them back.
+A listener's concurrent calls end in any order. Their batches are kept in the order of the queue and
+leave it from the front, so keeping progress costs one object per batch. A listener that is called
+in order has one batch at a time: `take` moves messages to `taken`, `commit` forgets them, `again`
+puts them back.
 
-States: in use; `dropped`: no new call begins (another member has the queue, or it begins anew
-elsewhere); `released`: progress is committed for the last time, what ends later does not
-count. A queue that begins elsewhere is another ProcessQueue with the same consume_lock.
+A queue has three states. In use. `dropped`: no new call begins, because another member has the
+queue, or because it begins again at another offset. `released`: progress was committed for the last
+time, and calls that end later do not count. A queue that begins at another offset is a new
+ProcessQueue with the same consume_lock.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LOCK_LIVES_S = 30.0
 
 
 class Batch:
-    """Messages of one call of a concurrent listener."""
+    """The messages of one call of a concurrent listener."""
 
     __slots__ = ("began", "done", "messages", "queue", "size")
 
@@ -37,12 +38,12 @@ class Batch:
         self.queue = queue
         self.messages = messages
         self.size = size
-        self.began = 0.0  # monotonic; 0: not yet
+        self.began = 0.0  # when the call began, monotonic; 0: it has not begun
         self.done = False
 
 
 class ProcessQueue:
-    """State of one queue; no I/O. Any thread may use it."""
+    """The state of one queue; no I/O. Any thread may use it."""
 
     def __init__(self, wire: MessageQueue, shown: MessageQueue, subscription: Subscription) -> None:
         self.wire = wire
@@ -51,13 +52,13 @@ class ProcessQueue:
         self.lock = threading.Lock()
         self.pull_offset: int | None = None
         self.pulling = False
-        self.is_waiting = False  # for room, before it pulls on
+        self.is_waiting = False  # for room before the next pull
         self.dropped = False
         self.released = False
         self.count = 0
         self.size = 0
-        self.running = 0  # calls of the listener
-        self.first = self.committed = -1  # where it began; the offset that was committed last
+        self.running = 0  # calls of the listener under way
+        self.first = self.committed = -1  # where it began; the offset committed last
         self.pulled_ms = self.consumed_ms = clock.now_ms()
         self._batches: deque[Batch] = deque()  # concurrent
         self.consume_lock = threading.Lock()  # in order: one call at a time
@@ -70,7 +71,8 @@ class ProcessQueue:
     # ---- both
 
     def begin(self, offset: int, *, is_kept: bool = True) -> None:
-        """is_kept: it was committed before."""
+        """Sets where to begin, if that was not known. is_kept: the group has committed this offset
+        before."""
         with self.lock:
             if self.pull_offset is None:
                 self.pull_offset = self.first = offset
@@ -78,7 +80,7 @@ class ProcessQueue:
 
     @property
     def progress(self) -> int:
-        """Where the group goes on; -1: not known."""
+        """Where the group goes on in this queue; -1: not known."""
         with self.lock:
             return self._progress()
 
@@ -92,7 +94,7 @@ class ProcessQueue:
         return -1 if self.pull_offset is None else self.pull_offset
 
     def is_full(self, count: int, size: int, span: int | None) -> bool:
-        """With the lock: whether more lies here than may be pulled ahead."""
+        """Whether too much lies here to pull ahead. The caller holds the lock."""
         if self.count > count or self.size > size:
             return True
         return (
@@ -107,7 +109,7 @@ class ProcessQueue:
             self.dropped = True
 
     def release(self) -> int:
-        """Nothing counts from now on; the progress so far."""
+        """Makes calls that end from now on not count, and returns the progress so far."""
         with self.lock:
             self.dropped = self.released = True
             return self._progress()
@@ -117,7 +119,8 @@ class ProcessQueue:
     def put_batches(
         self, messages: list[MessageExt], following: int, bytes_: int, most: int
     ) -> list[Batch]:
-        """What a pull brought, in batches of `most`; from here on the next pull may be sent."""
+        """Takes the messages of a pull, and returns them in batches of `most`. From now on the next
+        pull may be sent."""
         found = []
         with self.lock:
             self.pull_offset, self.pulling = following, False
@@ -132,7 +135,7 @@ class ProcessQueue:
         return found
 
     def begun(self, batch: Batch) -> bool:
-        """False when it is not to be dealt with any more."""
+        """The call of a batch begins. False: the batch must not be consumed any more."""
         with self.lock:
             if self.dropped or batch.done:
                 return False
@@ -141,7 +144,8 @@ class ProcessQueue:
         return True
 
     def ended(self, batch: Batch, left: list[MessageExt] | None = None) -> bool:
-        """The call has ended, and all but `left` is dealt with; whether a pull waits for room."""
+        """The call of a batch has ended, and all messages but `left` are consumed. Returns whether
+        a pull waits for room."""
         with self.lock:
             self.running -= 1
             self.consumed_ms = clock.now_ms()
@@ -166,7 +170,8 @@ class ProcessQueue:
             batches.popleft()
 
     def expired(self, before: float, most: int) -> list[Batch]:
-        """The first batches, while their calls began before that time."""
+        """The first batches of the queue, at most `most`, whose calls began before that time. It
+        ends at the first batch whose call did not."""
         found: list[Batch] = []
         with self.lock:
             for batch in self._batches:
@@ -178,7 +183,7 @@ class ProcessQueue:
         return found
 
     def forget(self, batch: Batch) -> bool:
-        """Its end will not count; False when it has come already."""
+        """Makes the end of the batch's call not count. False: the call has already ended."""
         with self.lock:
             if batch.done or self.released:
                 return False
@@ -190,7 +195,8 @@ class ProcessQueue:
     # ---- in order
 
     def put_messages(self, messages: list[MessageExt], following: int, bytes_: int) -> bool:
-        """What a pull brought; True when somebody has to begin with it."""
+        """Takes the messages of a pull. True: nobody is consuming the queue, so the caller must
+        see to it."""
         with self.lock:
             self.pull_offset, self.pulling = following, False
             if messages:
@@ -204,7 +210,8 @@ class ProcessQueue:
             return True
 
     def take(self, most: int) -> list[MessageExt]:
-        """The next messages, added to `taken`; empty: nobody is consuming any more."""
+        """Moves the next messages to `taken`, and returns them. Empty: there are none, and from now
+        on nobody is consuming the queue."""
         with self.lock:
             self.consumed_ms = clock.now_ms()
             found = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
@@ -214,7 +221,7 @@ class ProcessQueue:
             return [message for message, _ in found]
 
     def commit(self) -> bool:
-        """All that was taken is dealt with; whether a pull waits for room."""
+        """All messages in `taken` are consumed. Returns whether a pull waits for room."""
         with self.lock:
             self.count -= len(self.taken)
             self.size -= sum(size for _, size in self.taken)
@@ -224,8 +231,8 @@ class ProcessQueue:
     def again(
         self, messages: list[MessageExt] | None = None, left: list[MessageExt] | None = None
     ) -> None:
-        """These, the last of what was taken, come again; all when none are given. left: of these
-        those alone, as the others are dealt with."""
+        """Puts `messages`, the last of those in `taken`, back into the queue; by default all of
+        them. left: only these are put back, since the others are consumed."""
         with self.lock:
             at = 0 if messages is None else len(self.taken) - len(messages)
             back = self.taken[at:]
@@ -247,7 +254,7 @@ class ProcessQueue:
     # ---- what operators see
 
     def members(self) -> dict[str, Any]:
-        """ProcessQueueInfo of a consumer's running info."""
+        """The fields of ProcessQueueInfo in a consumer's running info."""
         with self.lock:
             first = self._progress() if self.count else 0
             last = (self.pull_offset or 1) - 1 if self.count else 0

@@ -2,11 +2,11 @@
 
     pulls = PushPulls(consumer); pulls.put(queue); pulls.go_on(queue)
 
-A queue has one pull under way at a time, held by the broker while there is nothing new. The thread
-that gets its answer gives the messages to the consumer and sends the next pull at once, until
-more lies here than the thresholds allow; then the end of a listener's call goes on with it. Pulls
-carry the group's progress, so that brokers mostly know it before it is committed. None of these
-threads waits for a connection: a chore does (request_round.py).
+A queue has one pull under way at a time, which the broker holds while there is nothing new. The
+thread that gets the answer gives the messages to the consumer and sends the next pull at once. When
+more messages lie here than the thresholds allow, no pull is sent; the end of a listener's call then
+sends the next one. Pulls carry the group's progress, so that as a rule brokers know it before it is
+committed. None of these threads waits for a connection: a chore does (request_round.py).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ UNKNOWN_HERE = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_N
 
 
 class PullOwner(Protocol):
-    """The consumer, as its pulls need it."""
+    """What pulls need of the consumer."""
 
     @property
     def group(self) -> str: ...
@@ -66,22 +66,22 @@ class PullOwner(Protocol):
     def is_suspended(self) -> bool: ...
 
     def commit_soon(self) -> None:
-        """Tells the store how far the queues are, in another thread."""
+        """Tells the store how far the group is in each queue, in another thread."""
 
     def take(
         self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
     ) -> None:
-        """What a pull brought; the queue's next pull begins at `following`."""
+        """Takes the messages of a pull; the queue's next pull begins at `following`."""
 
     def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
-        """An operator says that the queue goes on at another offset."""
+        """An operator has moved the group's offset: the queue goes on at this one."""
 
     def step_back_soon(self, queue: ProcessQueue, end: int) -> None:
-        """The broker has nothing behind this offset."""
+        """The broker's queue ends at this offset, before what was pulled."""
 
 
 class PushPulls:
-    """Any thread may use it."""
+    """The pulls of one consumer; any thread may use it."""
 
     def __init__(self, consumer: PullOwner, instance: ClientInstance) -> None:
         self._consumer = consumer
@@ -96,7 +96,7 @@ class PushPulls:
         self.divide_limits(1)
 
     def divide_limits(self, queues: int) -> None:
-        """What one of so many queues may hold."""
+        """Sets how much one queue may hold when there are `queues` of them."""
         given = self._given
         count, size = given.pull_threshold_for_queue, given.pull_threshold_size_for_queue
         if given.pull_threshold_for_topic != -1:
@@ -106,14 +106,15 @@ class PushPulls:
         self.limits = (count, size << 20)
 
     def put(self, queue: ProcessQueue) -> None:
-        """Begins with a queue: looks up where, then pulls."""
+        """Begins with a queue: asks at which offset to begin, then pulls."""
         if queue.dropped or self.closed:
             return
         first = 0 if queue.wire.topic.startswith(RETRY_PREFIX + self._consumer.group) else None
         self._start_offsets.ask(queue.wire, functools.partial(self._begun, queue), first)
 
     def wait_begun(self) -> None:
-        """Returns when it is known where the queues begin, or brokers do not say."""
+        """Returns when it is known where the queues begin, or when brokers have not answered in
+        time."""
         self._start_offsets.wait(self._given.mq_client_api_timeout / 1000)
 
     def _begun(self, queue: ProcessQueue, start: Start | None, error: Exception | None) -> None:
@@ -126,7 +127,7 @@ class PushPulls:
         self.go_on(queue)
 
     def go_on(self, queue: ProcessQueue) -> None:
-        """Sends the queue's next pull, unless one is under way or enough lies here."""
+        """Sends the queue's next pull, unless one is under way or too much lies here."""
         if self.closed or self._consumer.is_suspended:
             return
         span = None if self._given.consume_orderly else self._given.consume_concurrently_max_span
@@ -144,7 +145,7 @@ class PushPulls:
 
     def _send(self, queue: ProcessQueue, offset: int, submit: Submit) -> None:
         if queue.dropped or self.closed:
-            return  # meanwhile
+            return  # dropped or closed meanwhile
         address = ""
         try:
             routes = self._instance.routes
@@ -154,17 +155,17 @@ class PushPulls:
                 address, RequestCode.PULL_MESSAGE, self._fields(queue, offset, replica), b"",
                 PATIENCE_MS, functools.partial(self._pulled, queue, offset, address),
             )  # fmt: skip
-        except BaseException as error:  # a hook's, too: the queue is asked again
+        except BaseException as error:  # also from a hook: the queue is pulled again
             self._failed(queue, exception_of(error), address)
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
-            if not isinstance(error, Exception):  # whoever asked has more to do with the queue
+            if not isinstance(error, Exception):  # not raised: the caller's work must go on
                 log.exception("a pull from %s", queue.queue)
 
     def _fields(self, queue: ProcessQueue, offset: int, replica: Replica) -> dict[str, object]:
         given, subscription, progress = self._given, queue.subscription, queue.progress
         commits = given.message_model == CLUSTERING and progress > 0
-        commits = commits and replica.is_master  # what a slave is told its master does not know
+        commits = commits and replica.is_master  # a slave does not pass it on to its master
         flag = FLAG_SUSPEND | (FLAG_COMMIT_OFFSET if commits else 0)
         fields = {
             "consumerGroup": self._consumer.group, "topic": queue.wire.topic,

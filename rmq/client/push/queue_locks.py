@@ -1,10 +1,10 @@
-"""Locks of queues that are consumed in order (41, 42): who holds one may consume it.
+"""QueueLocks: locks at brokers (41, 42); only the holder of a queue's lock consumes it in order.
 
-    locks.lock(queues)       # those of them this client holds now; None for brokers that are away
+    locks.lock(queues)       # {queue: whether this client holds it now}
     locks.unlock(queues)
 
-Brokers keep a lock for 60 s after it was asked for last; this client believes in it for 30 s, and
-asks every 20 s.
+A broker keeps a lock for 60 s after it was last asked for. This client relies on a lock for 30 s,
+and asks again every 20 s.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ RENEW_MS = 20_000
 
 
 class QueueLocks:
-    """Of one group in one client; queues as on the wire."""
+    """The locks of one group in one client; queues have their topic's name on the wire."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
 
     def lock(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
-        """Whether each is held now; brokers that do not answer are left out."""
+        """Asks for locks, or renews them, and returns whether each is held now. Queues of brokers
+        that do not answer are left out."""
         found: dict[MessageQueue, bool] = {}
         for name, some in self._by_broker(queues).items():
             try:

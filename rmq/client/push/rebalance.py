@@ -1,14 +1,16 @@
-"""Rebalance: which queues a push consumer reads, and how they change hands.
+"""Rebalance: which queues a push consumer reads, and how a queue passes to another member.
 
     rebalance.begin()            # first share; then every 20 s, and when brokers tell of changes
     rebalance.restart(queue, offset); rebalance.step_back(queue, end); rebalance.leave()
 
-All members of a group compute the shares by themselves from the same lists; with
-client_rebalance=False a broker does it, and says which topics are popped (pops.py). A queue that
-is lost is dropped at once (no new calls), its calls under way get a moment to end, and progress is
-committed; who gets it waits a little longer before asking where to begin. So hand-over repeats few
-messages, and none as a rule. In order nothing may be repeated out of order: there a queue changes
-hands by its lock (orderly_service.py), which is renewed until the last call has ended.
+All members of a group compute the shares by themselves from the same lists. With
+client_rebalance=False a broker computes them, and says which topics are popped (pops.py).
+
+A member that loses a queue drops it at once (no new calls), gives its calls under way a moment to
+end, and commits progress. The member that gets the queue waits a little longer before it asks where
+to begin. The hand-over therefore repeats few messages, and as a rule none. A queue that is consumed
+in order must not repeat messages out of order: it passes on by its lock (orderly_service.py), which
+is renewed until the last call has ended.
 """
 
 from __future__ import annotations
@@ -43,12 +45,12 @@ from rmq.names import RETRY_PREFIX
 log = logging.getLogger("rmq.client")
 
 REBALANCE_MS = 20_000
-AGAIN_MS, LOCK_AGAIN_MS = 1_000, 500  # after a share that is not complete
+AGAIN_MS, LOCK_AGAIN_MS = 1_000, 500  # until the next run after one that could not do everything
 CALLS_END_S, HAND_OVER_MS = 0.15, 300
 
 
 class RebalanceOwner(Protocol):
-    """The consumer whose queues are assigned."""
+    """What rebalance needs of the consumer whose queues are assigned."""
 
     @property
     def group(self) -> str: ...
@@ -60,14 +62,14 @@ class RebalanceOwner(Protocol):
     def subscriptions(self) -> dict[str, Subscription]: ...  # by topic as on the wire
 
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
-        """Tells the store how far the queues are."""
+        """Tells the store how far the group is in each queue."""
 
     def commit_instead(self, queue: ProcessQueue, offset: int) -> None:
-        """The queue ends here; the group goes on at this offset."""
+        """Releases the process queue, and commits this offset."""
 
 
 class Rebalance:
-    """Of one consumer; any thread."""
+    """The queues of one consumer; any thread may use it."""
 
     def __init__(
         self, consumer: RebalanceOwner, instance: ClientInstance, pulls: PushPulls, pops: PushPops
@@ -86,7 +88,7 @@ class Rebalance:
         self._locks = QueueLocks(instance, consumer.group)
         self._lock = threading.RLock()  # one change at a time
         self._queues: dict[MessageQueue, ProcessQueue] = {}  # by name on the wire
-        self._leaving: dict[MessageQueue, ProcessQueue] = {}  # in order: not unlocked yet
+        self._leaving: dict[MessageQueue, ProcessQueue] = {}  # lost, not unlocked yet
         self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
         self._silent: set[str] = set()  # brokers that did not answer in this round
         self._missing = MissingTopics()
@@ -115,7 +117,7 @@ class Rebalance:
         self._pulls.wait_begun()
 
     def end(self) -> None:
-        """No more changes."""
+        """From now on the queues do not change any more."""
         for timer in self._timers:
             timer.cancel()
         self._instance.routes.unwatch(self._route_changed)
@@ -124,8 +126,9 @@ class Rebalance:
             self._rebalance_retry.cancel()
 
     def leave(self) -> None:
-        """Commits, and gives locks back. Those of queues with a call that is still under way (one
-        that does not return, or closes its own consumer) are kept until brokers end them."""
+        """Commits, and gives locks back. If a call of a queue is still under way, because it does
+        not return or because it closes its own consumer, the queue's lock is kept until the broker
+        ends it."""
         consumer = self._consumer
         with self._lock:
             queues = [*self._queues.values(), *self._leaving.values()]
@@ -150,7 +153,7 @@ class Rebalance:
             self.run_soon()
 
     def run(self) -> None:
-        """Takes this consumer's share of the queues, by what the group looks like now."""
+        """Takes this consumer's share of the queues, among the members that the group has now."""
         with self._lock:
             self._rebalance_retry.cancel()
             if self._ended:
@@ -182,7 +185,7 @@ class Rebalance:
                     self._rebalance_retry.within(self._missing.pause_ms(topic))
                 else:
                     self._warnings.begin(what, error)
-            except Exception as error:  # a hook's, too: the other topics are shared
+            except Exception as error:  # also from a hook: the other topics must be shared, too
                 self._warnings.begin(what, error)
                 self._rebalance_retry.within(AGAIN_MS)
             else:
@@ -195,7 +198,7 @@ class Rebalance:
         queues = route.in_order()
         share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
         if share is None:
-            instance.heartbeats.send()  # what there is stays until the broker knows us
+            instance.heartbeats.send()  # the queues stay until the broker knows this member
             self._rebalance_retry.within(AGAIN_MS)
             return
         if self._asks_brokers and not topic.startswith(RETRY_PREFIX):
@@ -213,7 +216,8 @@ class Rebalance:
             self._tell(topic, queues)
 
     def _of_members(self, route: Route, queues: list[MessageQueue]) -> TopicAssignment | None:
-        """As the members compute it by themselves."""
+        """This member's share, as all members compute it by themselves; None: the brokers do not
+        know this member yet."""
         consumer, own = self._consumer, self._instance.client_id
         if consumer.parameters.message_model == BROADCASTING:
             return TopicAssignment(queues, [], False)
@@ -226,13 +230,14 @@ class Rebalance:
         return TopicAssignment(mine, [], len(members) > 1)
 
     def _of_broker(self, route: Route) -> TopicAssignment | None:
-        """As a broker says."""
+        """This member's share, as a broker assigns it."""
         return assignment_of(
             self._instance, self._consumer.group, route, self._strategy.name, self._silent
         )
 
     def _follow_mode(self, topic: str, share: TopicAssignment) -> None:
-        """Who pulls reads also what was popped before, and not acknowledged."""
+        """Subscribes to the topic's retry topic of pops when the topic is pulled, so that messages
+        are read that were popped before and not acknowledged; ends that when it is popped."""
         subscriptions = self._consumer.subscriptions
         retry = pop_retry_topic(self._consumer.group, topic)
         if share.popped:
@@ -265,7 +270,8 @@ class Rebalance:
     def _take(
         self, new: list[MessageQueue], subscription: Subscription, pause_ms: int
     ) -> list[MessageQueue]:
-        """Those of the queues that could be had."""
+        """Takes new queues, and returns those that it got: in order, those whose locks are
+        held."""
         asked = clock.monotonic()
         if self._has_locks:
             held = self._locks.lock([wire for wire in new if wire not in self._leaving])
@@ -290,7 +296,7 @@ class Rebalance:
 
     def _give_up(self, lost: list[ProcessQueue]) -> None:
         if not lost:
-            return  # and waits for nobody who tells offsets
+            return  # do not wait for another thread that commits
         for queue in lost:
             log.info("%s leaves %s", self._instance.client_id, queue.wire)
             queue.drop()
@@ -305,7 +311,7 @@ class Rebalance:
             queue.release()
 
     def let_go(self, queue: ProcessQueue) -> None:
-        """The last call of a queue in order has ended: if it is to leave, it can."""
+        """The last call of a queue in order has ended: the queue is given up now if it was lost."""
         if self._leaving.get(queue.wire) is queue:
             self._let_go([queue])
 
@@ -318,32 +324,34 @@ class Rebalance:
                     self._rebalance_retry.within(LOCK_AGAIN_MS)
 
     def _let_go(self, queues: list[ProcessQueue]) -> None:
-        """Commits and unlocks queues in order that are to leave, unless a call is under way: the
-        end of that call lets go again. Together, and not under the lock: their broker may be
-        silent, and the locks of other queues are to be renewed meanwhile."""
+        """Commits and unlocks queues in order that were lost. A queue with a call under way is
+        left out: the end of that call comes here again. All of them are done together, and without
+        self._lock, because their broker may not answer, and the locks of other queues must be
+        renewed meanwhile."""
         free = [each for each in queues if each.consume_lock.acquire(blocking=False)]
         try:
             going = [each for each in free if self._leaving.get(each.wire) is each]
             if not going:
                 return
             self._consumer.commit(going, wait=True)
-            with self._lock:  # a renewal under way ends before the unlocking, none begins after it
+            with self._lock:  # a renewal under way ends first, and none includes these afterwards
                 for queue in going:
                     queue.release()
             self._locks.unlock([each.wire for each in going])
             for queue in going:
-                self._leaving.pop(queue.wire, None)  # there until now: it is not taken before
+                self._leaving.pop(queue.wire, None)  # not before: it must not be taken earlier
         finally:
             for queue in free:
                 queue.consume_lock.release()
 
     def restart(self, queue: ProcessQueue, offset: int) -> None:
-        """Goes on elsewhere in a queue."""
+        """Makes a queue go on at another offset."""
         self._replace(queue, lambda: offset)
 
     def step_back(self, queue: ProcessQueue, end: int) -> None:
-        """Goes on in a queue that is shorter than what was pulled of it, as of a new master that
-        lacks the tail: where the group is, for what lies here may not be what is there."""
+        """Makes a queue go on that ends before what was pulled of it, for example at a new master
+        that lacks the tail of the log. It goes on where the group is, because the messages held
+        here may differ from those that the broker has."""
         self._replace(queue, lambda: min(queue.release(), end))
 
     def _replace(self, queue: ProcessQueue, begin_at: Callable[[], int]) -> None:
@@ -361,7 +369,7 @@ class Rebalance:
     # ---- locks
 
     def lock_is_lost(self, queue: ProcessQueue) -> None:
-        """It ends here, and is asked for anew; unless it was renewed meanwhile."""
+        """Gives the queue up and asks for its lock again, unless the lock was renewed meanwhile."""
         with self._lock:
             if self._queues.get(queue.wire) is queue and not queue.holds_lock():
                 log.warning("the lock of %s is lost", queue.wire)
@@ -370,7 +378,8 @@ class Rebalance:
                 self._rebalance_retry.within(LOCK_AGAIN_MS)
 
     def renew_locks(self) -> None:
-        """Those in use, and those whose last call has not ended."""
+        """Renews the locks of the queues in use, and of those lost whose last call has not
+        ended."""
         with self._lock:
             asked = clock.monotonic()
             busy = {wire: each for wire, each in self._leaving.items() if not each.released}

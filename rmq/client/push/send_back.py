@@ -1,12 +1,13 @@
-"""Messages that could not be dealt with go to the group's retry topic, and at last to its dead
-letters.
+"""SendBack: sends messages that could not be consumed to the group's retry topic, and at last to
+its dead letters.
 
-    sender.send_back(message, delay_level)       # a broker's own copy (36)
-    sender.send_again(message)                   # ours, when that broker is away, or in order
+    sender.send_back(message, delay_level)       # the broker copies the message (36)
+    sender.send_again(message)                   # this client sends a copy
 
-The broker that stores the message copies it to %RETRY%group behind a delay that grows with
-reconsume_times (level 3 + times, or the level that is asked for); beyond max_reconsume_times, or
-with level -1, to %DLQ%group. Both return whether a broker has it.
+With send_back the broker that stores the message copies it to %RETRY%group with a delay that grows
+with reconsume_times (level 3 + times, or the level that is asked for); beyond max_reconsume_times,
+or with level -1, it copies it to %DLQ%group. send_again is for a broker that is away, and for
+messages consumed in order. Both return whether a broker has the copy.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ from rmq.names import AUTO_CREATE_TOPIC, CLIENT_PRODUCER_GROUP, RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
 
-BODY_FLAGS = COMPRESSED_FLAG | COMPRESSION_TYPE_COMPARATOR  # a copy's body stays as it is packed
+BODY_FLAGS = COMPRESSED_FLAG | COMPRESSION_TYPE_COMPARATOR  # a copy's body stays packed
 TIMEOUT_MS = 5_000
 FIRST_DELAY_LEVEL = 3
 
 
 def original_topic(message: MessageExt, group: str) -> str:
-    """Of a retried message the topic it was sent to; of others their own."""
+    """The topic that a retried message was first sent to; of other messages their own topic."""
     retry = RETRY_PREFIX + group
     if not message.topic.startswith(retry):
         return message.topic
     if message.topic == retry:
         return message.get_property("RETRY_TOPIC") or message.topic
-    return message.topic[len(retry) + 1 :]  # of a pop: %RETRY%group_topic, or with a +
+    return message.topic[len(retry) + 1 :]  # retry topic of a pop: %RETRY%group_topic, or with a +
 
 
 def pop_retry_topic(group: str, topic: str) -> str:
-    """Where brokers put what was popped and not acknowledged."""
+    """The topic to which brokers move messages that were popped and not acknowledged."""
     return f"{RETRY_PREFIX}{group}_{topic}"
 
 
 class SendBack:
-    """Of one group in one client; any thread."""
+    """For one group in one client; any thread may use it."""
 
     def __init__(self, instance: ClientInstance, group: str, times_max: int) -> None:
         self._instance = instance
@@ -54,7 +55,7 @@ class SendBack:
         self._turns = itertools.count()
 
     def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
-        """The broker copies it; where it does not, we send it."""
+        """Has the broker copy the message; if the broker does not, this client sends the copy."""
         try:
             fields = {
                 "offset": message.commit_log_offset, "group": self._group,
@@ -67,12 +68,12 @@ class SendBack:
             code = RequestCode.CONSUMER_SEND_MSG_BACK
             self._instance.call(address, code, fields, b"", TIMEOUT_MS)
             return True
-        except Exception as error:  # a hook's, too
+        except Exception as error:  # also from a hook
             log.warning("sending %s back: %s", message, error)
             return self.send_again(message)
 
     def send_again(self, message: MessageExt) -> bool:
-        """A new message to the retry topic, through any broker that has it."""
+        """Sends a copy to the retry topic, through any broker that has this topic."""
         topic = RETRY_PREFIX + self._group
         try:
             queues = self._instance.routes.of(topic).writable()
@@ -98,7 +99,8 @@ class SendBack:
             return False
 
     def _copy(self, topic: str, message: MessageExt) -> Message:
-        """What the copy is sent with; its body goes as it is stored."""
+        """The properties and delay level that the copy is sent with; its body is sent as it is
+        stored."""
         copy = Message(topic, b"-", flag=message.flag)
         for name, text in message.properties.items():
             if name != "TRAN_MSG":
