@@ -1,14 +1,14 @@
-"""Acks: tells brokers what was dealt with, as many messages in a request as have gathered.
+"""Acks: tells brokers which messages were consumed, as many in one request as have gathered.
 
     acks = Acks(instance, "billing", timeout_ms=3_000)
     acks.add([handle, ..], completed)         # completed(error or None), once for each handle
     acks.drain(until)
 
-A broker has one request under way at a time. What is dealt with meanwhile gathers and is the next
-one: who acknowledges now and then is sent at once, and who does it without pause has few requests,
-without a timer. The answer to a batch says nothing of its members, so after a refusal each of them
-is asked for alone and gets an answer of its own; acknowledging twice does no harm. What `completed`
-raises is logged.
+Each broker has one request under way at a time. Acks that are added meanwhile gather, and make the
+next request. An occasional ack is therefore sent at once, and continuous acks need few requests,
+without a timer. The answer to a batch says nothing about its single messages. After a refusal each
+message is therefore acknowledged alone, and gets an answer of its own; acknowledging twice does no
+harm. An exception that `completed` raises is logged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rmq.format import fastjson
 log = logging.getLogger("rmq.client")
 
 MOST = 512  # acks of one request
-BITS_MAX = 1_024  # distance from the first message of a pop that a bit can name
+BITS_MAX = 1_024  # bits in a batch: a message so far behind its pop's first one has none
 PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
 Completion = Callable[[Exception | None], object]
@@ -39,7 +39,8 @@ Waiting = tuple[Handle, Completion]
 
 
 class Acks:
-    """Of one group; any thread. `told` is called in a callback thread, or in that of `add`."""
+    """The acks of one group; any thread may use it. `completed` is called in a callback thread, or
+    in the thread that calls `add`."""
 
     def __init__(self, instance: ClientInstance, group: str, timeout_ms: int) -> None:
         self._instance = instance
@@ -63,7 +64,7 @@ class Acks:
             self._send(name)
 
     def drain(self, until: float) -> bool:
-        """Returns when nothing is under way, or it is so late (monotonic); whether nothing is."""
+        """Waits until no ack is under way. False: some still are at `until` (monotonic)."""
         with self._lock:
             return waits.wait_for(
                 self._news, lambda: not self._in_flight, max(until - clock.monotonic(), 0)
@@ -77,7 +78,8 @@ class Acks:
         }  # fmt: skip
 
     def _send(self, broker: str) -> None:
-        """Sends what has gathered for a broker that has no request under way but this one."""
+        """Sends the acks that have gathered for a broker. The caller has marked the broker as in
+        flight, so no other request to it is under way."""
         while True:
             with self._lock:
                 gathered = self._waiting.pop(broker, [])
@@ -94,11 +96,12 @@ class Acks:
                 else:
                     self._send_singly(broker, part)
                 return
-            except Exception as error:  # a hook's, too
+            except Exception as error:  # also from a hook
                 _tell(part, error)
 
     def _rows(self, part: list[Waiting]) -> list[dict[str, Any]]:
-        """The acks of a batch; nothing when one of them has no bit."""
+        """The rows of a batch; empty if one of the messages has no bit, so that the acks must be
+        sent singly."""
         bits: dict[CheckPoint, int] = {}
         for handle, _ in part:
             at = handle.check_point
@@ -134,7 +137,7 @@ class Acks:
         )  # fmt: skip
 
     def _send_singly(self, broker: str, part: list[Waiting]) -> None:
-        """Raises only when none has been sent."""
+        """Sends each ack in a request of its own. Raises only if none has been sent."""
         address = self._instance.routes.address_of(broker)
         left = [len(part)]
 

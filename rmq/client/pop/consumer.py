@@ -1,8 +1,9 @@
-"""PopConsumerImpl: takes messages for a while, acknowledges each (RocketMQ 5's pop, as its simple
-consumers do).
+"""PopConsumerImpl: takes messages for a while, and acknowledges each (RocketMQ 5's pop, as its
+simple consumers do).
 
-A poll asks all brokers of the subscribed topics at once and returns what comes first; what others
-send meanwhile is kept for the next poll, while most of its invisible time is left.
+A poll asks all brokers of the subscribed topics at once, and returns the messages that come first.
+Messages that other brokers send meanwhile are kept for the next poll, as long as at least half of
+their invisible time is left.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.TOPIC_NOT_EXIST)  # asked again, not raised
-HELD_MS_MAX = 15_000  # of one pop; a longer poll asks again
+PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.TOPIC_NOT_EXIST)  # poll asks again, and no error
+HELD_MS_MAX = 15_000  # how long a broker may hold one pop; a longer poll asks again
 FULL_PAUSE_S = 0.05
 MOST = 32
 
 
 class PopConsumerImpl(Member[PopConsumerParameters]):
-    """Any thread may use it."""
+    """The work of a pop consumer; any thread may use it."""
 
     consume_type = "CONSUME_POP"
 
@@ -65,11 +66,11 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         parameters: PopConsumerParameters | None = None,
         **changes: Unpack[PopConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name; ConfigError for one that cannot be."""
+        """`changes` are parameters by name. ConfigError: one of them is not valid."""
         super().__init__(parameters or PopConsumerParameters(), consumer_group, {**changes})
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
-        self._ready: deque[tuple[float, MessageExt]] = deque()  # until when, message
+        self._ready: deque[tuple[float, MessageExt]] = deque()  # (until when it is good, message)
         self._in_flight: set[Target] = set()
         self._warnings = ReadWarnings()
         self._not_before: dict[Target, float] = {}
@@ -83,8 +84,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         self._acks = Acks(instance, self.group, self.parameters.mq_client_api_timeout)
 
     def close(self) -> None:
-        """Tells brokers what was acknowledged, and leaves the group. All else is visible to others
-        in its time."""
+        """Tells brokers what was acknowledged, and leaves the group. Messages that were not
+        acknowledged become visible to others when their invisible time ends."""
         if self._is_forked:
             super().close()
             return
@@ -99,7 +100,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
     # ---- what is read
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
+        """Subscribes to the topic's messages with one of the tags ("a || b"), or to those for
+        which the SQL92 expression is true."""
         instance = self.instance
         subscription = self._subscription(topic, tags, sql)
         self.subscriptions[subscription.topic] = subscription
@@ -118,9 +120,10 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         *,
         invisible_ms: int | None = None,
     ) -> list[MessageExt]:
-        """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
-        invisible_ms (at least 5000; pop_invisible_time). Waits for the first one; nothing after
-        timeout_ms. With 0 it gives what is here and asks for more, which is the next poll's."""
+        """Returns up to max_messages messages (by default pop_batch_nums), which no other consumer
+        gets for invisible_ms (at least 5000; by default pop_invisible_time). Waits until there is
+        one, at most timeout_ms, after which the list is empty. With timeout_ms=0 it returns what
+        has already arrived, and asks brokers for more, which the next poll returns."""
         timeout_ms = self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms
         until = clock.monotonic() + timeout_ms / 1000
         has_asked = False
@@ -136,7 +139,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
                     self._news.wait(sleep_s(min(left, pause)))
 
     def wake_by(self, waker: Callable[[], object]) -> None:
-        """Called in any thread when take may have something (rmq.aio)."""
+        """From now on calls `waker`, in any thread, when take may have something (rmq.aio)."""
         self._waker = waker
 
     def _most(self, max_messages: int | None) -> int:
@@ -146,8 +149,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         return most
 
     def _invisible_ms(self, given: int | None) -> int:
-        """With too short a time none would reach who polls: each would come again at once, and be
-        a dead letter soon."""
+        """The invisible time of a pop. ConfigError: it is too short. No message would then reach
+        the caller of poll: each would be delivered again at once, and soon be a dead letter."""
         if given is None:
             return self.parameters.pop_invisible_time
         least, _ = POP_RANGES["pop_invisible_time"]
@@ -156,7 +159,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         return given
 
     def take(self, max_messages: int | None = None) -> list[MessageExt]:
-        """What is here already; raises what brokers refused."""
+        """Returns messages that have already arrived. If there are none, raises what a broker has
+        refused."""
         most = self._most(max_messages)
         found: list[MessageExt] = []
         late = 0
@@ -181,7 +185,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
     def ask(
         self, left_s: float, max_messages: int | None = None, invisible_ms: int | None = None
     ) -> float:
-        """Pops at all brokers where none is under way; after how many seconds to look again."""
+        """Sends a pop to each broker that has none under way. Returns after how many seconds to
+        call it again."""
         most = self._most(max_messages)
         invisible = self._invisible_ms(invisible_ms)
         now = clock.monotonic()
@@ -199,7 +204,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
                     self._in_flight.add(target)
                 try:
                     self._pop(target, subscription, most, invisible, left_s)
-                except Exception as error:  # a hook's, too: the broker is asked again
+                except Exception as error:  # also from a hook: the broker is asked again
                     self._ended(target, error)
         return pause
 
@@ -230,7 +235,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
             return
         try:
             found = popped(reply.check(), target, self.group, self.parameters.namespace)
-            # half of the time is for dealing with it; the broker's clock began before ours
+            # half of the time is left to consume it; it began at the broker, before the answer came
             good_until = clock.monotonic() + reply.int_field("invisibleTime") / 2000
             wanted = subscription.wanted(found)
             self.ack_async(without(found, wanted))
@@ -257,7 +262,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
             self._news.notify_all()
         self._waker()
 
-    # ---- what becomes of them
+    # ---- acks
 
     def _acks_open(self) -> Acks:
         if self._acks is None or self._instance is None:
@@ -265,15 +270,15 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         return self._acks
 
     def handle(self, message: MessageExt) -> Handle:
-        """What the broker knows this delivery of the message by."""
+        """The handle by which the broker knows this delivery of the message."""
         text = message.get_property("POP_CK")
         if text is None:
             raise MessageError("this message was not popped")
         return Handle.of(text, wrap(self.parameters.namespace, message.topic), self.group)
 
     def is_at_hand(self, messages: Iterable[MessageExt]) -> bool:
-        """Whether the brokers of these are found and connected, so that ack_async waits for nothing
-        (rmq.aio)."""
+        """Whether the brokers of these messages are known and connected, so that ack_async does
+        not have to wait (rmq.aio)."""
         instance = self._instance
         return instance is None or all(
             instance.routes.is_at_hand(name, Purpose.WRITE)
@@ -281,8 +286,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         )
 
     def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """They are dealt with; returns when brokers know. Raises the first refusal: RemoteError
-        when a broker knows nothing of one any more."""
+        """Acknowledges messages, and returns when the brokers have confirmed it. Raises the first
+        refusal: RemoteError when a broker no longer knows one of the deliveries."""
         ended: SimpleQueue[Exception | None] = SimpleQueue()
         self.ack_async(messages, ended.put)
         error = ended.get()
@@ -294,9 +299,9 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         messages: MessageExt | Iterable[MessageExt],
         callback: Callable[[Exception | None], object] | None = None,
     ) -> None:
-        """They are dealt with; their acks go soon, as many in a request as have gathered.
-        callback(error) comes once for all of them, in a callback thread; None: all are known.
-        Without one a refusal is logged."""
+        """Acknowledges messages without waiting: the acks are sent soon, as many in one request as
+        have gathered. callback(error) is called once for all of them, in a callback thread, with
+        None when brokers have confirmed all. Without a callback a refusal is logged."""
         several = [messages] if isinstance(messages, MessageExt) else list(messages)
         handles = [self.handle(each) for each in several]
         end = callback or _log_refusal
@@ -320,7 +325,8 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         acks.add(handles, completed)
 
     def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
-        """It comes again (to anyone) so long from now, unless it is acknowledged before."""
+        """Makes the message visible again, to any consumer, invisible_ms from now, unless it is
+        acknowledged before."""
         handle = self.handle(message)
         fields = {**self._acks_open().fields(handle), "invisibleTime": invisible_ms}
         address = self.instance.routes.address_of(handle.broker_name)

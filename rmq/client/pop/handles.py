@@ -1,15 +1,14 @@
-"""Handles of popped messages: by which a broker finds a message that it has given out.
+"""Handle: the text by which a broker finds a popped message that it has given out.
 
     handles_of(reply, messages, "broker-a")      # one for each message, in their order
     handle.text == "12 1700000000000 60000 3 0 broker-a 2 14"
 
 The text is RocketMQ's POP_CK: offset of the check point, time of the pop, invisible time, queue of
 the revive topic, whether the message came from a retry topic (0 no, 1, 2 by the form of its name),
-broker, queue and offset of the message. The answer to a pop names offsets by queue; a message that
-came from a retry topic shows the original topic, and carries its own POP_CK when the broker made
-one.
+broker, queue and offset of the message. The answer to a pop names offsets by queue. A message that
+came from a retry topic shows its original topic, and carries its own POP_CK if the broker made one.
 
-Values only; no I/O. Every part that is missing or no number is a ProtocolError.
+Values only; no I/O. A part that is missing, or that is not a number, is a ProtocolError.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PARTS = 8
 
 
 class CheckPoint(NamedTuple):
-    """What the messages that one pop took from one queue have in common."""
+    """The values that are the same for all messages that one pop took from one queue."""
 
     topic: str
     kind: str
@@ -41,7 +40,8 @@ class CheckPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Handle:
-    """One message in hand. `topic` is the one it is stored in, `asked` the one that was popped."""
+    """One delivery of a message. `topic` is the topic in which the message is stored, `asked` the
+    one that was popped."""
 
     topic: str
     broker_name: str
@@ -52,7 +52,7 @@ class Handle:
 
     @classmethod
     def of(cls, text: str, topic: str, group: str) -> Handle:
-        """From a POP_CK; `topic` is the one that was popped."""
+        """The handle with this text, a POP_CK; `topic` is the one that was popped."""
         parts = text.split(" ")
         if len(parts) < PARTS:
             raise ProtocolError(f"a handle of {len(parts)} parts: {text[:200]!r}")
@@ -65,7 +65,7 @@ class Handle:
         return cls(stored, parts[5], _number(parts[6]), _number(parts[7]), text, topic)
 
     def renewed(self, pop_time: int, invisible_ms: int, revive_queue: int) -> Handle:
-        """After the invisible time has been changed: the check point is a new one."""
+        """The handle after the invisible time was changed, which has a new check point."""
         parts = self.text.split(" ")
         text = (f"{self.queue_offset} {pop_time} {invisible_ms} {revive_queue} {parts[4]} "
                 f"{self.broker_name} {self.queue_id} {self.queue_offset}")  # fmt: skip
@@ -79,7 +79,8 @@ class Handle:
 
 
 def kind_of(topic: str) -> str:
-    """0: an ordinary topic; 1 and 2: a retry topic of pops, by the form of its name."""
+    """The kind of a topic: 0 an ordinary one, 1 and 2 retry topics of pops, by the form of their
+    names."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
@@ -88,7 +89,7 @@ def kind_of(topic: str) -> str:
 def handles_of(
     reply: Reply, messages: Sequence[MessageExt], topic: str, group: str, broker_name: str
 ) -> list[Handle]:
-    """The handles of a pop's messages; topics as on the wire."""
+    """The handles of a pop's messages; topics have their names on the wire."""
     fields = reply.fields
     pop_time, invisible = reply.int_field("popTime"), reply.int_field("invisibleTime")
     revive_queue = reply.int_field("reviveQid")
@@ -113,8 +114,8 @@ def handles_of(
 
 
 def order_counts(reply: Reply) -> dict[tuple[str, int, int], int]:
-    """How often messages of queues in order came before: by (kind, queue, offset), offset -1 for
-    all of a queue."""
+    """How often messages that are popped in order were delivered before, by (kind, queue, offset);
+    offset -1 stands for all messages of the queue."""
     found = {}
     for row in filter(None, reply.fields.get("orderCountInfo", "").split(";")):
         parts = row.split(" ")
@@ -127,7 +128,7 @@ def order_counts(reply: Reply) -> dict[tuple[str, int, int], int]:
 
 
 def _table(text: str) -> dict[tuple[str, int], int]:
-    """ "kind queue number;.." by kind and queue."""
+    """The numbers of "kind queue number;..", by kind and queue."""
     found = {}
     for row in filter(None, text.split(";")):
         parts = row.split(" ")

@@ -1,9 +1,9 @@
-"""One pop: what is asked, and the messages of the answer.
+"""One pop: the fields of the request, and the messages of the answer.
 
     fields = pop_fields(group, parameters, target, subscription, most=32, .., held_ms=15_000)
     messages = popped(reply, target, subscription, group, namespace)
 
-Each message carries its handle as property POP_CK, and the topic as the user names it.
+Each message carries its handle as property POP_CK, and the topic's name that the user knows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NOTHING = (
     ResponseCode.POLLING_TIMEOUT,
     ResponseCode.PULL_NOT_FOUND,
 )
-PATIENCE_MS = 10_000  # with an answer, beyond the time it may be held
+PATIENCE_MS = 10_000  # to wait for an answer after the time for which the pop may be held
 
 
 class Target(NamedTuple):
-    """What is popped: a topic as on the wire at one broker; all of its queues, or one."""
+    """What is popped: all queues of a topic (its name on the wire) at one broker, or one queue."""
 
     topic: str
     broker_name: str
@@ -46,7 +46,7 @@ def pop_fields(
     group: str, given: PopParameters, target: Target, subscription: Subscription, *, most: int,
     invisible_ms: int, held_ms: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The header of a request."""
+    """The header fields of the request."""
     first = given.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
     return {
         "consumerGroup": group, "topic": target.topic, "queueId": target.queue_id,
@@ -76,6 +76,6 @@ def popped(reply: Reply, target: Target, group: str, namespace: str | None) -> l
 
 
 def without(messages: list[MessageExt], others: list[MessageExt]) -> list[MessageExt]:
-    """Those that are not among the others."""
+    """The messages that are not among `others`."""
     left_out = {id(each) for each in others}
     return [each for each in messages if id(each) not in left_out]
