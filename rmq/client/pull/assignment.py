@@ -1,10 +1,10 @@
 """Assignment: the queues a pull consumer reads now, and how far its group is in them.
 
-    assignment.change("orders", subscription, queues, pause_ms)      # these from now on
-    assignment.of(queue)                     # PullQueue; ConfigError when it is not read here
+    assignment.change("orders", subscription, queues, pause_ms)      # reads these from now on
+    assignment.of(queue)                     # PullQueue; ConfigError: it is not read here
     assignment.commit_in_time(); assignment.commit(); assignment.end(finished=True)
 
-`settle`: what poll has returned so far counts as dealt with.
+A commit settles first: what poll has returned so far counts as consumed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMIT_MS_MIN = 1_000
 
 
 class Assignment:
-    """Of one consumer; its queues are changed by one thread at a time."""
+    """The queues of one consumer; one thread at a time changes them."""
 
     def __init__(
         self,
@@ -42,14 +42,14 @@ class Assignment:
         self._given = parameters
         self._puller = puller
         self._commits = commits
-        self.commits_by_chore = False  # those that come in time
+        self.commits_by_chore = False  # whether commit_in_time leaves its work to a chore
         self._commit_at = 0.0
         if parameters.auto_commit:
             puller.keeper = functools.partial(instance.timers.soon, self._commit_starts)
         self.queues: dict[MessageQueue, PullQueue] = {}
 
     def all(self) -> list[PullQueue]:
-        """As they are at the moment."""
+        """The queues that are read at the moment."""
         return list(self.queues.values())
 
     def of(self, queue: MessageQueue) -> PullQueue:
@@ -59,7 +59,7 @@ class Assignment:
         return found
 
     def named(self, queue: MessageQueue) -> PullQueue:
-        """The queue's state, or a fresh one for a queue of others."""
+        """The queue's state; a new one for a queue that is not read here."""
         found = self.queues.get(queue)
         if found is None:
             subscription = Subscription.of(wrap(self._given.namespace, queue.topic))
@@ -69,7 +69,7 @@ class Assignment:
     def change(
         self, topic: str, subscription: Subscription | None, mine: list[MessageQueue], pause_ms: int
     ) -> bool:
-        """These are the topic's queues from now on; whether that is news."""
+        """From now on reads these queues of the topic. Returns whether that is a change."""
         wanted = set(mine)
         puller = self._puller
         gone: list[PullQueue] = []
@@ -106,7 +106,7 @@ class Assignment:
             queue.done = queue.position
 
     def commit(self) -> None:
-        """What poll has returned so far; returns when brokers have answered."""
+        """Commits what poll has returned so far, and returns when brokers have answered."""
         with self._puller.lock:
             self._settle()
         for queue in self.all():
@@ -115,12 +115,13 @@ class Assignment:
 
     def _commit_done(self) -> None:
         with self._commits.order:
-            if not self._puller.closed:  # else the end commits, or has
+            if not self._puller.closed:  # else end() commits, or has committed
                 self._commits.soon(self.all(), wait=False)
 
     def commit_in_time(self) -> None:
-        """With auto_commit and when it is due: the same, and nobody waits for the answers. By a
-        chore, one at a time, nor for connections, nor for a store, which may be the user's."""
+        """With auto_commit, and if the interval is over, commits without waiting for the answers.
+        With commits_by_chore a chore does this, one at a time, so that the caller does not wait for
+        connections or for a store either, which may be the user's."""
         now = clock.monotonic()
         if not self._given.auto_commit or now < self._commit_at:
             return
@@ -139,7 +140,8 @@ class Assignment:
                 self._commits.starts(self.all())
 
     def end(self, *, finished: bool) -> None:
-        """Commits for the last time (with auto_commit); finished: the last poll's as well."""
+        """Commits for the last time (with auto_commit). finished: also what the last poll
+        returned."""
         with self._puller.lock:
             if finished:
                 self._settle()

@@ -1,14 +1,14 @@
 """Commits: tells brokers, or the store given instead, how far a pull consumer's group is.
 
-commits.now(queue)                     # `done`, or an offset given; RmqError when it is not taken
-commits.soon(queues, wait=False)       # `done` of each, where it is news; failures are logged
+commits.now(queue)                     # `done`, or an offset given; RmqError: it is not committed
+commits.soon(queues, wait=False)       # `done` of each, if it has changed; failures are logged
 commits.starts(queues)                 # where each begins, if nothing was committed since
-commits.committed(queue)               # None when the group never committed
-with commits.order: ...                # none but this thread's begins meanwhile
+commits.committed(queue)               # None if the group never committed
+with commits.order: ...                # no other thread begins a commit meanwhile
 
-While the master is away a slave takes them; what it was told is gone when the master is back, so it
-counts as news until the master has it. What a master has taken may end with it, and is news to who
-takes its place.
+While the master is away a slave takes offsets. They are lost when the master is back, so an offset
+counts as not committed until a master has it. Offsets that a master has taken may be lost with it;
+they are committed again to the broker that takes its place.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ log = logging.getLogger("rmq.client")
 
 
 class Commits:
-    """Of one consumer; any thread. `store`: None when brokers keep the offsets."""
+    """The commits of one consumer; any thread may use it. `store`: None if brokers keep the
+    offsets."""
 
     def __init__(self, instance: ClientInstance, group: str, store: KeptOffsets | None) -> None:
         self._instance = instance
         self._group = group
         self._store = store
-        self.order = threading.RLock()  # offsets are told in the order of reading them
+        self.order = threading.RLock()  # keeps commits in the order in which `done` was read
 
     def committed(self, queue: PullQueue) -> int | None:
         if self._store is not None:
@@ -52,7 +53,8 @@ class Commits:
         return reply.check().int_field("offset")
 
     def now(self, queue: PullQueue, offset: int | None = None) -> None:
-        """Unless given, `done`, when those before have been told: they may be further by then."""
+        """Commits an offset and waits for the answer; by default `done`, which is read only after
+        the commits before, since it may have grown meanwhile."""
         with self.order:
             queue.start = None
             if offset is None:
@@ -70,7 +72,8 @@ class Commits:
             queue.committed, queue.taker = offset, replica.address
 
     def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
-        """A failure is made good by the next one. wait: for all of them at once."""
+        """Commits `done` of each queue, if it has changed. A failure is logged, and the next commit
+        makes it good. wait: returns when all have been answered."""
         told: SimpleQueue[None] = SimpleQueue()
         with self.order:
             news = [(each, each.done) for each in queues if self._is_news(each)]
@@ -80,7 +83,8 @@ class Commits:
             waits.get_all(told, len(news), timeout_s)
 
     def starts(self, queues: Iterable[PullQueue]) -> None:
-        """What was dealt with meanwhile has the time that commits have."""
+        """Commits where each queue begins. What was consumed since then is left to ordinary
+        commits."""
         with self.order:
             news = [(each, each.start) for each in queues if each.start is not None]
             self._take(news, SimpleQueue(), wait=False)
@@ -123,7 +127,7 @@ class Commits:
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
             submit(replica.address, code, fields, b"", timeout_ms, completed)
-        except BaseException as error:  # a hook's, too: the others are told
+        except BaseException as error:  # also from a hook: the other queues must be committed
             completed(None, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise

@@ -1,6 +1,6 @@
-"""PullConsumerImpl: messages when one asks for them (RocketMQ's lite pull consumer).
+"""PullConsumerImpl: returns messages when poll is called (RocketMQ's lite pull consumer).
 
-Offsets beyond a queue's ends are moved to its ends by the broker.
+If an offset is outside a queue, the broker moves it to the nearer end of the queue.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("rmq.client")
 
 REBALANCE_MS, AGAIN_MS = 20_000, 1_000
-HAND_OVER_MS = 200  # who had the queue before commits meanwhile
+HAND_OVER_MS = 200  # meanwhile the member that had the queue before commits
 
 
 class PullConsumerImpl(Member[PullConsumerParameters]):
-    """Any thread may use it."""
+    """The work of a pull consumer; any thread may use it."""
 
     consume_type = "CONSUME_ACTIVELY"
 
@@ -54,7 +54,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        """`changes` are parameters by name; ConfigError for one that cannot be."""
+        """`changes` are parameters by name. ConfigError: one of them is not valid."""
         super().__init__(parameters or PullConsumerParameters(), consumer_group, {**changes})
         self._puller: Puller | None = None
         self._assignment: Assignment | None = None
@@ -97,7 +97,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
 
     def close(self, *, finished: bool = True) -> None:
         """Commits (with auto_commit) what poll has returned, and leaves the group. finished: what
-        the last poll returned is dealt with."""
+        the last poll returned counts as consumed, too."""
         self._closed = True
         instance, puller = self._instance, self._puller
         if instance is None or puller is None:
@@ -108,7 +108,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         puller.close()
         self._timer.cancel()
         instance.routes.unwatch(self._route_changed)
-        with self._rebalancing:  # none is under way from now on
+        with self._rebalancing:  # no rebalance is under way from now on
             if self._instance is None:
                 return
             self._rebalance_retry.cancel()
@@ -116,16 +116,16 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         self._leave()
 
     def wake_by(self, waker: Callable[[], object]) -> None:
-        """For who polls in an event loop (rmq.aio): called in any thread when poll may have
-        something; and poll has chores do what may wait."""
+        """For polls in an event loop (rmq.aio): `waker` is called in any thread when poll may have
+        something, and from now on poll leaves to chores the work that may wait."""
         self._pulls.waker = waker
         self._assigned.commits_by_chore = True
 
     # ---- what is read
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
-        """Shares the topic's queues with the group: messages with one of the tags ("a || b"), or
-        for which the SQL92 expression holds."""
+        """Reads a share of the topic's queues, which the group's members divide among themselves:
+        messages with one of the tags ("a || b"), or for which the SQL92 expression is true."""
         instance = self.instance
         if self._by_hand:
             raise ConfigError("queues are assigned: subscribe() would take them away")
@@ -144,8 +144,9 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
     def assign(
         self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
     ) -> None:
-        """Reads exactly these queues, from where the group has committed; with none of them topics
-        may be subscribed again. RouteError for a topic that does not exist: nothing changes."""
+        """Reads exactly these queues, each from the offset that the group has committed. After an
+        empty list topics may be subscribed again. RouteError: a topic does not exist, and nothing
+        has changed."""
         instance = self.instance
         if self.subscriptions and not self._by_hand:
             raise ConfigError("topics are subscribed: unsubscribe() them first")
@@ -178,13 +179,13 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
     # ---- the group
 
     def group_changed(self) -> None:
-        """Members came or went: queues are shared anew at once."""
+        """Members of the group came or went: the queues are shared out again at once."""
         instance = self._instance
         if instance is not None:
             instance.timers.soon(self.rebalance)
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """An operator sends the group elsewhere."""
+        """An operator moves the group's offsets."""
         for wire, offset in offsets.items():
             queue = self._assigned.queues.get(
                 wire._replace(topic=unwrap(self.parameters.namespace, wire.topic))
@@ -196,12 +197,13 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
                 self._commits.soon([queue], wait=False)
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """How far the queues of the topic (as on the wire) are."""
+        """How far the group is in each queue of the topic (its name on the wire; empty: in all
+        queues)."""
         return {each.wire: each.done for each in self._assigned.all()
                 if not topic or each.wire.topic == topic}  # fmt: skip
 
     def running_info(self) -> dict[str, Any]:
-        """ConsumerRunningInfo, but what all consumers have in common."""
+        """The fields of ConsumerRunningInfo that are known here (broker_calls.py adds more)."""
         table = {each.wire: each.members() for each in self._assigned.all()}
         return super().running_info() | {"mqTable": table}
 
@@ -210,7 +212,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
             self.group_changed()
 
     def rebalance(self) -> None:
-        """Takes this consumer's share of the queues, by what the group looks like now."""
+        """Takes this consumer's share of the queues, among the members that the group has now."""
         with self._rebalancing:
             self._rebalance_retry.cancel()
             if self._by_hand or self._closed:
@@ -221,14 +223,14 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
                 try:
                     route = self.instance.routes.of(name)
                     share = self._allocation(route)
-                except Exception as error:  # a hook's, too: the other topics are shared
+                except Exception as error:  # also from a hook: the other topics must be shared
                     self._warnings.begin(what, error)
-                    if not isinstance(error, RouteError):  # _route_changed tells when it is there
+                    if not isinstance(error, RouteError):  # for that _route_changed comes later
                         self._rebalance_retry.within(AGAIN_MS)
                     continue
                 self._warnings.end(what)
                 if share is None:
-                    self.instance.heartbeats.send()  # what there is stays until the broker knows us
+                    self.instance.heartbeats.send()  # keep the queues until brokers know us
                     self._rebalance_retry.within(AGAIN_MS)
                     continue
                 mine, others = share
@@ -237,8 +239,8 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
                     self._tell(topic, route)
 
     def _allocation(self, route: Route) -> tuple[list[MessageQueue], bool] | None:
-        """This consumer's queues, and whether there are other members; None while brokers do not
-        know this one."""
+        """This consumer's queues, and whether the group has other members; None while brokers do
+        not know this member yet."""
         queues = route.in_order()
         if self.parameters.message_model == BROADCASTING:
             return queues, False
@@ -263,8 +265,9 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
     # ---- messages
 
     def poll(self, timeout_ms: float | None = None, max_messages: int = 1_000) -> list[MessageExt]:
-        """What was pulled ahead, up to max_messages: at once when there is some, otherwise after
-        waiting for it (poll_timeout_millis unless given). Each queue's messages are in order."""
+        """Returns up to max_messages of the messages that were pulled ahead. If there are none, it
+        waits for some, at most timeout_ms (by default poll_timeout_millis). The messages of each
+        queue are in order."""
         if max_messages < 1:
             raise ConfigError(f"max_messages={max_messages}: at least 1")
         self._assigned.commit_in_time()
@@ -273,7 +276,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         )
 
     def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
-        """poll returns nothing from these queues until they are resumed."""
+        """Makes poll return nothing from these queues until they are resumed."""
         for each in _several(queues):
             self._pulls.pause(self._assigned.of(each))
 
@@ -289,7 +292,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
     # ---- offsets
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """poll goes on at this offset of the queue."""
+        """Makes poll go on at this offset of the queue."""
         if offset < 0:
             raise ConfigError(f"offset {offset}: at least 0")
         self._pulls.seek(self._assigned.of(queue), offset)
@@ -298,22 +301,24 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         self.seek(queue, self._ask_offset(RequestCode.GET_MIN_OFFSET, self._assigned.of(queue)))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Behind the last message there is now."""
+        """Makes poll go on behind the message that is now the queue's last one."""
         self.seek(queue, self._ask_offset(RequestCode.GET_MAX_OFFSET, self._assigned.of(queue)))
 
     def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
-        """To the first message stored at or after a time (ms since 1970, or datetime)."""
+        """Makes poll go on at the first message stored at or after a time (ms since 1970, or a
+        datetime)."""
         self.seek(queue, self.offset_for_timestamp(queue, timestamp))
 
     def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
-        """Offset of the first message stored at or after a time; the end when there is none."""
+        """The offset of the first message stored at or after a time; the queue's end if there is
+        none."""
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         return self._ask_offset(
             code, self._assigned.named(queue), timestamp=milliseconds(timestamp)
         )
 
     def position(self, queue: MessageQueue) -> int:
-        """Offset of the next message poll returns."""
+        """The offset of the next message of this queue that poll returns."""
         found = self._assigned.of(queue)
         if found.pull_offset is None:
             self._pulls.put(found)
@@ -323,12 +328,12 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
         return found.position
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """Where the group goes on in this queue; None when it never committed."""
+        """The offset that the group has committed for this queue; None if it never committed."""
         return self._commits.committed(self._assigned.named(queue))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Tells brokers how far the group is: by these offsets, or by what poll has returned so
-        far. Returns when they have answered."""
+        """Commits these offsets, or by default the position behind what poll has returned so far.
+        Returns when the brokers have answered."""
         if offsets is None:
             self._assigned.commit()
             return

@@ -1,13 +1,13 @@
-"""PullQueue: one queue a pull consumer reads; what was pulled ahead and how far the user is.
+"""PullQueue: one queue that a pull consumer reads: messages pulled ahead, and how far the user is.
 
     committed <= done <= position <= pull_offset
-        committed     the offset that the broker got last
-        done          position when poll was called last: what the user surely has dealt with
-        position      the next message poll returns
+        committed     the offset that was committed last
+        done          position at the last call of poll: messages before it are surely consumed
+        position      the next message that poll returns
         pull_offset   the next message that is pulled; None: not known yet where to begin
 
-All of it is guarded by the consumer's lock. `life` grows when the queue begins elsewhere (seek), so
-that the answers to older pulls are recognised.
+The lock of the consumer's Puller guards all of it. `life` grows when the queue goes on at another
+offset (seek), so that answers to older pulls are recognised and left out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmq.format.fastjson import MessageQueue
 
 
 class PullQueue:
-    """State of one queue; no I/O."""
+    """The state of one queue; no I/O."""
 
     def __init__(self, queue: MessageQueue, wire_topic: str, subscription: Subscription) -> None:
         self.queue = queue  # as the user names it
@@ -31,25 +31,25 @@ class PullQueue:
         self.position = -1
         self.done = -1
         self.committed = -1
-        self.start: int | None = None  # where it begins, as long as the group's offset says nothing
-        self.taker: str | None = None  # the address of the master that took it
+        self.start: int | None = None  # where it begins, until something is committed
+        self.taker: str | None = None  # address of the master that took the last commit
         self.life = 0
         self.pulling = False
         self.paused = False
         self.dropped = False
-        self.listed = False  # in the consumer's list of queues with messages
+        self.listed = False  # whether it is in the puller's list of queues with messages
         self.count = 0
-        self.size = 0  # bytes of the bodies of all pulls that are not taken to their end
-        self._pulls: deque[tuple[list[MessageExt], int]] = deque()  # with the bytes of each
-        self._taken = 0  # of the first pull
+        self.size = 0  # bytes of bodies, of all pulls whose messages are not all taken
+        self._pulls: deque[tuple[list[MessageExt], int]] = deque()  # (messages, bytes) of a pull
+        self._taken = 0  # messages taken of the first pull
 
     @property
     def wire(self) -> MessageQueue:
-        """As brokers name it."""
+        """The queue with its topic's name on the wire."""
         return self.queue._replace(topic=self.wire_topic)
 
     def members(self) -> dict[str, Any]:
-        """ProcessQueueInfo of a consumer's running info."""
+        """The fields of ProcessQueueInfo in a consumer's running info."""
         some = self.count > 0
         return {
             "commitOffset": self.committed, "cachedMsgMinOffset": self.position if some else 0,
@@ -59,15 +59,15 @@ class PullQueue:
         }  # fmt: skip
 
     def begin(self, offset: int) -> None:
-        """Goes on at this offset: what was pulled ahead is forgotten."""
+        """Goes on at this offset, and forgets what was pulled ahead."""
         self._forget()
         self.pull_offset = self.position = self.done = offset
         if self.start is not None:
             self.start = offset
 
     def step_back(self, end: int) -> None:
-        """Goes on in a queue that is shorter than what was pulled of it, where the user is: what
-        lies here may not be what is there."""
+        """Goes on in a queue that ends before what was pulled of it. It goes on where the user is,
+        because the messages held here may differ from those that the broker has."""
         self._forget()
         self.pull_offset = self.position = min(self.position, end)
         self.done = min(self.done, end)
@@ -81,20 +81,20 @@ class PullQueue:
         self._taken = self.count = self.size = 0
 
     def add(self, messages: list[MessageExt], following: int) -> None:
-        """What a pull brought, and where the next one begins."""
+        """Takes the messages of a pull, and where the next pull begins."""
         self.pull_offset = following
         if messages:
             size = sum([each.stored_body_bytes for each in messages])
             self._pulls.append((messages, size))
             self.count += len(messages)
             self.size += size
-        elif not self.count:  # nothing there that is wanted
+        elif not self.count:  # no message that the subscription wants
             if self.done == self.position:
                 self.done = following
             self.position = following
 
     def take(self, most: int, out: list[MessageExt]) -> None:
-        """Up to `most` messages, in order, to the end of `out`."""
+        """Moves up to `most` messages, in order, to the end of `out`."""
         while most > 0 and self._pulls:
             pulled, size = self._pulls[0]
             if self._taken == 0 and len(pulled) <= most:
@@ -114,7 +114,7 @@ class PullQueue:
             self.position = self.pull_offset
 
     def is_full(self, count: int, size: int, span: int) -> bool:
-        """Whether it holds as much as may be pulled ahead."""
+        """Whether the queue holds as much as may be pulled ahead."""
         return (
             self.count >= count
             or self.size >= size

@@ -1,16 +1,18 @@
-"""Puller: pulls ahead from the queues of one consumer, and hands out what came.
+"""Puller: pulls ahead from the queues of one consumer, and returns messages to poll.
 
     puller = Puller(instance, group, parameters); puller.put(PullQueue(...))
     puller.take(timeout_ms, 1000)        # [MessageExt, ..], queues in turn, each in order
 
-A queue has one pull under way at a time, held by the broker while there is nothing new (long
-polling); the thread that gets its answer sends the next one, until as much lies here as
-pull_threshold_for_queue and its kin allow; then `take` goes on with it. A pull that fails is sent
-again after pull_time_delay_mills_when_exception. Requests are sent without the lock.
+A queue has one pull under way at a time, which the broker holds while there is nothing new (long
+polling). The thread that gets the answer sends the next pull. When as much lies here as
+pull_threshold_for_queue and the similar parameters allow, no pull is sent until `take` has made
+room. A pull that fails is sent again after pull_time_delay_mills_when_exception. Requests are sent
+without the lock.
 
-Who sends a pull tells ends, does what is due, or polls, in an event loop perhaps: none of them may
-wait. Where a broker has to be found or connected first, a chore does it, one at a time for all the
-pulls that want the broker (request_round.py); what it cannot reach it does not dial again for each.
+A pull is sent by a callback thread, by the timers' thread, or by a poll, perhaps in an event loop,
+and none of these may wait. If a broker must be looked up or connected first, a chore does it, one
+at a time for all pulls to that broker (request_round.py). A broker that cannot be reached is not
+dialled again for each of these pulls.
 """
 
 from __future__ import annotations
@@ -48,18 +50,18 @@ from rmq.errors import ClosedError, RemoteError, RmqError, exception_of
 log = logging.getLogger("rmq.client")
 
 SYS_FLAG = FLAG_SUSPEND | FLAG_SUBSCRIPTION | FLAG_LITE_PULL_MESSAGE
-# What does not pass by itself: poll raises it.
+# Refusals that do not pass by themselves: poll raises them.
 TOLD = {
     ResponseCode.NO_PERMISSION,
     ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
 }
-# To who asks for more messages than brokers give at a time, one of rmq gives so many bytes of them.
+# Brokers give 32 messages at a time. A pull that asks for more gets BULK_BYTES from rmq's brokers.
 ORDINARY_BATCH, BULK_BYTES = 32, 512 << 10
 
 
 class Puller:
-    """Any thread may use it."""
+    """The pulls of one consumer; any thread may use it."""
 
     def __init__(
         self,
@@ -75,11 +77,11 @@ class Puller:
         self.lock = threading.RLock()
         self._news = threading.Condition(self.lock)
         self.waker: Callable[[], object] = lambda: None  # called when take may have something
-        self.keeper: Callable[[], object] = lambda: None  # where a queue begins is to be committed
+        self.keeper: Callable[[], object] = lambda: None  # called to commit where a queue begins
         self.closed = False
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()
-        self._total = 0  # messages that lie here
+        self._total = 0  # messages held here
         self._last: list[PullQueue] = []  # queues of the last take
         self._problem: RmqError | None = None
         self._warnings = ReadWarnings()
@@ -87,11 +89,12 @@ class Puller:
     # ---- queues
 
     def put(self, queue: PullQueue) -> None:
-        """Begins with a queue: looks up where, then pulls."""
+        """Begins with a queue: asks at which offset to begin, then pulls."""
         self.start_offsets.ask(queue.wire, functools.partial(self._begun, queue, queue.life))
 
     def wait_begun(self) -> None:
-        """Returns when it is known where the queues begin, or brokers do not say."""
+        """Returns when it is known where the queues begin, or when brokers have not answered in
+        time."""
         self.start_offsets.wait(self._given.mq_client_api_timeout / 1000)
 
     def _begun(
@@ -147,7 +150,7 @@ class Puller:
     # ---- pulls
 
     def pull(self, queue: PullQueue) -> None:
-        """Sends the queue's next pull, unless one is under way or enough lies here."""
+        """Sends the queue's next pull, unless one is under way or enough messages lie here."""
         given = self._given
         with self.lock:
             offset = queue.pull_offset
@@ -167,7 +170,7 @@ class Puller:
 
     def _send(self, queue: PullQueue, life: int, offset: int, submit: Submit) -> None:
         if self.closed or queue.dropped or queue.life != life:
-            return  # meanwhile
+            return  # closed, dropped or moved meanwhile
         given, subscription = self._given, queue.subscription
         fields = {
             "consumerGroup": self._group, "topic": queue.wire_topic,
@@ -188,9 +191,9 @@ class Puller:
                 given.consumer_timeout_millis_when_suspend,
                 functools.partial(self._pulled, queue, life, offset, address),
             )  # fmt: skip
-        except BaseException as error:  # a hook's, too: the queue is asked again
+        except BaseException as error:  # also from a hook: the queue is pulled again
             self._failed(queue, life, exception_of(error), address)
-            if not isinstance(error, Exception):  # SystemExit goes on to who sends
+            if not isinstance(error, Exception):  # SystemExit is raised to the caller
                 raise
 
     def _pulled(
@@ -228,7 +231,7 @@ class Puller:
             if messages:
                 self._total += len(messages)
                 self._list(queue)
-                self._news.notify_all()  # one alone may be of a wait that Ctrl-C has ended
+                self._news.notify_all()  # notify() might wake only a wait that Ctrl-C has ended
         if messages:
             self.waker()
         pause = pause_ms(reply, asked, following)
@@ -239,7 +242,7 @@ class Puller:
 
     def _move(self, queue: PullQueue, asked: int, to: int, by_operator: bool) -> None:
         if to >= asked and not by_operator:
-            queue.add([], to)  # what is gone from the broker may be here
+            queue.add([], to)  # messages held here may be gone from the broker: they are kept
             return
         self._total -= queue.count
         if by_operator:
@@ -277,7 +280,8 @@ class Puller:
     def _again(
         self, queue: PullQueue, error: Exception | None, function: Callable[[PullQueue], object]
     ) -> None:
-        """After a while; what will not pass by itself is kept for poll."""
+        """Calls function(queue) again after a pause. A refusal that does not pass by itself is kept
+        for poll."""
         with self.lock:
             if self.closed or queue.dropped:
                 return
@@ -292,7 +296,7 @@ class Puller:
     # ---- handing out
 
     def take(self, timeout_ms: float, most: int) -> list[MessageExt]:
-        """Waits for the first message, then all that is there up to `most`."""
+        """Waits for the first message, and returns all that are here then, up to `most`."""
         until = clock.monotonic() + timeout_ms / 1000
         out: list[MessageExt] = []
         self._go_on()  # a seek or a dropped queue may have made room
@@ -313,7 +317,7 @@ class Puller:
         return out
 
     def _go_on(self) -> None:
-        """Pulls of the queues that were full."""
+        """Sends the next pulls of the queues that were full."""
         if self._full:
             with self.lock:
                 waiting = list(self._full)
@@ -321,7 +325,7 @@ class Puller:
                 self.pull(queue)
 
     def settle(self) -> None:
-        """With the lock: the messages of the last take have been dealt with."""
+        """Counts the messages of the last take as consumed. The caller holds the lock."""
         for queue in self._last:
             queue.done = queue.position
         self._last.clear()

@@ -317,7 +317,7 @@ class PushConsumerImpl(Member[PushConsumerParameters]):
                 if not topic or each.wire.topic == topic}  # fmt: skip
 
     def running_info(self) -> dict[str, Any]:
-        """The fields of ConsumerRunningInfo, without those that are the same for all consumers."""
+        """The fields of ConsumerRunningInfo that are known here (broker_calls.py adds more)."""
         info = super().running_info()
         info["properties"]["PROP_THREADPOOL_CORE_SIZE"] = str(self.workers.count)
         return info | {
