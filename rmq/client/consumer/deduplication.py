@@ -1,21 +1,21 @@
-"""@deduplicate: a listener whose effect happens once, though brokers deliver at least once.
+"""@deduplicate: makes a listener's effect happen once, though brokers deliver at least once.
 
     @deduplicate(store=SqliteStore("seen.db"))                    # by message_id
     @deduplicate(lambda message: message.get_property("order"), RedisStore(redis.Redis()))
     def bill(messages, context): ...
 
 It wraps listeners of push consumers, functions of one message (for `for message in consumer`), and
-async functions of both kinds. Before a call each message's key is claimed in the store, for
-lease_s; after it the keys are done and stay so for the store's keep_s. Messages whose keys are done
-are left out; when none is left the function is not called. A key that another consumer has claimed
-and not finished makes its message, and those behind it in the batch, come again later. A call that
-fails gives its claims back. Listeners in order that set auto_commit = False are refused: what they
-roll back later would count as done.
+async functions of both kinds. Before a call each message's key is claimed in the store for lease_s.
+After the call the keys are marked as done, and stay so for the store's keep_s. Messages whose keys
+are done are left out; if no message is left, the function is not called. If another consumer has
+claimed a key and not finished, the message of this key, and those behind it in the batch, are
+delivered again later. A call that fails gives its claims back. Listeners in order that set
+auto_commit = False are refused, because messages that they roll back later would count as done.
 
-What it cannot do: a process that dies between the effect and the store's commit leaves a claim
-that expires, and the message's effect happens again. Where that matters, write the key in the
-same transaction as the effect. While such a claim lasts its message is tried in vain, and those
-tries count: max_reconsume_times has to allow for more than lease_s of them.
+What it cannot do: if a process dies between the effect and the store's commit, its claim expires
+after lease_s, and the message's effect happens again. Where that matters, write the key in the same
+transaction as the effect. Until the claim expires, tries of its message fail, and they count:
+max_reconsume_times must allow for the tries of more than lease_s.
 """
 
 from __future__ import annotations
@@ -47,24 +47,25 @@ GOOD = {
 
 
 class Claim(enum.Enum):
-    """What a store says of a key."""
+    """A store's answer to a claim of a key."""
 
-    OURS = "ours"  # claimed now: to be dealt with
-    DONE = "done"  # dealt with before
-    BUSY = "busy"  # claimed by somebody else, who has not finished
+    OURS = "ours"  # claimed by this call: consume the message
+    DONE = "done"  # the message was consumed before
+    BUSY = "busy"  # claimed by another consumer, which has not finished
 
 
 class SeenStore(Protocol):
     """Remembers keys; any thread may use it. rmq/client/consumer/seen_stores.py has three."""
 
     def claim(self, keys: Sequence[str], lease_s: float) -> list[Claim]:
-        """One answer for each key; keys claimed longer ago than their lease are free."""
+        """Claims keys for lease_s, and returns one answer for each. Keys whose lease is over are
+        free."""
 
     def finish(self, keys: Sequence[str]) -> None:
-        """They are done."""
+        """Marks keys as done."""
 
     def release(self, keys: Sequence[str]) -> None:
-        """Claims given back: somebody else may have them."""
+        """Gives claims back, so that other consumers can claim the keys."""
 
 
 def deduplicate(
@@ -73,7 +74,13 @@ def deduplicate(
     *,
     lease_s: float = LEASE_S,
 ) -> Callable[[F], F]:
-    """See above. A message for which `key` gives None is not deduplicated."""
+    """Makes the effect of a listener, or of a function of one message, happen once for each key.
+
+    Messages whose keys are done in the store are left out of a call; see the module
+    rmq.client.consumer.deduplication. `key` is a function of a message (by default its
+    message_id); a message for which it returns None is not deduplicated. lease_s: how long a key
+    stays claimed if the process dies during the call.
+    """
     if store is None:
         raise ConfigError("deduplicate() wants a store: SqliteStore, DbApiStore or RedisStore")
     if not lease_s > 0:
@@ -120,8 +127,9 @@ def deduplicate(
 
 
 def _is_good(result: Any, context: Any) -> bool:
-    """Of a listener only what counts as a success where it is called: with another status, or with
-    False, its messages come again. A function of one message returns what it likes."""
+    """Whether the call has succeeded. A listener must return what its consumer takes as a success;
+    after another status, or False, its messages are delivered again. A function of one message may
+    return anything."""
     good = GOOD.get(type(context))
     return good is None or any(result is each for each in good)
 
@@ -131,7 +139,7 @@ def _several(given: Any) -> Sequence[MessageExt]:
 
 
 class _Plan:
-    """What to do about the messages of one call."""
+    """Which messages of one call are given to the function, and the keys claimed for them."""
 
     def __init__(
         self,
@@ -146,7 +154,7 @@ class _Plan:
         self.left: list[MessageExt] = []
         self.planned = 0  # messages before the first busy one
         keys = [message.message_id if key is None else key(message) for message in messages]
-        # equal keys in one batch: the first is dealt with, the others are like done ones
+        # of equal keys in one batch the first message is consumed, the others count as done
         asked = list(dict.fromkeys(str(each) for each in keys if each is not None))
         answers = dict(zip(asked, store.claim(asked, lease_s), strict=True)) if asked else {}
         mine = {each for each, claim in answers.items() if claim is Claim.OURS}
@@ -185,13 +193,15 @@ class _Plan:
             if self._claimed:
                 self._store.finish(self._claimed)
             if isinstance(context, ConsumeConcurrentlyContext):
-                context.ack_index = ALL  # it counted what was left
+                context.ack_index = ALL  # the function counted only the messages it was given
             return
-        # of a batch that was dealt with in part, what came before ack_index is done
+        # the batch was consumed in part: the messages up to ack_index are done
         good = 0
         if isinstance(context, ConsumeConcurrentlyContext):
             good = max(context.ack_index + 1, 0)
-            context.ack_index = -1  # counted in messages that were left: all come, the done go
+            # It counted only the messages given to the function, so the whole batch must be
+            # delivered again; then those that are done are left out.
+            context.ack_index = -1
         done = self._claimed[:good] if len(self._claimed) == len(self.left) else []
         if done:
             self._store.finish(done)
@@ -199,7 +209,8 @@ class _Plan:
             self._store.release(self._claimed[len(done) :])
 
     def end(self, rest: Sequence[Any], result: Any = None) -> Any:
-        """What the listener returns: the busy message and those behind it are to come again."""
+        """What the listener returns, so that the busy message and those behind it are delivered
+        again."""
         context = rest[0] if rest else None
         if self.planned == self._count or not _is_good(result, context):
             return result

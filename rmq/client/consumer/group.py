@@ -1,13 +1,13 @@
-"""What members of a group ask brokers: who else is there, and where a queue begins.
+"""Group: what its members ask brokers: who the other members are, and where a queue begins.
 
     members_of(instance, "billing", route)                  # client ids, as a broker knows them
     ids, is_certain = Members(instance, "billing").of(route, silent)
     assignment_of(instance, "billing", route, "AVG", silent)    # the queues, as brokers share them
-    check_filter(instance, "billing", subscription)     # before it is read
+    check_filter(instance, "billing", subscription)     # before the topic is read
     initial_offset_request(parameters)      # where a group begins that never committed
     queue_offset(instance, GET_MIN_OFFSET, queue)
 
-Topics are named as on the wire.
+Topics have their names on the wire.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("rmq.client")
 
 T = TypeVar("T")
 HALF_AN_HOUR_MS = 1_800_000
-RETURN_S = 5.0  # members try a lost broker every second, and send it a heartbeat then
+RETURN_S = 5.0  # long enough: members try a lost broker, and send a heartbeat, every second
 
 
 class StartParameters(Protocol):
@@ -44,8 +44,8 @@ class StartParameters(Protocol):
 def of_any_broker(
     instance: ClientInstance, route: Route, silent: set[str], ask: Callable[[str], T]
 ) -> T:
-    """ask(address) of the first broker of the topic that answers. Those that do not are added to
-    `silent`, and those in it are not asked."""
+    """Returns ask(address) of the first broker of the topic that answers. Brokers that do not
+    answer are added to `silent`; brokers in `silent` are not asked."""
     failure: RmqError | None = None
     if route.brokers and silent.issuperset(route.brokers):
         raise UnreachableError(f"no broker of {route.topic} answers")
@@ -60,7 +60,7 @@ def of_any_broker(
 
 
 def _of_any_replica(instance: ClientInstance, name: str, ask: Callable[[str], T]) -> T:
-    """Of the master; of another one when it does not answer."""
+    """Returns ask(address) of the master, or of another replica if the master does not answer."""
     address = instance.routes.address_of(name, Purpose.STATE)
     try:
         return ask(address)
@@ -73,7 +73,7 @@ def _of_any_replica(instance: ClientInstance, name: str, ask: Callable[[str], T]
 def members_of(
     instance: ClientInstance, group: str, route: Route, silent: set[str] | None = None
 ) -> list[str]:
-    """The client ids of the group."""
+    """The client ids of the group's members."""
 
     def ask(address: str) -> list[str]:
         code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
@@ -85,12 +85,12 @@ def members_of(
 
 
 class Members:
-    """Who belongs to a group, as one consumer knows it; one call at a time.
+    """The members of a group, as one consumer knows them; one call at a time.
 
-    A broker that was restarted knows only those whose heartbeat has come since, and the first one
-    of them would take the queues of all others, and read again what they have read. So for a while
-    after a broker came back, members it does not know any more count as there; then is_certain is
-    False, and the caller looks again soon.
+    A broker that was restarted knows only the members that have sent a heartbeat since. The first
+    of them would take the queues of all others, and read again what they have read. For a while
+    after a broker has come back, members that it no longer knows are therefore still counted.
+    Meanwhile is_certain is False, and the caller looks again soon.
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
@@ -99,11 +99,11 @@ class Members:
         self._before: dict[str, set[str]] = {}  # by topic
 
     def of(self, route: Route, silent: set[str] | None = None) -> tuple[list[str], bool]:
-        """Client ids in order, and whether that is all there is to know."""
+        """The client ids in order, and whether this list is certain."""
         found = set(members_of(self._instance, self._group, route, silent))
         missing = self._before.get(route.topic, set()) - found
         if self._instance.client_id not in found:
-            return sorted(found), True  # the caller tells the broker first
+            return sorted(found), True  # the caller sends the broker a heartbeat first
         is_certain = (
             not missing or clock.monotonic() - self._instance.heartbeats.returned_at > RETURN_S
         )
@@ -112,8 +112,9 @@ class Members:
 
 
 def check_filter(instance: ClientInstance, group: str, subscription: Subscription) -> None:
-    """RemoteError with position and reason when a broker of the topic finds the expression wrong.
-    Without a broker, or for a topic that does not exist yet, the pulls will say so."""
+    """Has a broker of the topic check the filter. RemoteError: the expression is wrong, with
+    position and reason. If no broker answers, or the topic does not exist yet, nothing is checked
+    here, and the pulls fail later."""
     if subscription.kind == TAG:
         return
     body = fastjson.dumps({
@@ -142,24 +143,26 @@ def check_filter(instance: ClientInstance, group: str, subscription: Subscriptio
 
 
 def _as_led(queue: MessageQueue, route: Route) -> MessageQueue:
-    """A logical queue as this client names it: by the broker that leads it."""
+    """The queue; a logical queue with the name that this client uses, that of its leading
+    broker."""
     if queue.broker_name == LOGIC_QUEUE_BROKER and queue.queue_id in route.leaders:
         return queue._replace(broker_name=route.leaders[queue.queue_id])
     return queue
 
 
 class TopicAssignment(NamedTuple):
-    """What a member reads of one topic: by pulls, and by pops."""
+    """The queues of one topic that a member pulls, and those that it pops."""
 
     pulled: list[MessageQueue]
     popped: list[MessageQueue]
-    has_others: bool = True  # some of them may have been another member's just now
+    has_others: bool = True  # whether another member may have had some of them until now
 
 
 def assignment_of(
     instance: ClientInstance, group: str, route: Route, strategy: str, silent: set[str]
 ) -> TopicAssignment | None:
-    """This client's share of the topic; None when the broker cannot say, or does not know us."""
+    """This client's share of the topic, as a broker assigns it; None: the broker cannot say, or
+    does not know this member."""
     body = fastjson.dumps(
         {"topic": route.topic, "consumerGroup": group, "clientId": instance.client_id,
          "strategyName": strategy, "messageModel": "CLUSTERING"}
@@ -193,8 +196,8 @@ def queue_offset(instance: ClientInstance, code: int, queue: MessageQueue, **mor
 
 
 def initial_offset_request(given: StartParameters) -> tuple[int, dict[str, int]]:
-    """What to ask where a group without an offset begins, as consume_from_where says: a request
-    code, and its fields beside the queue."""
+    """The request that finds where a group without an offset begins, as consume_from_where says:
+    its code, and its fields besides the queue."""
     if given.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":
         return RequestCode.GET_MIN_OFFSET, {}
     if given.consume_from_where == "CONSUME_FROM_LAST_OFFSET":

@@ -1,11 +1,11 @@
-"""What a push consumer's listener gets and returns.
+"""Listener: what a push consumer's listener gets and returns.
 
-    def listener(messages, context): ...                # returning means: dealt with
-        return ConsumeConcurrentlyStatus.RECONSUME_LATER    # or raise: again later
+    def listener(messages, context): ...                # returning means: consumed
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER    # or raise: delivered again later
 
-With consume_orderly the context is a ConsumeOrderlyContext and the statuses are those of
-ConsumeOrderlyStatus. An object with a method consume_message is a listener, too. Unlike in Java,
-a listener that returns None has succeeded: functions that say nothing are what Python has most of.
+With consume_orderly the context is a ConsumeOrderlyContext, and the statuses are those of
+ConsumeOrderlyStatus. An object with a method consume_message is a listener, too. Unlike in Java, a
+listener that returns None has succeeded, because most functions in Python return nothing.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ ALL = 2**31 - 1
 
 
 class ConsumeConcurrentlyStatus(enum.Enum):
-    """What became of a batch."""
+    """What a listener returns for a batch."""
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"  # through the group's retry topic, after a delay
 
 
 class ConsumeOrderlyStatus(enum.Enum):
-    """What became of a batch of a queue in order."""
+    """What a listener returns for a batch of a queue that is consumed in order."""
 
     SUCCESS = "SUCCESS"
-    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"  # then the same again
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"  # then the same batch again
     COMMIT = "COMMIT"  # these two with context.auto_commit = False
     ROLLBACK = "ROLLBACK"
 
 
 @dataclass
 class ConsumeConcurrentlyContext:
-    """Of one call; the listener may change the last two."""
+    """The context of one call; the listener may change the last two fields."""
 
     message_queue: MessageQueue
     delay_level_when_next_consume: int = 0  # 0: by the number of tries; -1: dead letter at once
-    ack_index: int = ALL  # the last message of the batch that was dealt with; -1: none
+    ack_index: int = ALL  # index of the last message that was consumed; -1: none
 
 
 @dataclass
 class ConsumeOrderlyContext:
-    """Of one call; the listener may change the last two."""
+    """The context of one call; the listener may change the last two fields."""
 
     message_queue: MessageQueue
     auto_commit: bool = True
@@ -69,15 +69,17 @@ Status = TypeVar("Status", ConsumeConcurrentlyStatus, ConsumeOrderlyStatus)
 def call(
     listen: Listen, messages: list[MessageExt], context: Context, success: Status
 ) -> tuple[Status | None, BaseException | None]:
-    """The listener's status, which is of the kind of `success`; None with what it raised. From then
-    on the context's level is a number."""
+    """Calls the listener. Returns its status, which has the type of `success`; or None with the
+    exception, if it raised or returned something else. Afterwards the context's delay level is a
+    number."""
     try:
         status = listen(messages, context)
-    except BaseException as error:  # SystemExit, too: its messages have to come again
+    except BaseException as error:  # SystemExit, too: the messages must be delivered again
         return None, error
     finally:
         _check_level(context)
-    # It is counted by afterwards, where nobody tells what it raises: the messages would never end.
+    # Callers compute with it later, where an exception would not be seen and the messages would
+    # never be finished.
     last = getattr(context, "ack_index", ALL)
     if not isinstance(last, Integral):
         return None, TypeError(f"the listener set context.ack_index to {last!r}, no whole number")
@@ -90,7 +92,8 @@ def call(
 
 
 def _check_level(context: Context) -> None:
-    """One that is no number is 0, as what it would raise nobody is told."""
+    """Replaces a delay level that is not a number by 0. It would raise later, where nobody sees
+    it."""
     if isinstance(context, ConsumeConcurrentlyContext):
         level: object = context.delay_level_when_next_consume
         if not isinstance(level, Integral):
@@ -99,13 +102,15 @@ def _check_level(context: Context) -> None:
 
 
 def is_coroutine(listen: Listen) -> bool:
-    """Whether it has to be awaited; also an object whose __call__ has."""
+    """Whether the listener must be awaited: a coroutine function, or an object whose __call__ is
+    one."""
     call = type(listen).__call__
     return inspect.iscoroutinefunction(listen) or inspect.iscoroutinefunction(call)
 
 
 def function_of(listener: Any) -> Listen:
-    """The function of what the user gave as listener."""
+    """The function to call for what the user gave as listener. ConfigError: it cannot be called
+    with (messages, context)."""
     found = getattr(listener, "consume_message", listener)
     if not callable(found):
         raise ConfigError(
@@ -119,5 +124,5 @@ def function_of(listener: Any) -> Listen:
             f"the message_listener is called with (messages, context), and cannot be: {error}"
         ) from None
     except ValueError:
-        pass  # of a function in C that does not say what it takes
+        pass  # a function in C that has no signature
     return found  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Member: what every consumer is, one of a group with the connections of a client.
+"""Member: the base class of all consumers: a member of a group, with a client's connections.
 
     class PullConsumerImpl(Member[PullConsumerParameters]):
         consume_type = "CONSUME_ACTIVELY"
@@ -7,8 +7,8 @@
         def _begin(self, instance): ...         # the rest of start()
         def close(self): ...; self._leave()
 
-A consumer starts once and closes once. In a child of fork, which has none of the threads, leaving
-tells brokers nothing.
+A consumer starts once and closes once. In a forked child, which has none of the client's threads,
+leaving tells brokers nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ P = TypeVar("P", bound=GroupParameters)
 
 
 class Member(Generic[P]):
-    """Any thread may use it."""
+    """A member of a group; any thread may use it."""
 
     consume_type: ClassVar[str]
 
@@ -46,12 +46,12 @@ class Member(Generic[P]):
             given["consumer_group"] = consumer_group
         self.parameters = parameters.changed(given)
         self.group = wrap_group(self.parameters.namespace, self.parameters.consumer_group)
-        self.subscriptions: dict[str, Subscription] = {}  # by topic as on the wire
+        self.subscriptions: dict[str, Subscription] = {}  # by the topic's name on the wire
         self.started_ms = 0
         self._closed = False
         self._instance: ClientInstance | None = None
         self._leaving = threading.Lock()
-        self._started_with: ClientInstance | None = None  # also when it has left
+        self._started_with: ClientInstance | None = None  # kept after it has left
 
     def __reduce__(self) -> NoReturn:
         raise not_copied(self, "start one in each process, from its parameters")
@@ -77,7 +77,7 @@ class Member(Generic[P]):
         return self.instance.client_id
 
     def start(self) -> Self:
-        """A closed consumer does not start again."""
+        """Connects and becomes a member of the group. A closed consumer does not start again."""
         if self._closed:
             raise ClosedError("the consumer is closed")
         if self._instance is not None:
@@ -93,7 +93,7 @@ class Member(Generic[P]):
             raise
         self.started_ms = clock.now_ms()
         self._instance = self._started_with = instance
-        if not self.is_open:  # closed meanwhile, by another thread, which has left this to us
+        if not self.is_open:  # by another thread meanwhile, which saw nothing to leave yet
             self._leave()
             raise ClosedError("the consumer is closed")
         try:
@@ -104,10 +104,10 @@ class Member(Generic[P]):
         return self
 
     def _prepare(self, instance: ClientInstance) -> None:
-        """What has to be there when brokers know this member."""
+        """Makes what must be there before brokers know this member."""
 
     def _begin(self, instance: ClientInstance) -> None:
-        """It is a member now."""
+        """Does the rest of start(), when this consumer is a member."""
 
     def close(self) -> None:
         """Leaves the group."""
@@ -116,7 +116,8 @@ class Member(Generic[P]):
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a child of the process that started it; also when it has left."""
+        """Whether this process is a child of the one that started the consumer; known after it has
+        left, too."""
         return self._started_with is not None and self._started_with.is_forked
 
     def _leave(self) -> None:
@@ -129,8 +130,9 @@ class Member(Generic[P]):
     # ---- what is read
 
     def _subscription(self, topic: str, tags: str, sql: str | None) -> Subscription:
-        """Of a topic as the user names it; MessageError for a name that cannot be, RemoteError for
-        an expression that is wrong, which brokers tell once there is a connection."""
+        """The subscription of a topic, by the name that the user knows. MessageError: the name is
+        not valid. RemoteError: a broker finds the expression wrong; before the start this is not
+        checked yet."""
         name = wrap(self.parameters.namespace, topic)
         check_topic(name)
         subscription = Subscription.of(name, tags, sql)
@@ -139,7 +141,7 @@ class Member(Generic[P]):
         return subscription
 
     def _read(self, instance: ClientInstance, subscription: Subscription) -> None:
-        """Looks where the topic is, and tells brokers that it is subscribed."""
+        """Looks up the topic's route, and tells brokers that the topic is subscribed."""
         instance.routes.want(subscription.topic)
         try:
             instance.routes.of(subscription.topic)
@@ -162,17 +164,18 @@ class Member(Generic[P]):
         return [each.members() for each in list(self.subscriptions.values())]
 
     def group_changed(self) -> None:
-        """Members came or went."""
+        """Members of the group came or went."""
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """An operator sends the group elsewhere."""
+        """An operator moves the group's offsets."""
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """How far the queues of the topic (as on the wire) are."""
+        """How far the group is in each queue of the topic (its name on the wire; empty: in all
+        queues)."""
         return {}
 
     def running_info(self) -> dict[str, Any]:
-        """ConsumerRunningInfo, but what all consumers have in common."""
+        """The fields of ConsumerRunningInfo that all kinds of consumers have."""
         is_orderly = getattr(self.parameters, "consume_orderly", False)
         return {
             "properties": {

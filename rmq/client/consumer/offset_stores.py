@@ -1,13 +1,13 @@
-"""Where a group goes on: kept by brokers, or in a file of this machine.
+"""Offset stores: keep where a group goes on, at brokers or in a file of this machine.
 
-    store.read(queue)                       # an offset, or None when there is none
+    store.read(queue)                       # an offset, or None if there is none
     store.persist({queue: offset}, wait=False)
 
-Queues are named as on the wire. RemoteOffsets is for clustering: each broker keeps the offsets of
-its queues. LocalOffsets is for broadcasting, with RocketMQ's file
-<folder>/<client id>/<group>/offsets.json, {"offsetTable":{{queue}:offset,..}}, and the one before
-as offsets.json.bak. Any object with these methods may be given as offset_store; GivenOffsets is
-what stands between it and a consumer.
+Queues have their topic's name on the wire. RemoteOffsets is for clustering: each broker keeps the
+offsets of its queues. LocalOffsets is for broadcasting. It writes RocketMQ's file
+<folder>/<client id>/<group>/offsets.json, {"offsetTable":{{queue}:offset,..}}, and keeps the
+previous one as offsets.json.bak. Any object with the methods of OffsetStore may be given as
+offset_store; consumers call it through GivenOffsets.
 """
 
 from __future__ import annotations
@@ -38,35 +38,38 @@ log = logging.getLogger("rmq.client")
 
 
 class OffsetStore(Protocol):
-    """What an offset_store is. Any thread may call it."""
+    """The methods of an offset_store. Any thread may call them."""
 
     def load(self) -> None:
         """Called once, before the first read."""
 
     def read(self, queue: MessageQueue) -> int | None:
-        """Where to go on in this queue; None when nobody has committed there yet. What it raises
-        of RmqError is asked again later."""
+        """Where to go on in this queue; None if nothing was committed there yet. After an RmqError
+        it is asked again later."""
 
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
-        """Keeps them; wait: returns when that is done. Failures are logged, not raised: the next
-        call makes them good."""
+        """Keeps the offsets. wait: returns when that is done. Failures are logged, not raised, and
+        made good by the next call."""
 
 
 class KeptOffsets(OffsetStore, Protocol):
-    """The store as consumers have it; `persist` raises nothing."""
+    """An offset store as consumers use it; `persist` raises nothing."""
 
     def owes(self, queue: MessageQueue) -> bool:
-        """Whether what was persisted last may not be kept: it is to be persisted again."""
+        """Whether the offset persisted last may not be kept, so that it must be persisted again."""
 
 
 class RemoteOffsets:
-    """Brokers keep them: masters, or slaves while their masters are away. What a slave was told is
-    gone when its master is back, some answers never come, and what a master has taken may end with
-    it: what the one that is asked now has not taken is `owed`, to be persisted again."""
+    """Offsets kept by brokers: by masters, or by slaves while their masters are away.
+
+    An offset may be lost: a slave's when its master is back, a master's when the master is
+    replaced; and some answers never come. An offset that the broker which is asked now has not
+    confirmed as master is `owed`: it will be persisted again.
+    """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._owed: dict[MessageQueue, int] = {}
-        self._takers: dict[MessageQueue, str] = {}  # the address of the master that took the last
+        self._takers: dict[MessageQueue, str] = {}  # address of the master that took the last one
         self._lock = threading.Lock()
         self._instance = instance
         self._group = group
@@ -85,7 +88,7 @@ class RemoteOffsets:
         return reply.check().int_field("offset")
 
     def owes(self, queue: MessageQueue) -> bool:
-        """Whether who keeps the queue's offset now may lack what was persisted last."""
+        """Whether the broker that keeps the queue's offset now may lack the last one."""
         return queue in self._owed or has_another_keeper(
             self._instance, queue.broker_name, self._takers.get(queue)
         )
@@ -111,7 +114,7 @@ class RemoteOffsets:
     def _tell(
         self, queue: MessageQueue, offset: int, told: SimpleQueue[None], submit: Submit
     ) -> bool:
-        """Whether an answer is to come."""
+        """Sends an offset to its broker. Returns whether an answer will come."""
         try:
             replica = self._instance.routes.replica_of(queue.broker_name, Purpose.STATE)
 
@@ -126,7 +129,7 @@ class RemoteOffsets:
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET
             submit(replica.address, code, fields, b"", timeout_ms, completed)
-        except BaseException as error:  # a hook's, too: the others are told, and this one is owed
+        except BaseException as error:  # also from a hook: go on with the others, this one is owed
             log.warning("committing %d of %s: %s", offset, queue, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
@@ -135,8 +138,9 @@ class RemoteOffsets:
 
 
 def has_another_keeper(instance: ClientInstance, broker_name: str, taker: str | None) -> bool:
-    """Whether offsets are kept there by another one now than the master that took the last: by its
-    successor, or by a slave while it is away. taker: its address; None: none took any."""
+    """Whether offsets of this broker name are now kept by another broker than the master that took
+    the last one: by a new master, or by a slave while the master is away. taker: the address of
+    that master; None: none has taken any."""
     if taker is None:
         return False
     try:
@@ -146,7 +150,7 @@ def has_another_keeper(instance: ClientInstance, broker_name: str, taker: str | 
 
 
 class LocalOffsets:
-    """A file of this machine."""
+    """Offsets kept in a file of this machine."""
 
     _lock: ClassVar[threading.Lock] = threading.Lock()  # consumers of one process may share a file
 
@@ -191,10 +195,11 @@ class LocalOffsets:
             return self._offsets.get(queue)
 
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
-        """A file is complete or the one before is: it is written beside and renamed."""
+        """Writes the file beside the old one and renames it, so that one of them is always
+        complete."""
         with self._lock:
             self._owed.update(offsets)
-            # what another process with the same name has written meanwhile stays
+            # keeps what another process with the same client id has written meanwhile
             self._offsets = {**self._read(), **self._owed}
             beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
             try:
@@ -209,8 +214,8 @@ class LocalOffsets:
 
 
 class GivenOffsets:
-    """A store of the user's. What it raises, of whatever kind, and what it gives that is no number
-    ends the call, and nothing else: no queue that is looked up there, no consumer that closes."""
+    """Offsets kept by a store of the user's. If it raises anything, or returns something that is
+    not a number, only this call fails; queues are still looked up, and a consumer still closes."""
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
@@ -238,7 +243,7 @@ class GivenOffsets:
     def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
         try:
             self._store.persist(offsets, wait=wait)
-        except BaseException as error:  # SystemExit, too: who closes goes on
+        except BaseException as error:  # SystemExit, too: a consumer that closes must go on
             self._owed.update(offsets)
             log.error("offsets are not kept by the offset_store: %r", error)
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
@@ -257,12 +262,12 @@ class OffsetStoreParameters(Protocol):
 
 
 def offset_store(given: OffsetStoreParameters, instance: ClientInstance, group: str) -> KeptOffsets:
-    """The one that is given; else a file in broadcasting, brokers in clustering."""
+    """The store that the user gave; else a file in broadcasting, and brokers in clustering."""
     if given.offset_store is not None:
         return GivenOffsets(given.offset_store)
     if given.message_model == BROADCASTING:
         name = instance.client_id
-        if given.instance_name == "DEFAULT":  # the id of the next run has to be the same
+        if given.instance_name == "DEFAULT":  # the next run must find the same file
             name = name.partition("@")[0] + "@DEFAULT"
         return LocalOffsets.of(given.local_offset_store_dir, name, group)
     return RemoteOffsets(instance, group)

@@ -1,12 +1,12 @@
-"""RebalanceRetry: when a consumer shares out the queues again, because the last share is not
-complete.
+"""RebalanceRetry: when a consumer shares out the queues again, because the last round could not do
+everything.
 
     rebalance_retry = RebalanceRetry(timers, rebalance)
-    rebalance_retry.within(1_000)    # calls rebalance; of several that are asked for the soonest
-    rebalance_retry.cancel()         # first of each round: what was asked for before is this one
+    rebalance_retry.within(1_000)    # calls rebalance; if asked several times, at the soonest time
+    rebalance_retry.cancel()         # at the beginning of each round, which is the one asked for
 
-One at most is pending: a round asks for the next one for each of its topics, and rounds that grew
-by their number would soon have all threads.
+At most one call is pending. A round may ask for the next one for each of its topics; if each of
+these began a round of its own, rounds would soon take all threads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rmq.client.connection.timers import Timer, Timers
 
 
 class RebalanceRetry:
-    """Owned by one thread at a time."""
+    """The pending call of one consumer; used by one thread at a time."""
 
     def __init__(self, timers: Timers, function: Callable[[], object]) -> None:
         self._timers = timers

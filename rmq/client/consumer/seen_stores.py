@@ -4,9 +4,9 @@
     DbApiStore(psycopg, "dbname=shop", keep_s=7 * 86400)         # any DB-API 2.0 module
     RedisStore(redis.Redis("cache"))                             # pip install 'rmq[redis]'
 
-A row is (id, owner, until_ms, done): after until_ms a claim is free again, a done key forgotten.
-Keys of more than 200 characters are kept as their SHA-256. Each thread has its own connection to a
-database, which is made anew when it breaks; a batch is one transaction.
+A row is (id, owner, until_ms, done). After until_ms a claim is free again, and a key that is done
+is forgotten. Keys of more than 200 characters are kept as their SHA-256. Each thread has its own
+connection to a database, which is made again when it breaks; a batch is one transaction.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rmq.base import clock, waits
 from rmq.client.consumer.deduplication import Claim
 from rmq.errors import ConfigError, not_copied
 
-KEEP_S = 3 * 86_400.0  # as long as brokers keep messages, unless they are set otherwise
+KEEP_S = 3 * 86_400.0  # as long as brokers keep messages by default
 KEY_LENGTH_MAX = 200
 FORGET_EVERY_S = 60.0
-TRIES = 5  # of a transaction that met another one, or a broken connection
+TRIES = 5  # of a transaction that collides with another one, or whose connection breaks
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKS: dict[str, Callable[[int], str]] = {
     "qmark": lambda i: "?", "format": lambda i: "%s", "pyformat": lambda i: f"%(p{i})s",
@@ -70,7 +70,7 @@ class DbApiStore:
         raise not_copied(self, "make one in each process; they share what it stores")
 
     def close(self) -> None:
-        """Ends the connections of all threads."""
+        """Closes the connections of all threads."""
         with self._lock:
             for connection in self._all:
                 connection.close()
@@ -89,7 +89,7 @@ class DbApiStore:
         return self._connect()
 
     def _do(self, cursor: Any, text: str, *values: Any) -> Any:
-        """Runs a statement whose places are written ?."""
+        """Runs a statement in which each value is written as ?, and the table as SEEN."""
         style = self._module.paramstyle
         marks = iter(range(1, len(values) + 1))
         text = re.sub(r"\?", lambda _: MARKS[style](next(marks)), text)
@@ -112,7 +112,7 @@ class DbApiStore:
             try:
                 self._do(connection.cursor(), f"CREATE TABLE SEEN ({columns})")
                 connection.commit()
-            except self._module.Error:  # somebody else was first
+            except self._module.Error:  # another process has made it meanwhile
                 connection.rollback()
                 self._do(connection.cursor(), "SELECT id FROM SEEN WHERE id = ?", "")
                 connection.rollback()
@@ -137,7 +137,7 @@ class DbApiStore:
                 raise
 
     def _undo(self, connection: Any) -> None:
-        """Rolls back; a connection that cannot is broken, and is not used again."""
+        """Rolls back. A connection that fails to is broken, and is not used again."""
         try:
             connection.rollback()
         except self._module.Error:
@@ -147,12 +147,12 @@ class DbApiStore:
             with contextlib.suppress(self._module.Error):
                 connection.close()
 
-    # ---- what deduplicate asks
+    # ---- called by deduplicate
 
     def claim(self, keys: Sequence[str], lease_s: float) -> list[Claim]:
         self._forget()
         names = [_short(key) for key in keys]
-        # in one order everywhere, so that two batches cannot wait for each other
+        # the same order everywhere, so that two batches cannot wait for each other
         order = sorted(range(len(names)), key=names.__getitem__)
 
         def work(cursor: Any) -> list[Claim]:
@@ -196,8 +196,9 @@ class DbApiStore:
         self._transaction(work)
 
     def _insert_done(self, cursor: Any, name: str, until: int) -> None:
-        """After a call that took longer than its lease the claim may be forgotten. Some databases
-        count as updated only what is changed, so it is looked for."""
+        """Inserts the row of a done key, unless it is there. It may be missing if a call took
+        longer than its lease. It is looked up first, since some databases count only rows that an
+        UPDATE has really changed."""
         self._do(cursor, "SELECT id FROM SEEN WHERE id = ?", name)
         if cursor.fetchone() is None:
             self._do(
@@ -216,7 +217,7 @@ class DbApiStore:
         self._transaction(work)
 
     def _forget(self) -> None:
-        """Now and then, rows whose time is over."""
+        """Now and then deletes the rows whose time is over."""
         with self._lock:
             if clock.monotonic() < self._forget_at:
                 return
@@ -227,7 +228,7 @@ class DbApiStore:
 
 
 class SqliteStore(DbApiStore):
-    """A file of this machine; processes may share it."""
+    """A SQLite file of this machine; several processes may share it."""
 
     def __init__(
         self, path: str | Path, *, table: str = "rmq_seen", keep_s: float = KEEP_S
@@ -249,7 +250,8 @@ class SqliteStore(DbApiStore):
 
     def _transaction(self, work: Callable[[Any], Any]) -> Any:
         def begun(cursor: Any) -> Any:
-            cursor.execute("BEGIN IMMEDIATE")  # readers that write later could fail each other
+            # Two transactions that read first and write later could make each other fail.
+            cursor.execute("BEGIN IMMEDIATE")
             return work(cursor)
 
         return super()._transaction(begun)
@@ -262,7 +264,7 @@ return 0
 
 
 class RedisStore:
-    """Keys in Redis (or Valkey), which forgets them by itself."""
+    """Keys in Redis (or Valkey), which deletes them by itself when their time is over."""
 
     def __init__(self, client: Any, *, prefix: str = "rmq:seen:", keep_s: float = KEEP_S) -> None:
         """`client` is a redis.Redis."""
@@ -289,7 +291,7 @@ class RedisStore:
         for taken, now in zip(answers[::2], answers[1::2], strict=True):
             if taken:
                 found.append(Claim.OURS)
-            else:  # None: it expired between the two, the next delivery gets it
+            else:  # now is None: the key expired between the two; the next delivery claims it
                 found.append(Claim.DONE if now in (b"done", "done") else Claim.BUSY)
         return found
 

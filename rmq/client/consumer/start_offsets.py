@@ -2,17 +2,17 @@
 
     offsets = StartOffsets(instance, "billing", parameters, store=None)
     offsets.ask(queue, completed)      # completed(Start, None) or (None, error), in any thread
-    offsets.wait(3.0)                  # until nothing is under way
+    offsets.wait(3.0)                  # until no question is under way
 
-Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only, and
-one that is to be connected first a chore, once for all of them (request_round.py). A store that
-keeps the offsets instead is asked first, and has to answer at once.
-Topics are named as on the wire.
+Only the caller of wait() waits for answers. A broker that does not answer holds up its own queues
+only. If a broker must be connected first, a chore does it, once for all queues (request_round.py).
+A store that keeps the offsets instead of brokers is asked first, and must answer at once. Topics
+have their names on the wire.
 
 Example: a group that never committed begins at the end of a queue, which is 100, and 50 messages
-come. A member that gets the queue before the first commit would begin at 150. So who begins where
-nobody has committed (is_kept is False) commits the 100; at once, as later another member may be at
-180, and who has read nothing would send the group back.
+come. Another member that gets the queue before the first commit would begin at 150, and miss them.
+A member that begins where nothing was committed (is_kept is False) therefore commits the 100. It
+does so at once: later another member may already be at 180, and the 100 would send the group back.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Start(NamedTuple):
     """Where a group goes on in a queue."""
 
     offset: int
-    is_kept: bool  # whoever asks next is told the same
+    is_kept: bool  # whether it is committed, so that the next member is told the same
 
 
 Completion = Callable[[Start | None, Exception | None], object]
@@ -45,13 +45,13 @@ Answered = Callable[[Reply], Start | None]  # None: another question is under wa
 
 
 def _committed(reply: Reply) -> Start:
-    """By a broker's word, which is 0 also for a young queue that nobody has read."""
+    """The offset that a broker names. It is 0 also for a new queue that the group has not read."""
     offset = reply.check().int_field("offset")
     return Start(offset, offset > 0)
 
 
 class StartOffsets:
-    """Of one member; any thread."""
+    """The questions of one member; any thread may use it."""
 
     def __init__(
         self,
@@ -69,7 +69,8 @@ class StartOffsets:
         self._in_flight = 0
 
     def ask(self, queue: MessageQueue, completed: Completion, first: int | None = None) -> None:
-        """`first`: where a group begins that never committed; unset: as consume_from_where says."""
+        """Asks where the group goes on in a queue. `first`: where a group begins that never
+        committed; None: as consume_from_where says."""
         end = self._begun(completed)
         if self._store is not None:
             self._ask_store(self._store, queue, end, first)
@@ -90,8 +91,9 @@ class StartOffsets:
         self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, answered, end)
 
     def _at_last(self, queue: MessageQueue, last: int, end: Completion) -> Start | None:
-        """A broker has groups begin a young queue at 0. Where it was empty a moment ago and is not
-        any more, what has come between the two questions would be passed over."""
+        """The start at the end of the queue. A broker lets groups begin a new queue at 0. If the
+        queue was empty at the first question and is not any more, the messages that have come
+        meanwhile would be missed, so the first question is asked again."""
         if last == 0:
             return Start(last, False)
 
@@ -108,7 +110,7 @@ class StartOffsets:
     ) -> None:
         try:
             found = store.read(queue)
-        except BaseException as error:  # the user's: whoever asked asks again
+        except BaseException as error:  # from the user's store: the caller asks again
             end(None, exception_of(error))
             if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                 raise
@@ -141,7 +143,8 @@ class StartOffsets:
     def _first(
         self, queue: MessageQueue, at_last: Callable[[int], Start | None], end: Completion
     ) -> None:
-        """at_last: what follows where it is the end of the queue that is asked for."""
+        """Asks where a group begins that never committed. at_last: called with the queue's end, if
+        that is where it begins."""
         code, more = initial_offset_request(self._given)
 
         def found(reply: Reply) -> Start | None:
@@ -176,7 +179,7 @@ class StartOffsets:
                 address = self._instance.routes.address_of(queue.broker_name, Purpose.STATE)
                 timeout_ms = self._instance.parameters.mq_client_api_timeout
                 submit(address, code, fields, b"", timeout_ms, completed)
-            except BaseException as error:  # a hook's, too: whoever asked asks again
+            except BaseException as error:  # also from a hook: the caller asks again
                 end(None, exception_of(error))
                 if isinstance(error, KeyboardInterrupt):  # Ctrl-C
                     raise

@@ -1,4 +1,4 @@
-"""Subscription: which messages of a topic a consumer wants.
+"""Subscription: which messages of a topic a consumer gets.
 
     Subscription.of("orders", "paid || sent")          # tags; "*" is everything
     Subscription.of("orders", sql="amount > 100")      # SQL92 over the properties
@@ -22,17 +22,17 @@ TAG, SQL92 = "TAG", "SQL92"
 
 @dataclass(frozen=True)
 class Subscription:
-    """One topic (its name on the wire) and what of it is wanted."""
+    """One topic (its name on the wire), and which of its messages are wanted."""
 
     topic: str
     text: str
     kind: str
-    tags: frozenset[str]  # empty: all, or SQL
+    tags: frozenset[str]  # empty: all tags, or SQL
     version: int  # ms; a newer one replaces an older one at the broker
 
     @classmethod
     def of(cls, topic: str, tags: str | None = None, sql: str | None = None) -> Subscription:
-        """ConfigError when both are given, or nothing is in what is given."""
+        """The subscription by tags or by SQL. ConfigError: both are given, or one is empty."""
         version = clock.now_ms()
         if sql is not None:
             if tags not in (None, EVERYTHING):
@@ -51,7 +51,7 @@ class Subscription:
         return cls(topic, text, TAG, found, version)
 
     def members(self) -> dict[str, Any]:
-        """SubscriptionData of a heartbeat."""
+        """The fields of SubscriptionData in a heartbeat."""
         tags = sorted(self.tags)
         return {
             "topic": self.topic, "subString": self.text, "tagsSet": tags,
@@ -60,7 +60,8 @@ class Subscription:
         }  # fmt: skip
 
     def wanted(self, messages: list[MessageExt]) -> list[MessageExt]:
-        """Brokers compare the hashes of tags only: here the tags themselves are compared."""
+        """The messages whose tags are wanted. Brokers compare only the hashes of tags, so the tags
+        themselves are compared here."""
         if not self.tags:
             return messages
         tags = self.tags
