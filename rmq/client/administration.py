@@ -5,10 +5,10 @@
         admin.message("7F00000100002A9F0000000000000061")
         admin.reset_offset("g", "orders", timestamp=...)
 
-Topics and groups live on every master, so changes go to all of them and answers are merged. What is
-asked, and what the answers say, stands in rmq/client/blocking (admin, lookup), which the command
-line uses over blocking sockets; here it travels over the engine, or over a transport that is given
-(rmq/client/blocking/transport.py), and names are in a namespace.
+Topics and groups live on every master, so changes go to all masters and answers are merged. The
+requests and the meaning of their answers are in rmq/client/blocking (admin, lookup), which the
+command line uses over blocking sockets. Admin sends the same requests over the engine, or over a
+transport that is given (rmq/client/blocking/transport.py), and puts names into the namespace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LATEST = -1  # as a timestamp: the end of the queue
 
 
 class EngineTransport:
-    """Requests over the engine of a client instance; any thread."""
+    """Requests over the engine of a client instance; any thread may use it."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -74,7 +74,7 @@ class _InstanceView(ClusterView):
 
 @documented(ClientParameters)
 class Admin:
-    """Asks and changes what brokers and name servers know; any thread may use it.
+    """Reads and changes what brokers and name servers know; any thread may use it.
 
     with Admin(namesrv_addr="127.0.0.1:9876") as admin:
         admin.create_topic("orders", 8)
@@ -88,7 +88,7 @@ class Admin:
         transport: Transport | None = None,
         **changes: Unpack[ClientKeywords],
     ) -> None:
-        """transport: how requests travel, in place of the client's engine. Its owner closes it."""
+        """transport: sends the requests instead of the client's engine; its owner closes it."""
         self.parameters = (parameters or ClientParameters()).changed(changes)
         self._transport = transport
         self._acquired: ClientInstance | None = None
@@ -98,7 +98,7 @@ class Admin:
         raise not_copied(self, "start one in each process, from its parameters")
 
     def start(self) -> Admin:
-        """Connects; a `with` does it."""
+        """Connects; a `with` block does this."""
         if self._view is not None:
             return self
         if self._transport is not None:
@@ -110,7 +110,7 @@ class Admin:
         return self
 
     def close(self) -> None:
-        """It may start again."""
+        """Closes the connections. It may be started again."""
         instance, self._acquired, self._view = self._acquired, None, None
         if instance is not None:
             instance.release()
@@ -146,51 +146,53 @@ class Admin:
         order: bool = False, cluster_name: str | None = None,
         attributes: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """Creates the topic, or changes it. attributes: {"message.type": "DELAY"} and such."""
+        """Creates the topic on every master (of one cluster), or changes it there. attributes: for
+        example {"message.type": "DELAY"}."""
         admin.create_topic(
             self._cluster, self._name(topic), queues, perm=perm, order=order,
             cluster_name=cluster_name, attributes=attributes,
         )  # fmt: skip
 
     def delete_topic(self, topic: str, cluster_name: str | None = None) -> None:
-        """Of all brokers, or of those of one cluster."""
+        """Deletes the topic from all brokers, or from those of one cluster."""
         admin.delete_topic(self._cluster, self._name(topic), cluster_name)
 
     def topics(self) -> list[str]:
-        """The names of all topics, those of the system among them."""
+        """The names of all topics, with system topics."""
         return self._cluster.topics()
 
     def route(self, topic: str) -> Route:
-        """Its brokers, and the queues of each."""
+        """The brokers of the topic, and the queues of each."""
         return self._cluster.route(self._name(topic))
 
     def queue_ranges(self, topic: str) -> list[admin.QueueRange]:
-        """Smallest and next offset of every queue."""
+        """The smallest offset and the next offset of every queue."""
         return admin.topic_queues(self._cluster, self._name(topic))
 
     # ---- groups
 
     def create_group(self, group: str, **settings: Any) -> None:
-        """Creates the consumer group, or changes it; settings by RocketMQ's names
+        """Creates the consumer group, or changes it. Settings have RocketMQ's names
         (retryMaxTimes=3)."""
         admin.create_group(self._cluster, self._name(group), settings)
 
     def delete_group(self, group: str, *, clean_offsets: bool = True) -> None:
-        """clean_offsets: how far it was is forgotten, too."""
+        """Deletes the group. clean_offsets: its committed offsets, too."""
         admin.delete_group(self._cluster, self._name(group), clean_offsets=clean_offsets)
 
     def set_consume_mode(
         self, topic: str, group: str, mode: str, *, pop_share_queue_num: int = 0
     ) -> None:
-        """PULL or POP: how the group's push consumers with client_rebalance=False take the topic.
-        pop_share_queue_num: each pops also the queues of so many neighbours; 0: all queues."""
+        """Sets whether the group's push consumers with client_rebalance=False pull or pop the
+        topic (mode PULL or POP). pop_share_queue_num: from how many neighbours' queues each
+        consumer pops as well; 0: from all queues."""
         admin.set_consume_mode(
             self._cluster, self._name(topic), self._name(group), mode,
             pop_share_queue_num=pop_share_queue_num,
         )  # fmt: skip
 
     def groups(self) -> dict[str, dict[str, Any]]:
-        """Consumer group -> its settings."""
+        """All consumer groups, by name, with their settings."""
         return admin.groups(self._cluster)
 
     def progress(self, group: str) -> list[admin.QueueProgress]:
@@ -198,38 +200,39 @@ class Admin:
         return admin.group_progress(self._cluster, self._name(group))[0]
 
     def members(self, group: str) -> dict[str, Any] | None:
-        """Its consumers and their subscriptions; None when nobody is online."""
+        """The group's consumers and their subscriptions; None if no consumer is online."""
         return admin.group_members(self._cluster, self._name(group))
 
     # ---- offsets
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message that is there."""
+        """The offset of the queue's first message."""
         return admin.min_offset(self._cluster, self._queue(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset the next message gets."""
+        """The offset that the queue's next message will get."""
         return admin.max_offset(self._cluster, self._queue(queue))
 
     def offset_at(self, queue: MessageQueue, timestamp: Any, *, upper: bool = False) -> int:
-        """The first message stored at or after a time (ms or datetime); upper: the last one
-        stored at or before it."""
+        """The offset of the first message stored at or after a time (ms since 1970, or a
+        datetime); upper: of the last message stored at or before it."""
         when = milliseconds(timestamp)
         return admin.offset_at(self._cluster, self._queue(queue), when, upper=upper)
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """Where the group goes on; None when it never committed."""
+        """The offset that the group has committed for this queue; None if it never committed."""
         return admin.committed_offset(self._cluster, self._name(group), self._queue(queue))
 
     def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Sets where the group goes on. Its members must be offline: they would set it back."""
+        """Sets the group's committed offset. Its members must be offline, or they would set it
+        back."""
         admin.commit_offset(self._cluster, self._name(group), self._queue(queue), offset)
 
     def reset_offset(
         self, group: str, topic: str, timestamp: Any = LATEST, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Sends the group to a time in all queues of the topic (LATEST: skips what has gathered);
-        where it goes on. Consumers that are online go there."""
+        """Moves the group to a time in all queues of the topic (LATEST: to the end, so that waiting
+        messages are skipped), and returns where it goes on. Consumers that are online go there."""
         when = milliseconds(timestamp)
         return admin.reset_offset(
             self._cluster, self._name(group), self._name(topic), when, force=force
@@ -238,7 +241,8 @@ class Admin:
     # ---- messages
 
     def message(self, message_id: str, topic: str | None = None) -> MessageExt:
-        """The message with this offset id; with a topic, also by its unique key."""
+        """The message with this offset id; if a topic is given, also the message with this unique
+        key."""
         try:
             return _received(lookup.by_id(self._cluster, message_id))
         except (ProtocolError, RemoteError):
@@ -252,7 +256,7 @@ class Admin:
         self, topic: str, key: str, *, unique: bool = False, count: int = 32, begin: Any = 0,
         end: Any = lookup.FOREVER,
     ) -> list[MessageExt]:  # fmt: skip
-        """Messages of the topic that have the key (unique: that unique key), oldest first."""
+        """The topic's messages with this key (unique: with this unique key), oldest first."""
         kind = lookup.UNIQUE if unique else lookup.KEY
         found = lookup.by_key(
             self._cluster, self._name(topic), key, kind, count=count,
@@ -263,11 +267,11 @@ class Admin:
     # ---- cluster
 
     def brokers(self) -> list[BrokerEntry]:
-        """All that name servers know, slaves among them."""
+        """All brokers that name servers know, with slaves."""
         return self._cluster.brokers()
 
     def broker_info(self, broker: BrokerEntry) -> dict[str, str]:
-        """A broker's own figures, by RocketMQ's names."""
+        """A broker's figures about itself, by RocketMQ's names."""
         return admin.runtime_info(self._cluster, broker)
 
 

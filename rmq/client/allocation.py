@@ -1,16 +1,17 @@
-"""Who of a group reads which queue: RocketMQ's allocation strategies.
+"""Allocation: which member of a group reads which queue, by RocketMQ's allocation strategies.
 
     PushConsumer("g", listener, allocate_message_queue_strategy=ConsistentHash(virtual_nodes=20))
 
-All members ask the same strategy with the same queues and members, each in order, and so agree
-without talking. A strategy is an object with a name and allocate(group, member, queues, members)
--> the member's queues; members of other languages in the group must use the one of the same name.
+All members call the same strategy with the same lists of queues and members, both in order, and so
+agree without talking to each other. A strategy is an object with a name and a method
+allocate(group, member, queues, members), which returns the member's queues. Members in other
+languages must use the strategy of the same name.
 
     AVG                     runs of neighbouring queues
-    AVG_BY_CIRCLE           one each in turn
-    CONFIG                  those that are configured
+    AVG_BY_CIRCLE           one queue for each member in turn
+    CONFIG                  the queues that are configured
     MACHINE_ROOM            queues of brokers named "room@name" in the configured rooms
-    MACHINE_ROOM_NEARBY-x   by strategy x inside a room; queues of rooms without members to all
+    MACHINE_ROOM_NEARBY-x   by strategy x inside a room; all share queues of rooms without members
     CONSISTENT_HASH         by MD5 on a ring, so that few queues move when members come or go
 """
 
@@ -29,20 +30,21 @@ Queues = Sequence[MessageQueue]
 
 @runtime_checkable
 class AllocateMessageQueueStrategy(Protocol):
-    """What a strategy is."""
+    """The attributes of a strategy."""
 
     @property
     def name(self) -> str:
-        """RocketMQ's name for it."""
+        """RocketMQ's name for the strategy."""
 
     def allocate(
         self, group: str, member: str, queues: Queues, members: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues of `member`; nothing when it is none of the members."""
+        """The queues of `member`; none if it is not among the members."""
 
 
 class Averagely:
-    """Runs of neighbouring queues, the first ones one longer where it does not divide."""
+    """Runs of neighbouring queues. If the queues do not divide evenly, the first runs have one
+    more."""
 
     name = "AVG"
 
@@ -53,8 +55,9 @@ class Averagely:
 
 
 def average_allocation(queues: Queues, members: Sequence[str], member: str) -> list[MessageQueue]:
-    """A run of neighbouring queues for each member, the first ones one longer where it does not
-    divide; nothing for who is no member. All members must see the same queues and members."""
+    """The run of neighbouring queues for `member`; none if it is not among the members. If the
+    queues do not divide evenly, the first runs have one more. All members must see the same queues
+    and members."""
     ids = sorted(set(members))
     if member not in ids:
         return []
@@ -65,7 +68,7 @@ def average_allocation(queues: Queues, members: Sequence[str], member: str) -> l
 
 
 class AveragelyByCircle:
-    """One queue each in turn."""
+    """One queue for each member in turn."""
 
     name = "AVG_BY_CIRCLE"
 
@@ -78,7 +81,7 @@ class AveragelyByCircle:
 
 
 class ByConfig:
-    """These queues, whatever there is."""
+    """The given queues that exist, whatever the other members read."""
 
     name = "CONFIG"
 
@@ -93,8 +96,8 @@ class ByConfig:
 
 
 class ByMachineRoom:
-    """Runs of the queues on brokers whose names begin with one of these rooms and "@"; where it
-    does not divide, the first members take one each of those behind the runs."""
+    """Runs of the queues on brokers whose names begin with one of these rooms and "@". If these do
+    not divide evenly, the first members take one each of the queues behind the runs."""
 
     name = "MACHINE_ROOM"
 
@@ -118,7 +121,8 @@ class ByMachineRoom:
 
 
 class MachineRoomNearby:
-    """Members share the queues of their own room; rooms without members are shared by all."""
+    """Members share the queues of their own room; all members share the queues of rooms without
+    members."""
 
     def __init__(
         self,
@@ -157,7 +161,8 @@ class MachineRoomNearby:
 
 
 class ConsistentHash:
-    """Each member has some places on a ring of hashes; a queue is of the next place."""
+    """Each member has some places on a ring of hashes; a queue goes to the member of the next
+    place."""
 
     name = "CONSISTENT_HASH"
 
@@ -202,8 +207,8 @@ def allocation_of(
     strategy: AllocateMessageQueueStrategy, group: str, member: str, queues: Queues,
     members: Sequence[str],
 ) -> list[MessageQueue]:  # fmt: skip
-    """The queues of `member`. RmqError: the strategy, which may be the user's, raises, or gives
-    what are no queues."""
+    """The queues of `member`. RmqError: the strategy, which may be the user's, has raised, or has
+    returned things that are not queues."""
     try:
         found = list(strategy.allocate(group, member, queues, members))
     except RmqError:
@@ -217,7 +222,7 @@ def allocation_of(
 
 
 def strategy_of(given: Any) -> AllocateMessageQueueStrategy:
-    """The strategy a user asked for, by name or as an object."""
+    """The strategy that the user has chosen, by name or as an object."""
     if given is None:
         return Averagely()
     if isinstance(given, str):

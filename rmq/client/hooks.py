@@ -1,4 +1,4 @@
-"""The seam for accounts: something that sees every request before it leaves and every answer.
+"""Hooks: objects that see every request before it is sent, and every answer; they sign requests.
 
     Producer("g", access_key="alice", secret_key="secret")      signs: AclClientRpcHook
 
@@ -8,8 +8,9 @@
 
     Producer("g", rpc_hook=Counter())
 
-`fields` are the header's extension fields by name, as text; what the hook adds is sent. With a hook
-every send takes the general way (fields as a dict), which costs some microseconds a message.
+`fields` are the header's extension fields by name, as text; fields that the hook adds are sent.
+With a hook every send makes its header as a dict of fields, which costs some microseconds for each
+message.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from rmq.format.signature import Credentials
 
 
 class RpcHook(Protocol):
-    """Both methods are called in the thread that sends or tells the answer."""
+    """A hook. Its methods are called in the thread that sends, or that handles the answer."""
 
     def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
-        """May add to fields; what it raises ends the request. What the client asks by itself, as
-        pulls and heartbeats, it asks again."""
+        """May add to `fields`. If it raises, the request has failed; requests that the client makes
+        by itself, such as pulls and heartbeats, are made again later."""
 
     def after_response(
         self, address: str, code: int, fields: dict[str, str], reply: Reply | None
     ) -> None:
-        """The answer to that request; None when there was none."""
+        """Sees the answer to that request; None if there was none."""
 
 
 class AclClientRpcHook:
-    """Signs every request with an account's password, as RocketMQ's of the name does."""
+    """Signs every request with an account's password, as RocketMQ's class of this name does."""
 
     def __init__(self, access_key: str, secret_key: str, security_token: str | None = None) -> None:
         self._credentials = Credentials(access_key, secret_key, security_token)
@@ -45,4 +46,4 @@ class AclClientRpcHook:
     def after_response(
         self, address: str, code: int, fields: dict[str, str], reply: Reply | None
     ) -> None:
-        """Nothing: a refusal is the caller's to see."""
+        """Does nothing: the caller handles a refusal."""

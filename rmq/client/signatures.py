@@ -12,8 +12,8 @@ from typing import Any
 
 
 def with_keywords(declared: Signature, keywords: Iterable[tuple[str, Any, Any]]) -> Signature:
-    """Each of them, a name with its default and its type, where `**given` stands; what is declared
-    by itself stays."""
+    """The signature with these keywords, each a name with its default and type, instead of
+    `**given`. Parameters that are declared by name stay as they are."""
     kept = [each for each in declared.parameters.values() if each.kind is not each.VAR_KEYWORD]
     names = {each.name for each in kept}
     more = [Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)

@@ -1,9 +1,10 @@
-"""Writes what became of messages to the trace topic (enable_trace), as every RocketMQ client can.
+"""Tracer: writes what became of messages to the trace topic (enable_trace), as RocketMQ does.
 
     tracer = Tracer(instance, parameters); tracer.sent(...)     # returns at once
 
-Records gather for up to trace_msg_batch_num of them or half a second; their texts are described in
-rmq/format/trace.py. A trace that cannot be sent is dropped: it never holds up a message.
+Records gather until there are trace_msg_batch_num of them, or for half a second. Their texts are
+described in rmq/format/trace.py. A trace that cannot be sent is dropped: it never holds up a
+message.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ NORMAL, HALF, COMMITTED, DELAYED = 0, 1, 2, 3
 
 
 class Tracer:
-    """Records of one client; any thread."""
+    """The trace records of one client; any thread may use it."""
 
     def __init__(self, instance: ClientInstance, parameters: ClientParameters) -> None:
         self._instance = instance
@@ -42,7 +43,7 @@ class Tracer:
         self._most = max(parameters.trace_msg_batch_num, 1)
         self._waiting: list[tuple[str, set[str]]] = []
         self._lock = threading.Lock()
-        self._is_due = False  # a flush is to begin at once, or is under way
+        self._is_due = False  # a flush will begin at once, or is under way
         self._flushing = threading.RLock()  # one at a time: each may wait for a name server
         self._turn = 0
         self._timer = instance.timers.every(GATHER_MS, self.flush, chore=True)
@@ -53,7 +54,7 @@ class Tracer:
             self._flush()
 
     def add(self, fields: list[Any], keys: set[str]) -> None:
-        """One record, and what it is found by."""
+        """Adds one record, with the keys by which it is found."""
         record = "\x01".join("null" if each is None else str(each) for each in fields) + "\x02"
         with self._lock:
             if len(self._waiting) < WAITING_MAX:
@@ -67,8 +68,9 @@ class Tracer:
         self, group: str, message: Message, store_host: str, cost_ms: float, offset_id: str,
         success: bool, region: str | None = None, kind: int = NORMAL,
     ) -> None:  # fmt: skip
-        """A send has ended. Its time is that of its beginning, as Java's clients have it, and
-        rounded is none that came after the message was stored."""
+        """A send has ended. The record's time is that of the send's beginning, as Java's clients
+        write it, rounded so that it is never later than the time at which the message was
+        stored."""
         began_ms = clock.now_ms() - math.ceil(cost_ms)
         fields = [
             "Pub", began_ms, region or "DefaultRegion", group, message.topic,
@@ -79,7 +81,7 @@ class Tracer:
         self.add(fields, {message.message_id or "", *(message.keys or "").split()})
 
     def flush(self) -> None:
-        """Sends what has gathered, unless another thread is at it."""
+        """Sends what has gathered, unless another thread is doing so."""
         if self._flushing.acquire(blocking=False):
             try:
                 self._flush()
@@ -91,7 +93,7 @@ class Tracer:
             while part := self._take():
                 self._send("".join(text for text, _ in part),
                            sorted({key for _, keys in part for key in keys if key}))  # fmt: skip
-        except Exception as error:  # a hook's, too: who closes goes on
+        except Exception as error:  # also from a hook: a client that closes must go on
             log.debug("traces dropped: %s", error)
         finally:
             with self._lock:
@@ -105,7 +107,7 @@ class Tracer:
     def _queues(self) -> list[MessageQueue]:
         try:
             return self._instance.routes.of(self._topic).writable()
-        except RouteError:  # the first trace makes the topic, like the first message any other
+        except RouteError:  # the first trace creates the topic, as the first message of others does
             queues = self._instance.routes.of(AUTO_CREATE_TOPIC).writable()
             return [each for each in queues if each.queue_id < CREATED_QUEUES]
 
@@ -129,17 +131,17 @@ class Tracer:
 
 
 class ConsumeTracer(Tracer):
-    """What a listener does with messages: a record before and one after each call."""
+    """Traces a listener: one record before each call, and one after it."""
 
     def __init__(self, instance: ClientInstance, parameters: ClientParameters, group: str) -> None:
         super().__init__(instance, parameters)
         self._group = group
-        self._calls = threading.local()  # the id that joins the two records
+        self._calls = threading.local()  # the id by which the two records belong together
 
     def consumed(
         self, messages: list[MessageExt], good: bool | None, took_ms: float, raised: bool
     ) -> None:
-        """A call begins in this thread (good is None), or has ended."""
+        """Records that a call begins in this thread (good is None), or has ended."""
         if good is None:
             self._calls.request = uuid.uuid4().hex.upper()
         now = clock.now_ms()

@@ -1,29 +1,29 @@
-"""Connections, routes, heartbeats and timers: what all clients of a process share.
+"""Connections, routes, heartbeats and timers: shared by the clients with one client id.
 
-    instance            what the producers and consumers of one client id share: the parts below
+    instance            ClientInstance, which has all the parts below
 
 Requests and connections
 
     caller              requests to addresses, over the connections of one engine
-    request_round       requests for many queues; who cannot be reached is dialled once
+    request_round       requests for many queues; a broker that is away is dialled once
     tls                 encrypted connections: a thread between the engine's socket and the peer's
     notices             requests of brokers to this client, and connections that were lost
-    broker_calls        what brokers ask consumers, and the answers
+    broker_calls        the requests of brokers to consumers, and the answers
 
-Where to
+Where requests go
 
     name_servers        which name servers there are
-    host_names          the addresses of hosts known by name, looked up again
+    host_names          looks up again the addresses of hosts that are known by name
     routes              which queues a topic has, and where their brokers are: values
-    route_table         the newest routes, and what is asked of them
+    route_table         the newest routes, and questions to them
     replicas            which broker of a name is asked, for which purpose
-    namespaces          names on the wire and names of the user
+    namespaces          names on the wire and names that the user knows
 
-By time, and trouble
+Time and trouble
 
-    heartbeats          producers and consumers, announced to brokers
-    timers              things to be done later, or again and again
+    heartbeats          tell brokers which producers and consumers there are
+    timers              calls functions later, or again and again
     workers             a few threads, and the tasks that wait for them
-    repeated_warnings   what goes wrong again and again is a warning once
-    read_warnings       the same of reads: why a consumer gets nothing
+    repeated_warnings   trouble that lasts is one warning
+    read_warnings       the same for reads: why a consumer gets nothing
 """

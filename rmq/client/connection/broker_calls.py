@@ -1,12 +1,13 @@
 """BrokerCalls: requests of brokers to consumers, and the answers.
 
-    40    the group's members have changed        share the queues anew; no answer
+    40    the group's members have changed        the queues are shared out again; no answer
     220   go to these offsets                     {"offsetTable":{{queue}:offset}}; no answer
     221   how far are you                         {"messageQueueTable":{{queue}:offset}}
     307   what are you doing                      ConsumerRunningInfo, with all stacks if asked
-    309   deal with this message now              ConsumeMessageDirectlyResult; the body is a record
+    309   consume this message now                ConsumeMessageDirectlyResult; the body is a record
 
-They come to the thread of notices; 309, whose listener may take its time, has a thread of its own.
+The thread of notices handles them. Only 309 gets a thread of its own, because it calls a listener,
+which may take long.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CLIENT_VERSION = "V5_5_0"
 
 
 class BrokerCalls:
-    """Of one client: its consumers answer, through its notices."""
+    """The requests of brokers to one client; its consumers answer, through its notices."""
 
     def __init__(self, caller: Caller, members: Heartbeats, notices: Notices) -> None:
         self._caller = caller
@@ -112,8 +113,8 @@ class BrokerCalls:
 
 
 def _settings(consumer: Any) -> dict[str, str]:
-    """The parameters that are plain values, by RocketMQ's names. Whoever may look at the group sees
-    them: no secrets."""
+    """The parameters that are plain values, by RocketMQ's names, without secrets: everybody who
+    may look at the group sees them."""
     return {
         java_name(name): str(value)
         for name, value in public_values(consumer.parameters).items()

@@ -7,7 +7,7 @@
     caller.name_server_ask(code, fields)           # of the first name server that answers
 
 The hook (rpc_hook, or that of access_key) sees every request before it is sent, and every answer.
-With TLS a connection is made here, by who needs it first; without it the engine makes it.
+With TLS the thread that first needs a connection makes it, here; without TLS the engine does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Done = Callable[[Reply | None, Exception | None], object]
 
 
 class Caller:
-    """Any thread may use it."""
+    """The requests of one client; any thread may use it."""
 
     def __init__(self, parameters: ClientParameters) -> None:
         self.parameters = parameters
@@ -44,8 +44,8 @@ class Caller:
         self._links: dict[str, int] = {}
 
     def link_number(self, address: str) -> int:
-        """The engine's link to this address, connected or not; UnreachableError when its host has
-        no address."""
+        """The number of the engine's link to this address, connected or not. UnreachableError: the
+        host's name has no address."""
         number = self._links.get(address)
         if number is None:
             if self.closed:
@@ -55,7 +55,7 @@ class Caller:
         return number
 
     def link(self, address: str) -> int:
-        """The same for who sends at once: with TLS it is connected."""
+        """The same for a caller that sends at once: with TLS the connection is made first."""
         number = self.link_number(address)
         if self.parameters.use_tls and not self.engine.is_open(number):
             from rmq.client.connection.tls import dial
@@ -65,26 +65,27 @@ class Caller:
         return number
 
     def open_link(self, address: str) -> int:
-        """The same for who may not wait; UnreachableError: with TLS, when it is not connected."""
+        """The same for a caller that must not wait. UnreachableError: with TLS there is no
+        connection."""
         number = self.link_number(address)
         if self.must_connect(address):
             raise UnreachableError(f"{address}: connection lost")
         return number
 
     def is_linked(self, address: str) -> bool:
-        """Whether there is an open connection to it."""
+        """Whether there is an open connection to this address."""
         return address in self._links and self.engine.is_open(self._links[address])
 
     def must_connect(self, address: str) -> bool:
-        """Whether who sends there waits first: while its host is looked up, or by TLS for a
-        connection."""
+        """Whether a request to this address must first wait: while its host is looked up, or with
+        TLS for a connection."""
         number = self._links.get(address)
         return number is None or (self.parameters.use_tls and not self.engine.is_open(number))
 
     def frame(
         self, address: str, code: int, fields: Fields, body: bytes = b"", flag: int = 0
     ) -> bytes:
-        """The request's bytes, as the hook wants them."""
+        """The request's bytes, with what the hook adds."""
         hook = self.parameters.hook
         given = dict(fields) if fields else {}
         if hook is not None:
@@ -118,7 +119,7 @@ class Caller:
         body: bytes = b"",
         timeout_ms: int | None = None,
     ) -> Reply:
-        """Waits for the answer; RemoteError when its code is not SUCCESS."""
+        """Waits for the answer. RemoteError: its code is not SUCCESS."""
         return self.ask(address, code, fields, body, timeout_ms).check()
 
     def submit(
@@ -133,8 +134,9 @@ class Caller:
         *,
         may_wait: bool = True,
     ) -> None:
-        """done(reply, error) is called in a callback thread, or where `mailbox` is delivered.
-        may_wait: for a connection by TLS; else UnreachableError when there is none."""
+        """Sends a request; done(reply, error) is called in a callback thread, or where `mailbox` is
+        delivered. may_wait: with TLS, make a connection first if there is none; otherwise that is
+        an UnreachableError."""
         frame = self.frame(address, code, fields, body)
         hook = self.parameters.hook
         completed = done if hook is None else _hooked(hook, address, int(code), fields, done)
@@ -150,14 +152,15 @@ class Caller:
         bytes_max: int = 0,
         timeout_ms: int = 0,
     ) -> None:
-        """One-way: no answer is wanted, and none is waited for. bytes_max: as many wait to be sent
-        there; more wait here, and are a BusyError after timeout_ms. 0: any number."""
+        """Sends a one-way request, which has no answer. bytes_max: how many bytes may wait to be
+        sent to this address (0: any number). Beyond that the call waits, and is a BusyError after
+        timeout_ms."""
         frame = self.frame(address, code, fields, body, FLAG_ONE_WAY)
         self.engine.post(self.link(address), frame, bytes_max, timeout_ms)
 
     def name_server_ask(self, code: int, fields: Fields = None, body: bytes = b"") -> Reply:
-        """The answer of the first name server that gives one; they are asked in turn. RemoteError:
-        who answers is none."""
+        """The answer of the first name server that answers; they are asked in turn. RemoteError:
+        the peer that answers is not a name server."""
         addresses = self._name_servers.addresses()
         failures = []
         for i in range(len(addresses)):
@@ -179,7 +182,8 @@ class Caller:
 
 
 def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) -> Done:
-    """The hook sees the answer first; what it raises is the request's end."""
+    """A `done` that first shows the answer to the hook. If the hook raises, the request has
+    failed."""
 
     def completed(reply: Reply | None, error: Exception | None) -> None:
         try:

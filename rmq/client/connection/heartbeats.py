@@ -1,11 +1,12 @@
-"""Heartbeats: a client's producers and consumers, announced to its brokers.
+"""Heartbeats: tell a client's brokers which producers and consumers it has.
 
     heartbeats.add_consumer(group, consumer)       # consumer.heartbeat_data() -> ConsumerData
     heartbeats.send(wait_ms=3_000)                 # to the brokers of all topics in use
-    heartbeats.remove_consumer(group)              # brokers hear that it left
+    heartbeats.remove_consumer(group)              # tells brokers that it has left
 
-A broker that was not known yet hears of us soon after its route was read, one whose connection was
-lost a second later; all of them every heartbeat_broker_interval (instance.py).
+All brokers get a heartbeat every heartbeat_broker_interval (instance.py). A broker that was not
+known before gets one soon after its route was read, and a broker whose connection was lost gets one
+a second later.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ log = logging.getLogger("rmq.client")
 
 
 class Consumer(Protocol):
-    """What an instance asks of the consumers it knows."""
+    """What a client instance asks of its consumers."""
 
     def heartbeat_data(self) -> dict[str, Any]:
         """The ConsumerData of a heartbeat: groupName, consumeType, messageModel, .."""
 
     def group_changed(self) -> None:
-        """Members came or went (a broker's request 40)."""
+        """Members of the group came or went (a broker's request 40)."""
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """An operator sends the group elsewhere (220); topics as on the wire."""
+        """An operator moves the group's offsets (220); topics have their names on the wire."""
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
-        """How far the queues of a topic are (221), of all topics when it is empty."""
+        """How far the group is in each queue of a topic (221); of all topics if it is empty."""
 
     def running_info(self) -> dict[str, Any]:
-        """Parts of a ConsumerRunningInfo (307)."""
+        """The fields of ConsumerRunningInfo that the consumer knows (307)."""
 
 
 class Heartbeats:
-    """Of one client; any thread may use it."""
+    """The heartbeats of one client; any thread may use it."""
 
     def __init__(self, caller: Caller, client_id: str, routes: RouteTable, timers: Timers) -> None:
         self._caller = caller
@@ -80,7 +81,8 @@ class Heartbeats:
         return self._producers.get(group)
 
     def remove_producer(self, group: str, producer: object) -> None:
-        """Nothing where the group is another one's, as of one that could not start beside it."""
+        """Removes the producer. Nothing happens if the group's producer is another one, because
+        this one could not start."""
         with self._lock:
             if self._producers.get(group) is not producer:
                 return
@@ -109,7 +111,7 @@ class Heartbeats:
                 code = RequestCode.UNREGISTER_CLIENT
                 named = {"clientID": self._client_id, **fields}
                 self._caller.ask(address, code, named, timeout_ms=1_000)
-            except Exception as error:  # a hook's, too: the client ends
+            except Exception as error:  # also from a hook: the client must still end
                 log.debug("taking leave of %s: %s", address, error)
 
     # ---- heartbeats
@@ -118,7 +120,8 @@ class Heartbeats:
         return self._routes.addresses_in_use(replicas=bool(self._consumers))
 
     def send(self, *, wait_ms: int = 0, only_new: bool = False) -> None:
-        """Tells the brokers of the topics in use who is here; wait_ms: until they answered."""
+        """Sends a heartbeat to the brokers of the topics in use; only_new: to those that have had
+        none. wait_ms: how long to wait for their answers."""
         left = [each for each in self._addresses() if not only_new or each not in self._registered]
         if not left:
             return
@@ -136,7 +139,7 @@ class Heartbeats:
         told: SimpleQueue[None] = SimpleQueue()
         timeout_ms = self._caller.parameters.mq_client_api_timeout
         for address in left:
-            # bound here: the loop's name would be the last one's
+            # bound here: the loop's variable would have the last address
             def completed(
                 reply: Reply | None, error: Exception | None, address: str = address
             ) -> None:
@@ -146,7 +149,7 @@ class Heartbeats:
             try:
                 code = RequestCode.HEART_BEAT
                 self._caller.submit(address, code, {}, body, timeout_ms, completed)
-            except Exception as error:  # no connection by TLS, or a hook's: the others hear of us
+            except Exception as error:  # no connection by TLS, or a hook's: go on with the others
                 completed(None, error)
         if wait_ms:
             waits.get_all(told, len(left), wait_ms / 1000)
@@ -164,11 +167,12 @@ class Heartbeats:
                 f"heartbeat to {address}", RemoteError(reply.code, reply.remark or "")
             )
         else:
-            # A consumer's reads, or a producer's sends, say it aloud.
+            # Only INFO: a consumer's reads, or a producer's sends, warn of the same trouble.
             self._warnings.begin(f"heartbeat to {address}", error, logging.INFO)
 
     def _register_new(self) -> None:
-        """A broker that was not known yet hears of us soon, once for all that come together."""
+        """Soon sends heartbeats to brokers that were not known before, once for all that become
+        known together."""
         if self._is_registering or not (self._producers or self._consumers):
             return
         self._is_registering = True
@@ -180,7 +184,7 @@ class Heartbeats:
         self._timers.after(10, register, chore=self._caller.parameters.use_tls)
 
     def lost(self, address: str) -> None:
-        """The connection to this address has ended: who is there may have forgotten us."""
+        """The connection to this address has ended: the broker may have forgotten this client."""
         self._registered.discard(address)
         self._routes.replicas.gone(address)
         self._lost.add(address)

@@ -1,13 +1,15 @@
-"""HostNames: the addresses of hosts that are known by name, looked up again when it is time.
+"""HostNames: looks up again the addresses of hosts that are known by name.
 
     names = HostNames(engine, timers)
     names.lost("broker-0.rmq:10911")      # its connection has ended: another address may be right
 
-A host that is moved keeps its name and gets another address, as a pod that was started anew. The
-engine connects to the address it knows, so what follows the look-up reaches the new one.
+A host that has moved keeps its name and gets another address, for example a pod that was started
+again. The engine connects to the address that it knows, so its next connection after the look-up
+reaches the new address.
 
-One chore looks them up, one after the other: a look-up that takes its time, as without a name
-server, holds up other look-ups and no other chore. What is an address itself is never looked up.
+One chore looks the names up, one after the other. A look-up that takes long, for example because no
+DNS server answers, holds up other look-ups and no other chore. A host that is given as an address
+is never looked up.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ log = logging.getLogger("rmq.client")
 
 
 class HostNames:
-    """Of one client; any thread."""
+    """The host names of one client; any thread may use it."""
 
     def __init__(self, engine: Engine, timers: Timers) -> None:
         self._engine = engine
@@ -34,7 +36,7 @@ class HostNames:
         self._is_looking = False
 
     def lost(self, address: str) -> None:
-        """Returns at once."""
+        """The connection to this address has ended: its host is looked up soon. Returns at once."""
         if not is_name(split_address(address)[0]):
             return
         with self._lock:
@@ -53,5 +55,5 @@ class HostNames:
         while (address := self._next()) is not None:
             try:
                 self._engine.look_up_again(*split_address(address))
-            except Exception as error:  # whatever the resolver says: the next one has its turn
+            except Exception as error:  # whatever the resolver raises: go on with the next one
                 log.info("%s; its last address is kept", error)

@@ -5,18 +5,20 @@
     instance.call(address, code, fields, body)             # caller.py: requests
     instance.routes.of("orders")                           # route_table.py; read again every 30 s
     instance.routes.address_of("broker-a")
-    instance.rounds.send(queue, Purpose.READ, send)        # request_round.py: by who may wait
-    instance.heartbeats.add_consumer(group, consumer)      # heartbeats.py: who is here
+    instance.rounds.send(queue, Purpose.READ, send)        # request_round.py: does not wait itself
+    instance.heartbeats.add_consumer(group, consumer)      # heartbeats.py: tells brokers
     instance.notices.handle(40, function)                  # notices.py: requests of brokers, most
                                                            # of which broker_calls.py answers
     instance.timers.every(20_000, rebalance, chore=True)   # timers.py
 
-Threads: the engine (no GIL); `rmq-callbacks`, client_callback_executor_threads of them, which tell
-the ends of asynchronous requests; `rmq-notices`, where requests of brokers are handled;
-`rmq-timers`, and `rmq-chores` for what is due and waits for answers. Everything here may be called
-from any thread. Clients with a name of their own (instance_name) and equal name servers share an
-instance; the others have one each, as in RocketMQ 5: brokers tell the members of a group apart by
-client id and connection.
+An instance has these threads: the engine (no GIL); `rmq-callbacks`, of which there are
+client_callback_executor_threads, which call the callbacks of asynchronous requests; `rmq-notices`,
+which handles requests of brokers; `rmq-timers`; and `rmq-chores`, for timers' work that waits for
+answers. Everything here may be called from any thread.
+
+Clients with the same instance_name, other than the default, and the same name servers share an
+instance. All other clients have one each, as in RocketMQ 5, because brokers tell the members of a
+group apart by client id and connection.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ from rmq.errors import ClosedError, RmqError
 
 log = logging.getLogger("rmq.client")
 
-STALE_MS = 100  # until a route is read again that a broker says is old
-CHORES = 16  # threads at most; they start as chores wait
+STALE_MS = 100  # until a route is read again that is old, as a broker has said
+CHORES = 16  # threads at most; they are started when chores wait
 
 
 class ClientInstance(Caller):
@@ -68,20 +70,20 @@ class ClientInstance(Caller):
         self.host_names = HostNames(self.engine, self.timers)
         self.notices = Notices(self, self._connection_lost)
         BrokerCalls(self, self.heartbeats, self.notices)
-        self.shared: dict[str, Any] = {}  # of the modules that extend it, by their names
+        self.shared: dict[str, Any] = {}  # what modules keep here for all their clients, by name
         self._uses = 0
         self._threads: list[threading.Thread] = []
         self._process = os.getpid()
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that started it: none of its threads are here, and
-        whoever waits for one, or for a lock that one had, waits for ever."""
+        """Whether this process is a forked child of the one that started the instance. The child
+        has none of its threads: waiting for one, or for a lock that one held, would never end."""
         return self._process != os.getpid()
 
     @classmethod
     def acquire(cls, parameters: ClientParameters) -> ClientInstance:
-        """The instance for these parameters, started; give it back by `release`."""
+        """The instance for these parameters, started. The caller must `release` it."""
         if parameters.instance_name == "DEFAULT":
             instance = cls(parameters)
             instance._start()
@@ -132,7 +134,7 @@ class ClientInstance(Caller):
         parameters = self.parameters
         every = self.timers.every
         every(max(parameters.poll_name_server_interval, 10), self.routes.refresh, chore=True)
-        # not a chore: it waits for nobody, unless connections are made by hand
+        # not a chore, since it does not wait, except for connections by TLS
         interval = max(parameters.heartbeat_broker_interval, 10)
         every(interval, self.heartbeats.send, chore=parameters.use_tls)
 
@@ -142,7 +144,7 @@ class ClientInstance(Caller):
 
     def _connection_lost(self, address: str) -> None:
         self.heartbeats.lost(address)
-        if not self.parameters.use_tls:  # there names are looked up for each connection
+        if not self.parameters.use_tls:  # with TLS each new connection looks its host up
             self.host_names.lost(address)
 
     def _look_again(self, topic: str) -> None:
@@ -159,7 +161,7 @@ class ClientInstance(Caller):
     def _deliver(self, mailbox: Mailbox, timeout_ms: float) -> None:
         try:
             mailbox.deliver(timeout_ms)
-        except BaseException as error:  # KeyboardInterrupt, which nobody means for this thread
+        except BaseException as error:  # KeyboardInterrupt, too, which is not meant for this thread
             self._report(error)
 
     def _stop(self) -> None:
@@ -180,7 +182,7 @@ class ClientInstance(Caller):
 
 
 def forget_after_fork() -> None:
-    """A child of fork has none of the threads: it starts its own instances."""
+    """Makes a forked child start instances of its own, since it has none of the threads."""
     ClientInstance._shared.clear()
     ClientInstance._shared_lock = threading.Lock()
 
@@ -188,17 +190,17 @@ def forget_after_fork() -> None:
 os.register_at_fork(after_in_child=forget_after_fork)
 
 
-# ---- what those say that use an instance: they start once and close once
+# ---- texts for producers and consumers, which start once and close once
 
 
 def not_open(what: str, *, is_closed: bool) -> ClosedError:
-    """The error of a `what` ("consumer") that is used before its start or after its end."""
+    """The error of a `what` ("consumer") that is used before its start or after its close."""
     if is_closed:
         return ClosedError(f"the {what} is closed")
     return ClosedError(f"the {what} is not started: call start(), or open it by `with`")
 
 
 def shown(client: object, group: str, *, is_open: bool, is_closed: bool) -> str:
-    """What repr() says of it."""
+    """The repr() of a client."""
     state = "closed" if is_closed else "open" if is_open else "not started"
     return f"<{type(client).__name__} of group {group}, {state}>"

@@ -1,12 +1,13 @@
-"""Which name servers there are: a list, the environment, a file, or an address server.
+"""Name servers: which there are, by a list, the environment, a file, or an address server.
 
     source = NameServerSource(parameters)
-    source.addresses()          # ["10.0.0.7:9876", "10.0.0.8:9876"], newly read when it is time
+    source.addresses()          # ["10.0.0.7:9876", "10.0.0.8:9876"], read again when it is time
 
-In this order: the parameter namesrv_addr, the environment's NAMESRV_ADDR, namesrv_file,
+The first of these counts: the parameter namesrv_addr, the environment's NAMESRV_ADDR, namesrv_file,
 namesrv_http, 127.0.0.1:9876. A file or a URL is read again every two minutes, as RocketMQ's clients
-do, also when it could not be read: the last list stays meanwhile. As long as there was none it is
-after ten seconds. In between no question waits for an address server that does not answer.
+do. If that fails, the last list stays, and the next try comes after two minutes, too; as long as
+there was no list at all, it comes after ten seconds. Between two tries no request waits for an
+address server that does not answer.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rmq.client.parameters import ClientParameters
 from rmq.errors import ConfigError, UnreachableError
 
 READ_AGAIN_S = 120.0
-FIRST_AGAIN_S = 10.0  # nothing can be done without a list
+FIRST_AGAIN_S = 10.0  # while there is no list, without which nothing can be done
 HTTP_TIMEOUT_S = 3.0
 HTTP_BYTES_MAX = 64 << 10
 DEFAULT_ADDRESS = "127.0.0.1:9876"
@@ -33,7 +34,7 @@ def split_list(text: str) -> list[str]:
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """("host", port) of "host:port", also of "[::1]:port"; ConfigError when it is neither."""
+    """("host", port) of "host:port" or "[::1]:port". ConfigError: it is neither."""
     host, colon, port = address.strip().rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ConfigError(f"{address}: not an address of the form host:port")
@@ -41,7 +42,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class NameServerSource:
-    """Reads the list; used under the client instance's lock."""
+    """The list of one client, and where it comes from."""
 
     def __init__(self, parameters: ClientParameters) -> None:
         self._fixed = parameters.namesrv_addr or os.environ.get("NAMESRV_ADDR")
@@ -62,11 +63,11 @@ class NameServerSource:
 
     @property
     def text(self) -> str:
-        """What tells two sources apart."""
+        """Where the list comes from; two sources with the same text are the same."""
         return self._fixed or self._file or self._url or DEFAULT_ADDRESS
 
     def addresses(self) -> list[str]:
-        """At least one; UnreachableError when file or address server never gave any."""
+        """The addresses, at least one. UnreachableError: file or address server never gave any."""
         if self._fixed or not (self._file or self._url):
             return self._list
         if clock.monotonic() >= self._read_at:
@@ -96,7 +97,7 @@ class NameServerSource:
             return Path(self._file).read_text()
         assert self._url is not None
         import http.client
-        import urllib.request  # 10 ms, and few ask an address server
+        import urllib.request  # takes 10 ms, and few clients use an address server
 
         try:
             with urllib.request.urlopen(self._url, timeout=HTTP_TIMEOUT_S) as answer:

@@ -1,4 +1,4 @@
-"""Namespaces: `namespace%name` on the wire, `name` for the user.
+"""Namespaces: the names `namespace%name` on the wire, and `name` for the user.
 
     wrap("ns", "orders") == "ns%orders"        wrap("ns", "%RETRY%g") == "%RETRY%ns%g"
     unwrap("ns", "ns%orders") == "orders"
@@ -22,7 +22,7 @@ GROUP_NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
 
 def wrap(namespace: str | None, name: str) -> str:
-    """The name brokers know."""
+    """The name that brokers know."""
     if not namespace or name.startswith(SYSTEM):
         return name
     for prefix in PREFIXES:
@@ -32,7 +32,7 @@ def wrap(namespace: str | None, name: str) -> str:
 
 
 def wrap_group(namespace: str | None, group: str) -> str:
-    """The group's name brokers know; ConfigError when they would not take it."""
+    """The name of the group that brokers know. ConfigError: they would not take it."""
     name = wrap(namespace, group)
     if not 0 < len(name) <= GROUP_CHARACTERS_MAX:
         raise ConfigError(f"a group name of {len(name)} characters: 1 to {GROUP_CHARACTERS_MAX}")
@@ -42,7 +42,7 @@ def wrap_group(namespace: str | None, group: str) -> str:
 
 
 def unwrap(namespace: str | None, name: str) -> str:
-    """The name the user knows."""
+    """The name that the user knows."""
     if not namespace:
         return name
     for prefix in PREFIXES:

@@ -1,9 +1,9 @@
 """Notices: requests of brokers to this client, and connections that were lost.
 
-    notices.handle(40, function)                   # function(request, address) for each of them
-    notices.answer(address, request, body=b"...")  # nothing is sent when no answer is wanted
+    notices.handle(40, function)                   # function(request, address) for each request
+    notices.answer(address, request, body=b"...")  # sends nothing if the request is one-way
 
-Handlers are called in the thread `rmq-notices`. What none handles is refused.
+Handlers are called in the thread `rmq-notices`. A request that has no handler is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Handler = Callable[[Reply, str], object]
 
 
 class Notices:
-    """Of one client."""
+    """The notices of one client."""
 
     def __init__(self, caller: Caller, lost: Callable[[str], object]) -> None:
         """lost(address) is called when a connection has ended."""
@@ -34,7 +34,7 @@ class Notices:
         self._handlers: dict[int, Handler] = {}
 
     def handle(self, code: int, function: Handler) -> None:
-        """function(request, address) for each request of that code."""
+        """From now on calls function(request, address) for each request of that code."""
         self._handlers[int(code)] = function
 
     def answer(
@@ -52,12 +52,12 @@ class Notices:
             self._caller.engine.post(link, encode_answer(request, code, fields, body, remark))
 
     def came(self, link: int, request: Reply | None, error: int) -> None:
-        """What the engine has to say: a request, or (None) that a connection has ended."""
+        """Called by the engine for a request, or (None) when a connection has ended."""
         address = self._caller.engine.link_name(link)
         if request is None:
             if not self._caller.closed:
                 why = os.strerror(error).lower() if error else "the peer closed it"
-                # One that was refused was not there, which is no news each time it is tried.
+                # A refused connection says only that the peer is still away.
                 level = logging.DEBUG if error == errno.ECONNREFUSED else logging.INFO
                 log.log(level, "connection to %s lost (%s)", address, why)
             self._lost(address)

@@ -2,11 +2,11 @@
 
     warnings = ReadWarnings()
     warnings.failed(place, error)       # WARNING the first time, DEBUG while it stays the same
-    warnings.answered(place)            # INFO, if there was something
+    warnings.answered(place)            # INFO, if there was a warning
 
-A broker that is away is a trouble of all its queues and one warning; what a broker refuses is a
-trouble of the topic it was asked for. What belongs to a group's beginning is none: a broker that
-has not heard of the subscription yet, a topic that is on its way.
+If a broker is away, there is one warning for all its queues. If a broker refuses a read, there is
+one for the topic. Refusals that are usual when a group begins are only INFO: the broker does not
+have the subscription yet, or the topic is still being created.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Place(Protocol):
 
 
 class ReadWarnings:
-    """Of one consumer; any thread."""
+    """The read warnings of one consumer; any thread may use it."""
 
     def __init__(self) -> None:
         self._warnings = RepeatedWarnings()
@@ -54,7 +54,7 @@ class ReadWarnings:
         self._warnings.begin(_topic(place), error, level)
 
     def answered(self, place: Place) -> None:
-        if self._warnings.is_any:  # hardly ever, and this is asked for each batch
+        if self._warnings.is_any:  # rarely; this function is called for each batch
             self._warnings.end(_broker(place))
             self._warnings.end(_topic(place))
 

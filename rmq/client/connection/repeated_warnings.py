@@ -1,13 +1,13 @@
-"""RepeatedWarnings: what goes wrong again and again is a warning once, until it goes well.
+"""RepeatedWarnings: trouble that lasts is logged as a warning once, until it is over.
 
     warnings = RepeatedWarnings()
     warnings.begin("the queues of orders", error)    # WARNING; DEBUG while it stays the same
-    warnings.end("the queues of orders")             # INFO, if there was something
+    warnings.end("the queues of orders")             # INFO, if there was a warning
 
-Exceptions of one kind, or with one code, are one reason, whatever their texts.
+Exceptions of one type and with one code count as the same reason, whatever their texts.
 
-What is to be looked at once more a second from now fails for minutes where a broker is away or a
-right is missing: who reads the log is to see it, and not only it.
+Work that is tried again every second fails for minutes if a broker is away or a permission is
+missing. The reader of the log must see this trouble, but also everything else.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ log = logging.getLogger("rmq.client")
 
 
 class RepeatedWarnings:
-    """Of one object; any thread."""
+    """The troubles of one object; any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._present: dict[str, set[object]] = {}  # what -> kinds of reasons that were told
+        self._present: dict[str, set[object]] = {}  # what -> kinds of reasons that were logged
 
     @property
     def is_any(self) -> bool:
         return bool(self._present)
 
     def begin(self, what: str, why: object, level: int = logging.WARNING) -> None:
-        """It goes wrong, for this reason."""
+        """`what` fails, for the reason `why`."""
         kind = (type(why), getattr(why, "code", None)) if isinstance(why, Exception) else str(why)
         with self._lock:
             told = self._present.setdefault(what, set())
@@ -40,6 +40,6 @@ class RepeatedWarnings:
         log.log(level, "%s: %s; it is tried again", what, why)
 
     def end(self, what: str) -> None:
-        """It goes well."""
+        """`what` succeeds."""
         if self._present.pop(what, None) is not None:
             log.info("%s: all is well again", what)

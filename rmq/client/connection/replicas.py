@@ -2,16 +2,16 @@
 
     replicas = Replicas()
     replicas.choose(entry.addresses, Purpose.READ, queue)   # Replica(1, "10.0.0.8:10911"), or None
-    replicas.suggest(queue, 1)            # an answer to a pull says where this queue is to be read
-    replicas.gone(address)                # it does not answer: another one, while there is one
-    replicas.back(address)                # it does again
+    replicas.suggest(queue, 1)            # an answer to a pull suggests where to read this queue
+    replicas.gone(address)                # it does not answer: another is chosen, if there is one
+    replicas.back(address)                # it answers again
 
-    WRITE    the master, whatever comes of it
+    WRITE    the master only
     STATE    the master, else the others by id
-    READ     the suggested one, else the next id when that is a slave's, else as STATE
+    READ     the suggested one, else the next id if that is a slave's, else as STATE
 
-Those are the orders of RocketMQ's clients, which look into the route alone; here a broker that is
-known not to answer comes last, without waiting for the name server to notice.
+RocketMQ's clients choose in the same order, but by the route alone. Here a broker that is known not
+to answer comes last, without waiting until the name server notices.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmq.base import clock
 from rmq.client.connection.routes import MASTER
 from rmq.format.fastjson import MessageQueue
 
-GONE_S = 30.0  # then it is tried again, also if nobody has heard of it
+GONE_S = 30.0  # after which a broker is tried again, even if nothing says that it is back
 
 
 class Purpose(enum.Enum):
@@ -45,17 +45,17 @@ class Replica(NamedTuple):
 
 
 class Replicas:
-    """Of all broker names of one client; any thread."""
+    """The replicas of all broker names of one client; any thread may use it."""
 
     def __init__(self, gone_s: float = GONE_S) -> None:
         self._gone_s = gone_s
-        self._gone: dict[str, float] = {}  # address: when it is tried again
-        self._suggested: dict[MessageQueue, int] = {}  # but for those that are to read the master
+        self._gone: dict[str, float] = {}  # address -> when it is tried again
+        self._suggested: dict[MessageQueue, int] = {}  # queue -> broker id, only of slaves
 
     def choose(
         self, addresses: Mapping[int, str], purpose: Purpose, queue: MessageQueue | None = None
     ) -> Replica | None:
-        """None: no broker of this name can serve it."""
+        """The broker to ask; None: no broker of this name can serve the purpose."""
         order = [MASTER]
         if purpose is Purpose.READ and queue in self._suggested:
             suggested = self._suggested[queue]

@@ -5,9 +5,10 @@
 
     instance.rounds.send(queue, Purpose.READ, send)         # send(submit): at once, or in a round
 
-A connection by TLS is waited for by who submits: for seconds, and without this for each queue. Who
-tells ends, holds a lock or does what is due may not wait at all: RequestRounds has a chore do it,
-one at a time for all that want the broker, and with one round for those it finds there.
+With TLS the thread that submits waits for a new connection, perhaps for seconds; without a round it
+would wait again for each queue of a broker that is away. Threads that call callbacks, hold a lock
+or run timers must not wait at all. For them RequestRounds lets a chore send the requests, one chore
+at a time for each broker, and in one round for all requests that wait when the chore begins.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Send = Callable[[Submit], object]
 
 
 class RequestRound:
-    """Of one thread, for a moment."""
+    """One round of requests; used by one thread, for a short time."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -40,7 +41,8 @@ class RequestRound:
     def submit(
         self, address: str, code: int, fields: Fields, body: bytes, timeout_ms: int, completed: Done
     ) -> None:
-        """UnreachableError: also where it was one a moment ago, and nothing is connected since."""
+        """Sends a request. UnreachableError is also raised, without dialling, if the address could
+        not be reached before in this round and is still not connected."""
         if address in self._silent and self._caller.must_connect(address):
             raise self._silent[address]
         try:
@@ -51,7 +53,7 @@ class RequestRound:
 
 
 class RequestRounds:
-    """Of one client; any thread."""
+    """The rounds of one client; any thread may use it."""
 
     def __init__(self, caller: Caller, routes: RouteTable, timers: Timers) -> None:
         self._caller = caller
@@ -61,14 +63,14 @@ class RequestRounds:
         self._waiting: dict[str, list[Send]] = {}  # by broker
 
     def send(self, queue: MessageQueue, purpose: Purpose, send: Send) -> None:
-        """Calls `send`, which asks the queue's broker (as on the wire): here where nothing is to
-        be waited for before, else in a chore."""
+        """Calls `send`, which sends a request to the broker of the queue (its name on the wire):
+        at once if that does not have to wait, else in a chore."""
         broker = queue.broker_name
         try:
             at_hand = self._routes.is_at_hand(broker, purpose, queue)
-        except RmqError:  # of an address that is none; `send` meets it, too
+        except RmqError:  # the address is not valid; `send` will raise the same
             at_hand = False
-        if at_hand:  # and if it is lost just now, not by this thread connected anew
+        if at_hand:  # may_wait=False: if the connection is lost just now, do not make a new one
             send(functools.partial(self._caller.submit, may_wait=False))
             return
         with self._lock:
@@ -82,5 +84,5 @@ class RequestRounds:
         for send in waiting:  # the first one connects
             try:
                 send(submit)
-            except BaseException:  # SystemExit of a hook: the others are sent
+            except BaseException:  # SystemExit from a hook: the others must be sent
                 log.exception("a request to %s", broker)

@@ -1,10 +1,10 @@
 """RouteTable: where topics and brokers are, by the newest answers of name servers.
 
-table.of("orders")                       # Route; asked for once, then read again by refresh()
+table.of("orders")                       # Route; asked for once, afterwards read by refresh()
 table.address_of("broker-a")             # "10.0.0.7:10911", the master's
 table.replica_of("broker-a", Purpose.READ, queue)       # the one to pull this queue from
-table.is_at_hand("broker-a", Purpose.READ, queue)       # it is known, and connected
-table.want("orders")                     # refresh() looks for it, though there is none yet
+table.is_at_hand("broker-a", Purpose.READ, queue)       # whether it is known and connected
+table.want("orders")                     # refresh() looks for it, even while it does not exist
 table.watch(watcher)                     # watcher(topic, route) after each change
 """
 
@@ -29,7 +29,7 @@ Watcher = Callable[[str, Route], object]
 
 
 class RouteTable:
-    """Of one client; any thread may use it."""
+    """The routes of one client; any thread may use it."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -44,7 +44,7 @@ class RouteTable:
     # ---- topics
 
     def of(self, topic: str, *, refresh: bool = False) -> Route:
-        """Where the topic lives; RouteError when no name server knows it."""
+        """The topic's route. RouteError: no name server knows the topic."""
         route = self._routes.get(topic)
         if route is not None and not refresh:
             return route
@@ -66,16 +66,16 @@ class RouteTable:
         return route
 
     def known(self, topic: str) -> Route | None:
-        """What was read last, without asking."""
+        """The route that was read last, without asking; None if there is none."""
         return self._routes.get(topic)
 
     def want(self, topic: str) -> None:
-        """Its route is looked for again and again, though there is none yet."""
+        """From now on refresh() looks for the topic's route, even while it does not exist."""
         self._wanted[topic] = None
 
     def look_again_for(self, topic: str, error: Exception | None) -> None:
-        """A queue of a static topic has another leader than the route says: it is read again soon,
-        in another thread."""
+        """Reads the topic's route again soon, in another thread, if the error says that a queue of
+        a static topic has another leader than the route says."""
         if isinstance(error, RemoteError) and error.code == ResponseCode.NOT_LEADER_FOR_QUEUE:
             self.on_stale(topic)
 
@@ -85,13 +85,14 @@ class RouteTable:
             try:
                 self.of(topic, refresh=True)
             except RouteError:
-                pass  # gone, perhaps for a moment: the old route stays
+                pass  # the topic is gone, perhaps for a moment: the old route stays
             except RmqError as error:
                 log.warning("route of %s: %s", topic, error)
                 return
 
     def watch(self, watcher: Watcher) -> None:
-        """watcher(topic, route) after each change; in the thread that noticed it."""
+        """From now on calls watcher(topic, route) after each change of a route, in the thread that
+        has read it."""
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -101,7 +102,7 @@ class RouteTable:
     # ---- brokers
 
     def brokers(self) -> dict[str, BrokerEntry]:
-        """All brokers the name servers know, by name."""
+        """All brokers that the name servers know, by name."""
         data = fastjson.loads_object(
             self._caller.name_server_ask(RequestCode.GET_BROKER_CLUSTER_INFO).check().body
         )
@@ -112,13 +113,14 @@ class RouteTable:
         return found
 
     def address_of(self, broker_name: str, purpose: Purpose = Purpose.WRITE) -> str:
-        """Where to reach this broker name."""
+        """The address at which this broker name is asked."""
         return self.replica_of(broker_name, purpose).address
 
     def replica_of(
         self, broker_name: str, purpose: Purpose, queue: MessageQueue | None = None
     ) -> Replica:
-        """Which of its brokers is to be asked; `queue`, as on the wire, is what is read."""
+        """The broker of this name that must be asked; `queue` (its name on the wire) is the one
+        that is read."""
         for known in (self._brokers.get, lambda name: self.brokers().get(name)):
             found = self._chosen(known(broker_name), purpose, queue)
             if found is not None:
@@ -138,14 +140,14 @@ class RouteTable:
     def is_at_hand(
         self, broker_name: str, purpose: Purpose, queue: MessageQueue | None = None
     ) -> bool:
-        """Whether who asks the one that replica_of() gives waits for nothing before: no name server
-        is asked, and nothing is connected. For threads that may not wait."""
+        """Whether the broker that replica_of() returns can be asked without waiting: it is known,
+        and needs no new connection. For threads that must not wait."""
         found = self._chosen(self._brokers.get(broker_name), purpose, queue)
         return found is not None and not self._caller.must_connect(found.address)
 
     def has_other(self, broker_name: str, address: str, error: Exception | None) -> bool:
-        """Who was asked at `address` ("": nobody was) did not answer: whether another broker of the
-        name may at once."""
+        """Whether another broker of the name may answer at once. `address`: where a broker did not
+        answer; empty: none was asked."""
         if not address or not isinstance(error, UnreachableError):
             return False
         self.replicas.gone(address)
@@ -154,11 +156,12 @@ class RouteTable:
         return any(not self.replicas.is_gone(each) for each in others)
 
     def is_broker(self, address: str) -> bool:
-        """Whether a broker that is known has this address, as it registered it."""
+        """Whether a known broker has registered this address."""
         return any(address in entry.addresses.values() for entry in list(self._brokers.values()))
 
     def addresses_in_use(self, *, replicas: bool) -> list[str]:
-        """Those of the brokers of all topics in use: masters, or masters and replicas."""
+        """The addresses of the brokers of all topics in use: of masters, or with `replicas` of
+        slaves, too."""
         with self._lock:
             names = {name for route in self._routes.values() for name in route.brokers}
             entries = [self._brokers[name] for name in sorted(names) if name in self._brokers]

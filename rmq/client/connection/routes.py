@@ -4,8 +4,9 @@ route = parse_route("orders", reply.body)
 route.writable(), route.readable()        # [MessageQueue(topic, broker_name, queue_id), ...]
 route.brokers["broker-a"].addresses       # {0: "10.0.0.7:10911", 1: ...}
 
-The queues of a static topic are its logical ones. Each is named by the broker that leads it now,
-and by its number, which no other broker has: MessageQueue("t", "broker-b", 3) when 3 is broker-b's.
+The queues of a static topic are its logical ones. Each has the name of the broker that leads it
+now, and a number that is its own among all brokers: MessageQueue("t", "broker-b", 3) if broker-b
+leads logical queue 3.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
 MASTER = 0
-NO_NAME_SERVER = "a broker or a controller, and no name server?"  # who does not know the request
+NO_NAME_SERVER = "a broker or a controller, and no name server?"  # it does not know the request
 QUEUES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
 class BrokerEntry:
-    """One broker name: its cluster and the address per broker id (0 is the master)."""
+    """One broker name: its cluster, and an address for each broker id (0 is the master)."""
 
     name: str
     cluster: str
@@ -38,13 +39,13 @@ class BrokerEntry:
 
     @property
     def any_address(self) -> str | None:
-        """The master's, else that of the replica with the smallest id."""
+        """The master's address, else that of the replica with the smallest id."""
         return self.addresses[min(self.addresses)] if self.addresses else None
 
 
 @dataclass(frozen=True)
 class QueueData:
-    """What one broker says of one topic."""
+    """The queues of one topic at one broker."""
 
     broker_name: str
     read_queues: int
@@ -54,7 +55,7 @@ class QueueData:
 
 @dataclass(frozen=True)
 class Route:
-    """Where a topic lives. Equal routes compare equal."""
+    """The brokers and queues of a topic. Routes with equal values compare equal."""
 
     topic: str
     brokers: dict[str, BrokerEntry]
@@ -63,7 +64,7 @@ class Route:
     leaders: dict[int, str] = field(default_factory=dict)  # of a static topic's logical queues
 
     def readable(self) -> list[MessageQueue]:
-        """All queues one may pull from, by broker and number; of a static topic by number."""
+        """All queues that can be read, by broker and queue id; of a static topic by queue id."""
         if self.leaders:
             return self._led({each.broker_name for each in self.entries if each.perm & PERM_READ})
         return [
@@ -74,8 +75,9 @@ class Route:
         ]
 
     def in_order(self) -> list[MessageQueue]:
-        """readable() as all members of a group have them, of whatever language: they share out by
-        the place in this list. RocketMQ's clients name the broker of all logical queues alike."""
+        """readable() in the order that all members of a group use, in any language, because they
+        share out the queues by their places in this list. (RocketMQ's clients give all logical
+        queues the same broker name, so those are in order of queue id.)"""
         return self.readable() if self.leaders else sorted(self.readable())
 
     def _led(self, names: set[str]) -> list[MessageQueue]:
@@ -87,7 +89,7 @@ class Route:
         ]
 
     def writable(self) -> list[MessageQueue]:
-        """All queues one may send to, by broker and number: those whose master is alive."""
+        """All queues that can be written, by broker and queue id: those whose master is alive."""
         if self.leaders:
             alive = {name for name, each in self.brokers.items() if each.master is not None}
             return self._led(alive & {each.broker_name for each in self.entries
@@ -110,7 +112,7 @@ def _order_counts(text: str) -> dict[str, int]:
 
 
 def parse_route(topic: str, body: bytes) -> Route:
-    """The name server's answer; ProtocolError when it makes no sense."""
+    """The route in a name server's answer. ProtocolError: the answer makes no sense."""
     data = fastjson.loads_object(body)
     brokers = {entry.name: entry for entry in map(broker_entry, _rows(data, "brokerDatas"))}
     entries = [
@@ -128,8 +130,8 @@ def parse_route(topic: str, body: bytes) -> Route:
 
 
 def _leaders(table: Any) -> dict[int, str]:
-    """Logical queue -> broker name. Of two brokers that both say they lead one, the newer mapping
-    is right: the other has not heard yet that it was moved."""
+    """Logical queue -> broker name. If two brokers both say that they lead a queue, the one with
+    the newer mapping is right: the other does not know yet that the queue was moved."""
     if not table:
         return {}
     found: dict[int, tuple[int, str]] = {}

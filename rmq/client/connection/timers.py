@@ -1,4 +1,4 @@
-"""Things to be done later, or again and again.
+"""Timers: calls functions later, or again and again.
 
     timers = Timers("rmq-timers", chores=16); timers.start()
     timer = timers.every(30_000, refresh)      # first after 30 s; timers.every(.., first_ms=0)
@@ -7,11 +7,12 @@
     timers.soon(rebalance); timers.soon(send_all, "broker-a")
     timer.cancel(); timers.stop()
 
-One thread does what is due; nothing there may wait, for the others wait with it. What asks brokers
-and waits for the answers is a chore: it has a thread of a few to itself, and its next time counts
-from its end, so that it never runs twice at once. Nor does what is asked for soon: while it waits
-for a silent broker, who asks for it takes no more threads. A function that raises is logged and
-asked again next time.
+One thread calls the functions that are due. None of them may wait, because all others would wait,
+too. A function that asks brokers and waits for their answers is a chore: it runs in one of a few
+other threads. Its next time counts from its end, so that it never runs twice at once. A function
+given to soon() does not run twice at once either: if it waits for a broker that does not answer,
+asking for it again takes no more threads. If a function raises, that is logged, and it is called
+again at its next time.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ log = logging.getLogger("rmq.client")
 
 CHORES_END_S = 1.0
 
-Asked = tuple[Callable[..., object], tuple[Hashable, ...]]  # a function, and what it is given
+Asked = tuple[Callable[..., object], tuple[Hashable, ...]]  # a function and its arguments
 
 
 class Timer:
-    """One entry; `cancel` from any thread."""
+    """One function with its times; any thread may cancel it."""
 
     def __init__(
         self, function: Callable[[], object], interval_ms: int | None, chore: bool
@@ -49,7 +50,7 @@ class Timer:
 
 
 class Timers:
-    """The thread and its heap of (due, number, timer), and the threads of the chores."""
+    """The timers' thread with its heap of (due, number, timer), and the threads of the chores."""
 
     def __init__(self, name: str, chores: int) -> None:
         self._chores = Workers("chores", chores)
@@ -57,7 +58,7 @@ class Timers:
         self._numbers = itertools.count()
         self._lock = threading.RLock()
         self._news = threading.Condition(self._lock)
-        self._asked_for: set[Asked] = set()  # and not begun
+        self._asked_for: set[Asked] = set()  # by soon(), and not begun yet
         self._running: set[Asked] = set()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -66,8 +67,8 @@ class Timers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when what is under way has ended (unless it is the caller's own thread); chores
-        are waited for until CHORES_END_S."""
+        """Ends the threads, and returns when the function under way has ended, unless that is the
+        caller. Chores are waited for at most CHORES_END_S."""
         with self._lock:
             self._stopping = True
             self._news.notify()
@@ -95,13 +96,15 @@ class Timers:
         return timer
 
     def soon(self, function: Callable[..., object], *given: Hashable) -> None:
-        """A chore that is due: once for all who ask until it begins, and once more, when it has
-        ended, for all who ask while it runs."""
+        """Calls the function as a chore, at once. If it is asked for several times before it
+        begins, it is called once; if it is asked for while it runs, it is called once more
+        afterwards."""
         asked = (function, given)
         with self._lock:
             if asked not in self._asked_for and asked not in self._running:
                 self.after(0, functools.partial(self._begin, asked), chore=True)
-            # Behind it: by Ctrl-C in between it is begun once too often, and not never again.
+            # After the line above: if Ctrl-C comes in between, the function is called once too
+            # often; the other way round it would never be called again.
             self._asked_for.add(asked)
 
     def _begin(self, asked: Asked) -> None:
@@ -125,7 +128,7 @@ class Timers:
             self._news.notify()
 
     def _next(self) -> Timer | None:
-        """Waits for the next that is due; None at the end."""
+        """Waits for the next timer that is due; None when the timers are stopped."""
         with self._lock:
             while not self._stopping:
                 wait = self._heap[0][0] - clock.monotonic() if self._heap else None
@@ -146,7 +149,7 @@ class Timers:
             return
         try:
             timer.function()
-        except BaseException:  # SystemExit, too, must end neither the thread nor what comes again
+        except BaseException:  # SystemExit, too, must end neither the thread nor the timer
             log.exception("%s", timer.function)
         if timer.interval_ms is not None and not timer.cancelled:
             self._add(timer.interval_ms, timer)

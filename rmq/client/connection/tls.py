@@ -1,10 +1,11 @@
-"""Encrypted connections: a thread between the engine's socket and the peer's.
+"""TLS of the client: encrypted connections, with a thread between the engine's socket and the peer.
 
     fd = dial("10.0.0.7", 10911, parameters)      # the engine reads and writes plain frames there
 
-The engine knows no TLS. `dial` connects, shakes hands with the standard library's ssl, and gives
-one end of a socket pair to the engine; a thread moves bytes between the other end and the peer
-until one of them closes. One thread a connection, and two more copies of the bytes.
+The engine knows no TLS. `dial` connects, makes the handshake with the standard library's ssl, and
+returns one end of a socket pair for the engine. A thread moves bytes between the other end and the
+peer until one of them closes. This costs one thread for each connection, and copies all bytes twice
+more.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def client_tls(parameters: ClientParameters) -> ClientTls:
 
 
 def dial(host: str, port: int, parameters: ClientParameters) -> int:
-    """A descriptor for Engine.give; UnreachableError when there is no such connection. What the
-    server does not like about the client's certificate it may say later, and the log then."""
+    """Connects, and returns a descriptor for Engine.give. UnreachableError: there is no connection.
+    A server may refuse the client's certificate only later; the log has the reason then."""
     address = f"{host}:{port}"
     timeout = parameters.mq_client_api_timeout / 1000
     try:
@@ -52,8 +53,9 @@ def dial(host: str, port: int, parameters: ClientParameters) -> int:
 
 
 def carried(peer: socket.socket, address: str = "") -> socket.socket:
-    """Its other end without TLS, not blocking; a thread carries the bytes until one closes. A plain
-    socket is carried as well, for those who compare."""
+    """Returns the end of a socket pair, without TLS and not blocking, and starts the thread that
+    moves bytes between the other end and `peer` until one of them closes. `peer` may also be a
+    plain socket, for comparisons."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
@@ -70,7 +72,8 @@ def _wanted(reads: bool, writes: bool) -> int:
 
 
 def _ready(wanted: dict[socket.socket, int], wait_ms: int) -> dict[int, int]:
-    """Events by descriptor, of any number: select() knows the first 1,024 alone."""
+    """Waits, and returns the events by descriptor. Descriptors may have any number, while select()
+    knows only the first 1,024."""
     poll = select.poll()
     for each, events in wanted.items():
         if events:
@@ -79,7 +82,8 @@ def _ready(wanted: dict[socket.socket, int], wait_ms: int) -> dict[int, int]:
 
 
 def _move(plain: socket.socket, peer: socket.socket, address: str) -> None:
-    """Both ways until one side ends. The log has the reason before the engine sees the end."""
+    """Moves bytes both ways until one side ends. The reason is logged before the engine sees the
+    end."""
     with plain, peer:
         try:
             _move_bytes(plain, peer)
@@ -90,7 +94,7 @@ def _move(plain: socket.socket, peer: socket.socket, address: str) -> None:
 
 
 def _move_bytes(plain: socket.socket, peer: socket.socket) -> None:
-    """`outward` goes to the peer, `inward` to the engine."""
+    """Moves bytes: `outward` to the peer, `inward` to the engine."""
     outward, inward = bytearray(), bytearray()
     while True:
         has_room = len(inward) < PIECE_BYTES
@@ -124,7 +128,8 @@ def _move_bytes(plain: socket.socket, peer: socket.socket) -> None:
 
 
 def _give_rest(to: socket.socket, rest: bytearray) -> None:
-    """What came before the end: answers of a broker that stops are not to be lost here."""
+    """Sends the bytes that came before the end, so that the last answers of a broker that stops
+    are not lost."""
     while rest and _ready({to: _wanted(False, True)}, WAIT_MS):
         with contextlib.suppress(*_LATER):
             del rest[: to.send(rest)]

@@ -1,11 +1,10 @@
-"""A few threads, and the tasks that wait for them: calls of a listener, chores of the timers.
+"""Workers: a few threads, and the tasks that wait for them: calls of a listener, or chores.
 
     workers = Workers("consume-billing", 20); workers.submit(function)
     workers.drain(until, thread); workers.close(until, thread)
 
-A task is a function without arguments; nobody waits for its end, so that it costs a place in a
-queue and nothing else. Threads are started one by one as tasks come, up to the number; one that
-has started stays.
+A task is a function without arguments. Nobody waits for its end, so it costs nothing but a place in
+a queue. Threads are started one by one as tasks come, up to `count`, and stay.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Task = Callable[[], object]
 
 
 class Workers:
-    """Any thread may submit."""
+    """The threads and their tasks; any thread may submit."""
 
     def __init__(self, name: str, count: int) -> None:
         self._name = name
@@ -35,7 +34,7 @@ class Workers:
         self.closed = False
 
     def submit(self, task: Task) -> None:
-        """Runs it in one of the threads; forgotten when the workers are closed."""
+        """Runs the task in one of the threads; it is forgotten if the workers are closed before."""
         self._tasks.put(task)
         if len(self._threads) < self.count:
             self._start_one()
@@ -57,8 +56,8 @@ class Workers:
     def _run(self) -> None:
         own = threading.get_ident()
         while (task := self._tasks.get()) is not None:
-            # Of tasks that wait none is run once one may be forgotten: what comes behind a message
-            # that nobody dealt with comes again.
+            # After close no waiting task is run, because others before it may have been forgotten:
+            # messages behind one that was not consumed are delivered again in any case.
             if self.closed:
                 continue
             self._busy.add(own)
@@ -69,13 +68,14 @@ class Workers:
             self._busy.discard(own)
 
     def drain(self, until: float, own: threading.Thread) -> None:
-        """Returns when no task waits or runs but the caller's own, or it is so late (monotonic)."""
+        """Waits until no task waits or runs, except one in the thread `own`; at most until that
+        time (monotonic)."""
         idents = {own.ident}
         waits.until(lambda: self._tasks.empty() and self._busy <= idents, until)
 
     def close(self, until: float, own: threading.Thread) -> bool:
-        """Forgets the tasks that wait, and waits until that time (monotonic) for those that run;
-        whether all threads have ended, the caller's own left out."""
+        """Forgets the tasks that wait, and waits for those that run, at most until that time
+        (monotonic). Returns whether all threads have ended, the thread `own` left out."""
         with self._lock:
             self.closed = True
         try:
