@@ -1,18 +1,18 @@
 """The blocking client of the command line, tests and tools: no threads, no compiled modules.
 
-    transport           how a question gets to an address: the Protocol, and blocking sockets
-    connection          one socket: requests out, answers back
-    cluster             the view from the name servers, over a transport
-    answers             bodies as values of the types that are expected
-    topics              a topic at each broker; changes of what is named alone
-    group_lag           what a group has still to consume, retries and dead letters on their own
-    admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
-    credentials         whose requests these are
-    encryption          whether they go by TLS
-    accounts            users and what they may do, as an operator changes them
-    replicas            who copies whom; elections, as an operator asks for them
-    tail, trace         messages as they come; what became of one
+    transport           how a request gets to an address: the Protocol, and blocking sockets
+    connection          one socket: sends requests, reads answers
+    cluster             brokers and routes as the name servers know them, over a transport
+    answers             converts bodies to values of the expected types
+    topics              a topic at each broker; changes only the values that are named
+    group_lag           what a group has not consumed yet; retries and dead letters apart
+    admin, lookup       an operator's questions about topics, groups, brokers; messages by key or id
+    credentials         the account that signs the requests
+    encryption          whether connections use TLS
+    accounts            changes of users and of what they may do
+    replicas            which broker copies which; elections that an operator asks for
+    tail, trace         messages as they come; what became of one message
     reads               some messages of one queue
 
-It is slower than rmq.client, and enough for people's questions.
+It is slower than the rest of rmq.client, and fast enough for people's questions.
 """

@@ -1,16 +1,16 @@
-"""What an operator does with accounts: users, and what they may do. What there is:
+"""Accounts: an operator's changes of users, and of what they may do. Which there are is listed by
 rmq/operations/account_lists.py.
 
     accounts = Accounts(cluster)
     accounts.create_user("alice", "secret")                 on every server that asks for accounts
     accounts.put_acl("alice", [entry("Topic:orders*", ["Pub"])])
-    Accounts(cluster, ["10.0.0.1:9878"])                    of controllers in place of all these
+    Accounts(cluster, ["10.0.0.1:9878"])                    of controllers instead of all these
 
-Changes go to every broker of the cluster, slaves too, and to the name servers, as RocketMQ's tools
-do with brokers: each keeps accounts of its own, and servers of one machine may share them. A name
-server that asks nobody for an account is left out; so is a broker, unless all of them are.
-Controllers have accounts of their own, each for itself, and belong to no cluster: they are told
-when they are named.
+Changes go to every broker of the cluster, also to slaves, as RocketMQ's tools send them, and to the
+name servers. Each server keeps accounts of its own; servers of one machine may share them. A name
+server that does not ask for accounts is left out; so is a broker, unless all of them are.
+Controllers keep accounts of their own, each for itself, and belong to no cluster. They get changes
+only if they are named.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmq.client.blocking.cluster import ClusterView
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 
-# What an entry allows or denies; All is each of them.
+# The actions that an entry allows or denies; All stands for all of them.
 ACTIONS = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
 IS_THERE = "The user is existed"
 IS_ABSENT = ("The user is not exist", "The acl is not exist.")
@@ -33,7 +33,7 @@ IS_ABSENT = ("The user is not exist", "The acl is not exist.")
 def entry(
     resource: str, actions: Sequence[str], *, source_ips: Sequence[str] = (), denies: bool = False
 ) -> dict[str, Any]:
-    """A policy entry, as RocketMQ has it: Topic:orders*, Group:g, Cluster:c or *."""
+    """A policy entry in RocketMQ's form. `resource`: Topic:orders*, Group:g, Cluster:c or *."""
     return {
         "resource": resource,
         "actions": list(actions),
@@ -43,14 +43,15 @@ def entry(
 
 
 class Accounts:
-    """Of the brokers and name servers of a cluster; where controllers are given, of these alone."""
+    """The accounts of a cluster's brokers and name servers; if controllers are given, of these
+    alone. Methods return the addresses of the servers that have made the change."""
 
     def __init__(self, cluster: ClusterView, controllers: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._controllers = list(controllers)
 
     def create_user(self, name: str, password: str, *, is_super: bool = False) -> list[str]:
-        """The addresses of the servers that have it now. RemoteError with IS_THERE: all had it."""
+        """Creates a user. RemoteError with IS_THERE: all servers had it before."""
         members = {"username": name, "password": password, "userType": _type(is_super)}
         return self._change(RequestCode.AUTH_CREATE_USER, {"username": name}, members)
 
@@ -62,7 +63,7 @@ class Accounts:
         is_super: bool | None = None,
         is_enabled: bool | None = None,
     ) -> list[str]:
-        """What is None stays."""
+        """Changes a user; values that are None stay as they are."""
         members = {"username": name}
         if password is not None:
             members["password"] = password
@@ -73,7 +74,7 @@ class Accounts:
         return self._change(RequestCode.AUTH_UPDATE_USER, {"username": name}, members)
 
     def delete_user(self, name: str) -> list[str]:
-        """With what it may do."""
+        """Deletes a user with its entries."""
         return self._change(RequestCode.AUTH_DELETE_USER, {"username": name})
 
     def put_acl(
@@ -83,8 +84,8 @@ class Accounts:
         *,
         is_default: bool = False,
     ) -> list[str]:
-        """Adds the entries, in the place of those of their resources. is_default: they count where
-        no other entry of the user fits."""
+        """Adds entries; they replace those of the same resources. is_default: they count if no
+        other entry of the user fits."""
         kind = "Default" if is_default else "Custom"
         members = {
             "subject": f"User:{name}",
@@ -96,13 +97,14 @@ class Accounts:
     def delete_acl(
         self, name: str, resource: str | None = None, *, is_default: bool = False
     ) -> list[str]:
-        """Without a resource all of it, whatever is_default says."""
+        """Deletes the entries of a resource; without a resource all entries of the user, whatever
+        is_default says."""
         fields = {"subject": f"User:{name}"}
         if resource is not None:
             fields |= {"resource": resource, "policyType": "Default" if is_default else "Custom"}
         return self._change(RequestCode.AUTH_DELETE_ACL, fields)
 
-    # ---- how they get there
+    # ---- sending changes to all servers
 
     def _change(
         self,
@@ -110,9 +112,11 @@ class Accounts:
         fields: Mapping[str, str],
         members: Mapping[str, Any] | None = None,
     ) -> list[str]:
-        """Of every server; the first refusal when nobody has done it. What one has or lacks already
-        is as good as done where another one has done it. One that is not reached does not keep the
-        others from it: UnreachableError tells then who has done it and who has not."""
+        """Sends a change to every server, and returns the addresses of those that have made it. If
+        none has, the first refusal is raised. If one has, servers that already have (or lack) the
+        account count as done, and any other refusal is raised. A server that cannot be reached does
+        not keep the others from the change; afterwards an UnreachableError says which servers have
+        made it and which have not."""
         body = msgspec.json.encode(members) if members is not None else b""
         done: list[str] = []
         missed: list[str] = []
@@ -157,7 +161,7 @@ def account_servers(cluster: ClusterView, controllers: Sequence[str] = ()) -> li
 
 
 def is_without_accounts(error: RemoteError) -> bool:
-    """This server keeps no accounts: it is none of ours, or asks nobody for one."""
+    """Whether the server keeps no accounts: it is not one of rmq, or does not ask for accounts."""
     return (
         error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         or "accounts are not in use here" in error.remark
@@ -169,17 +173,18 @@ def _type(is_super: bool) -> str:
 
 
 def _is_asker(cluster: ClusterView, fields: Mapping[str, str]) -> bool:
-    """Whether the change is one of the account that asks for it."""
+    """Whether the account that asks for the change is the one that is changed."""
     asker = cluster.asker
     return asker is not None and fields.get("username") == asker.access_key
 
 
 def _is_about_asker(error: RemoteError) -> bool:
-    """A server that has the accounts of one that has done it knows the asker otherwise by now."""
+    """Whether the refusal is about the account that asks. If a server shares accounts with one that
+    has made the change, the change may already have made that account invalid."""
     ends = ("check signature failed.", "is not found.", "is disabled.")
     return error.remark.endswith(ends)
 
 
 def _is_harmless(error: RemoteError) -> bool:
-    """This server keeps no accounts, or is as it shall be."""
+    """Whether the server keeps no accounts, or is already as the change would make it."""
     return is_without_accounts(error) or error.remark.endswith((IS_THERE, *IS_ABSENT))

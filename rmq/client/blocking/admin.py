@@ -1,9 +1,9 @@
-"""What an operator asks of a cluster: topics, groups, brokers. One function per question.
+"""Admin functions: an operator's questions about topics, groups and brokers; one function for each.
 
 Every function takes a ClusterView first and returns plain values; names are those on the wire. The
-view's transport says how the question travels: over blocking sockets for the command line, over
-the client's engine for Admin (rmq/client/administration.py). A topic or group lives on every master
-of its cluster, so changes go to all of them and answers are merged. Example:
+view's transport sends the requests: over blocking sockets for the command line, over the client's
+engine for Admin (rmq/client/administration.py). A topic or group lives on every master of its
+cluster, so changes go to all masters and answers are merged. Example:
 
     create_topic(cluster, "orders", queues=8)
     for row in topic_queues(cluster, "orders"): row.queue, row.min_offset, row.max_offset
@@ -32,7 +32,7 @@ class QueueRange:
     queue: MessageQueue
     min_offset: int
     max_offset: int
-    last_stored_ms: int  # 0: never
+    last_stored_ms: int  # 0: nothing was stored
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def create_topic(
     attributes: Mapping[str, str] | None = None,
     brokers: list[BrokerEntry] | None = None,
 ) -> list[BrokerEntry]:
-    """Creates the topic, or changes it, on every master (of one cluster), or on these; who took it.
-    attributes: {"message.type": "DELAY"} and such."""
+    """Creates the topic, or changes it, on every master (of one cluster), or on these brokers.
+    Returns the brokers. attributes: for example {"message.type": "DELAY"}."""
     fields = topic_fields(topic, queues, queues, perm, order)
     if attributes:
         fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
@@ -75,7 +75,7 @@ def topic_fields(
     topic: str, read_queues: int, write_queues: int, perm: int, order: bool,
     filter_type: str = "SINGLE_TAG", sys_flag: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
-    """Of request 17: RocketMQ's brokers want each of them."""
+    """The fields of request 17, all of which RocketMQ's brokers require."""
     return {
         "topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": read_queues,
         "writeQueueNums": write_queues, "perm": perm, "topicFilterType": filter_type,
@@ -84,8 +84,8 @@ def topic_fields(
 
 
 def delete_topic(cluster: ClusterView, topic: str, cluster_name: str | None = None) -> None:
-    """Deletes the topic on every master (of one cluster) and then at every name server, where what
-    other clusters have of it stays."""
+    """Deletes the topic on every master (of one cluster), and then at every name server. With
+    cluster_name the name servers keep the topic of other clusters."""
     for broker in cluster.masters(cluster_name):
         _call(cluster, broker, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
     fields = {"topic": topic, **({"clusterName": cluster_name} if cluster_name else {})}
@@ -102,8 +102,8 @@ def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
 def queue_ranges(
     cluster: ClusterView, topic: str, broker_name: str, *, is_whole: bool = False
 ) -> list[QueueRange]:
-    """Those of one broker, by queue id. is_whole: rmq's tell also of queues that hold messages and
-    that the topic has no more."""
+    """The ranges of the topic's queues at one broker, by queue id. is_whole: brokers of rmq also
+    return queues that the topic no longer has and that still hold messages."""
     fields = {"topic": topic, **({"rmqDetail": True} if is_whole else {})}
     reply = cluster.call_any(broker_name, RequestCode.GET_TOPIC_STATS_INFO, fields)
     found = [
@@ -119,8 +119,8 @@ def queue_ranges(
 
 
 def system_topics(cluster: ClusterView, brokers: list[BrokerEntry] | None = None) -> set[str]:
-    """Topics that rmq and RocketMQ keep for themselves, cluster and broker names among them; of
-    these brokers, or of all."""
+    """The system topics of these brokers, or of all masters; topics that are named like clusters
+    and brokers are among them."""
     found: set[str] = set()
     for broker in cluster.masters() if brokers is None else brokers:
         reply = _call(cluster, broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
@@ -149,7 +149,7 @@ def create_group(
 
 
 def delete_group(cluster: ClusterView, group: str, *, clean_offsets: bool) -> None:
-    """Deletes the group on every master, and with clean_offsets what it has committed."""
+    """Deletes the group on every master; with clean_offsets also its committed offsets."""
     fields = {"groupName": group, "cleanOffset": clean_offsets}
     for broker in cluster.masters():
         _call(cluster, broker, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
@@ -158,7 +158,8 @@ def delete_group(cluster: ClusterView, group: str, *, clean_offsets: bool) -> No
 def set_consume_mode(
     cluster: ClusterView, topic: str, group: str, mode: str, *, pop_share_queue_num: int
 ) -> None:
-    """How push consumers with client_rebalance=False take the topic: PULL or POP."""
+    """Sets whether push consumers with client_rebalance=False pull or pop the topic (mode PULL or
+    POP)."""
     body = fastjson.dumps({
         "topic": topic, "consumerGroup": group, "mode": mode,
         "popShareQueueNum": pop_share_queue_num,
@@ -168,7 +169,7 @@ def set_consume_mode(
 
 
 def groups(cluster: ClusterView) -> dict[str, dict[str, Any]]:
-    """Consumer group -> its configuration, over all masters."""
+    """The configurations of all consumer groups on all masters, by name."""
     found: dict[str, dict[str, Any]] = {}
     for broker in cluster.masters():
         found |= group_configs(cluster, broker)
@@ -183,7 +184,7 @@ def group_configs(cluster: ClusterView, broker: BrokerEntry) -> dict[str, dict[s
 
 
 def require_groups(cluster: ClusterView, *names: str) -> None:
-    """RemoteError for the first that no broker has."""
+    """RemoteError: no broker has one of these groups."""
     known = groups(cluster)
     for name in names:
         if name not in known:
@@ -220,7 +221,8 @@ def group_progress(
 
 
 def group_members(cluster: ClusterView, group: str) -> dict[str, Any] | None:
-    """The group's connections and subscriptions as the brokers tell; None when nobody is online."""
+    """The group's connections and subscriptions, by RocketMQ's names; None if no member is
+    online."""
     merged: dict[str, Any] | None = None
     for broker in cluster.masters():
         try:
@@ -246,7 +248,7 @@ def group_members(cluster: ClusterView, group: str) -> dict[str, Any] | None:
 
 
 def online_members(cluster: ClusterView, group: str) -> list[dict[str, Any]]:
-    """Each member by its names on the wire: clientId, clientAddr, language, version."""
+    """The group's members, with the names on the wire: clientId, clientAddr, language, version."""
     return (group_members(cluster, group) or {}).get("connectionSet") or []
 
 
@@ -262,7 +264,8 @@ def groups_of_topic(cluster: ClusterView, topic: str) -> list[str]:
 
 
 def producers(cluster: ClusterView) -> dict[str, list[dict[str, Any]]]:
-    """Producer group -> its clients, by RocketMQ's names, over all masters; each client once."""
+    """The clients of every producer group on all masters, by group; each client once. Values have
+    RocketMQ's names."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for broker in cluster.masters():
         reply = _call(cluster, broker, RequestCode.GET_ALL_PRODUCER_INFO)
@@ -273,7 +276,7 @@ def producers(cluster: ClusterView) -> dict[str, list[dict[str, Any]]]:
 
 
 def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, Any]:
-    """What a member of a group says of itself: properties, subscriptions, queues, rates."""
+    """A member's information about itself: properties, subscriptions, queues, rates."""
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": False}
     refusal: RemoteError | None = None
     for broker in cluster.masters():
@@ -285,7 +288,7 @@ def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, 
             )  # fmt: skip
             return fastjson.loads_object(reply.body)
         except RemoteError as error:
-            refusal = error  # it may be connected to another one
+            refusal = error  # the member may be connected to another broker
     assert refusal is not None
     raise refusal
 
@@ -294,24 +297,25 @@ def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, 
 
 
 def min_offset(cluster: ClusterView, queue: MessageQueue) -> int:
-    """The smallest offset that is still there."""
+    """The offset of the queue's first message."""
     return _offset(cluster, RequestCode.GET_MIN_OFFSET, queue)
 
 
 def max_offset(cluster: ClusterView, queue: MessageQueue) -> int:
-    """The offset the next message gets."""
+    """The offset that the queue's next message will get."""
     return _offset(cluster, RequestCode.GET_MAX_OFFSET, queue)
 
 
 def offset_at(cluster: ClusterView, queue: MessageQueue, timestamp_ms: int, *, upper: bool) -> int:
-    """The first message stored at or after a time; upper: the last one at or before it."""
+    """The offset of the first message stored at or after a time; upper: of the last one stored at
+    or before it."""
     boundary = "UPPER" if upper else "LOWER"
     more = {"timestamp": timestamp_ms, "boundaryType": boundary}
     return _offset(cluster, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, more)
 
 
 def committed_offset(cluster: ClusterView, group: str, queue: MessageQueue) -> int | None:
-    """Where the group goes on; None when it never committed."""
+    """The offset that the group has committed for this queue; None if it never committed."""
     more = {"consumerGroup": group, "setZeroIfNotFound": False}
     try:
         return _offset(cluster, RequestCode.QUERY_CONSUMER_OFFSET, queue, more)
@@ -322,7 +326,7 @@ def committed_offset(cluster: ClusterView, group: str, queue: MessageQueue) -> i
 
 
 def commit_offset(cluster: ClusterView, group: str, queue: MessageQueue, offset: int) -> None:
-    """Sets where the group goes on. Its members must be offline: they would set it back."""
+    """Sets the group's committed offset. Its members must be offline, or they would set it back."""
     fields = {
         "consumerGroup": group, "topic": queue.topic, "queueId": queue.queue_id,
         "commitOffset": offset,
@@ -334,7 +338,8 @@ def commit_offset(cluster: ClusterView, group: str, queue: MessageQueue, offset:
 def reset_offset(
     cluster: ClusterView, group: str, topic: str, timestamp_ms: int, *, force: bool
 ) -> dict[MessageQueue, int]:
-    """Sends the group to a time (-1: the end) in all queues of the topic; where it goes on."""
+    """Moves the group to a time (-1: the end) in all queues of the topic, and returns where it goes
+    on."""
     found: dict[MessageQueue, int] = {}
     fields = {"group": group, "topic": topic, "timestamp": timestamp_ms, "isForce": force}
     for name in sorted({each.broker_name for each in cluster.route(topic).readable()}):
@@ -347,8 +352,9 @@ def reset_offset(
 
 
 def move_offset(cluster: ClusterView, group: str, queue: MessageQueue, offset: int) -> None:
-    """As commit_offset(); where the broker can, members that are online go there. RemoteError:
-    they are, and it cannot."""
+    """Sets the group's committed offset as commit_offset() does. If the broker can reset a single
+    queue, members that are online go there, too. RemoteError: the broker cannot, and members are
+    online."""
     address = cluster.address_of(queue.broker_name)
     if broker_settings(cluster, address).get("useServerSideResetOffset") == "true":
         fields = {
@@ -357,7 +363,7 @@ def move_offset(cluster: ClusterView, group: str, queue: MessageQueue, offset: i
         }  # fmt: skip
         cluster.call(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
         return
-    # It would read the time alone, and send the group to the end of every queue.
+    # Such a broker would read only the timestamp, and move the group to the end of every queue.
     if group_members(cluster, group):
         raise RemoteError(
             ResponseCode.SYSTEM_ERROR,
@@ -379,7 +385,8 @@ def _offset(
 
 
 def runtime_info(cluster: ClusterView, broker: BrokerEntry, detail: str = "") -> dict[str, str]:
-    """The broker's own figures, by RocketMQ's names; of rmq also its sample (true, or brief)."""
+    """The broker's figures about itself, by RocketMQ's names. detail: "true" or "brief" asks a
+    broker of rmq for its sample, too."""
     fields = {"rmqDetail": detail} if detail else None
     reply = _call(cluster, broker, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
     table = fastjson.loads_object(reply.body).get("table") or {}
@@ -387,7 +394,7 @@ def runtime_info(cluster: ClusterView, broker: BrokerEntry, detail: str = "") ->
 
 
 def broker_settings(cluster: ClusterView, address: str) -> dict[str, str]:
-    """The broker's configuration, as its properties file has it."""
+    """The broker's configuration, in the form of its property file."""
     reply = cluster.call(address, RequestCode.GET_BROKER_CONFIG)
     pairs = (line.partition("=") for line in reply.body.decode("utf-8", "replace").splitlines())
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}

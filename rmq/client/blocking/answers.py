@@ -1,6 +1,6 @@
-"""Answers: bodies that a server has written, as values of the types that are expected in them.
+"""Answers: converts bodies that a server has written to values of the expected types.
 
-converted(reply.body, _Topics, "10.0.0.5:10911")    ProtocolError with the address, when it is
+converted(reply.body, _Topics, "10.0.0.5:10911")    ProtocolError with the address, if the body is
                                                     something else
 """
 
@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 def converted(body: bytes, kind: type[T], where: str) -> T:
-    """Numbers may be texts, as RocketMQ's brokers write some."""
+    """The body as a value of this type. Numbers may be written as texts, as RocketMQ's brokers
+    write some."""
     try:
         return msgspec.convert(fastjson.loads_object(body), kind, strict=False)
     except msgspec.ValidationError as error:

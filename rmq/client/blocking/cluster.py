@@ -1,16 +1,16 @@
-"""The view from the name servers: which brokers there are and which queues a topic has.
+"""Cluster: brokers and routes as the name servers know them, and requests to brokers.
 
     view = ClusterView(["127.0.0.1:9876", "127.0.0.1:9877"], transport)
     route = view.route("orders")
     for queue in route.writable(): ...              MessageQueue(topic, broker_name, queue_id)
     view.call(view.address_of("broker-a"), code)    asks that broker's master
-    view.call_any("broker-a", code)                 or another one of its name when that is away
+    view.call_any("broker-a", code)                 or another broker of this name if that is away
 
     cluster = Cluster("127.0.0.1:9876;127.0.0.1:9877")      a view over blocking sockets
     cluster.broker("broker-a").submit(...)                  the connection to that broker's master
 
-Name servers are asked in the order given until one answers. A Cluster keeps its connections until
-`close`; a broken one is replaced at the next use. Used by one thread.
+Name servers are asked in the given order until one answers. A Cluster keeps its connections until
+`close`; a broken one is replaced at its next use. Used by one thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command, field_texts
 from rmq.format.signature import Credentials
 
-GONE_S = 5.0  # a broker that does not answer is tried again then; nothing tells that it is back
+GONE_S = 5.0  # until a broker that does not answer is tried again; nothing says that it is back
 
 Answer = TypeVar("Answer")
 
@@ -47,19 +47,19 @@ __all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueData", "Route"]
 
 
 class ClusterView:
-    """Name servers by address, brokers by name; every question goes over the transport."""
+    """Name servers by address, brokers by name; every request goes over the transport."""
 
     def __init__(
         self, name_servers: Sequence[str], transport: Transport, replicas: Replicas | None = None
     ) -> None:
-        """replicas: what is known of which brokers answer."""
+        """replicas: which brokers answer, if that is known already."""
         self.name_servers = list(name_servers)
         if not self.name_servers:
             raise ProtocolError("no name server given: host:port, several separated by ';'")
         self._transport = transport
         self._brokers: dict[str, BrokerEntry] = {}
-        self._answered: dict[str, Replica] = {}  # by broker name: who did, to call_any()
-        self.asker: Credentials | None = None  # who asks, where that is known here
+        self._answered: dict[str, Replica] = {}  # by broker name: which has answered call_any()
+        self.asker: Credentials | None = None  # the account that asks, if it is known here
         self.replicas = replicas if replicas is not None else Replicas(GONE_S)
 
     def ask(
@@ -77,7 +77,7 @@ class ClusterView:
 
     @contextmanager
     def reaching(self, address: str) -> Iterator[None]:
-        """Who does not answer is asked last for a while."""
+        """If the address does not answer in the block, it is asked last for a while."""
         try:
             yield
         except UnreachableError:
@@ -85,7 +85,7 @@ class ClusterView:
             raise
 
     def call_any(self, name: str, code: int, fields: Mapping[str, Any] | None = None) -> Command:
-        """As call(), of the master; of another broker of this name when it does not answer."""
+        """Asks the master as call() does; if it does not answer, another broker of this name."""
         replica = self.replica_of(name, Purpose.STATE)
         try:
             reply = self.call(replica.address, code, fields)
@@ -99,7 +99,7 @@ class ClusterView:
         return reply
 
     def is_of_slave(self, name: str) -> bool:
-        """Whether the last answer that call_any() had from this name was a slave's."""
+        """Whether the last answer to call_any() from this name came from a slave."""
         replica = self._answered.get(name)
         return replica is not None and not replica.is_master
 
@@ -111,7 +111,7 @@ class ClusterView:
         body: bytes = b"",
         timeout_s: float | None = None,
     ) -> Command:
-        """The answer with code SUCCESS; RemoteError for every other code."""
+        """The answer, whose code is SUCCESS. RemoteError: it is another one."""
         reply = self.ask(address, code, fields, body, timeout_s)
         if reply.code != ResponseCode.SUCCESS:
             raise RemoteError(reply.code, reply.remark or "no reason given")
@@ -124,7 +124,7 @@ class ClusterView:
         return self._first_to_answer(lambda address: self.call(address, code, fields, body))
 
     def _first_to_answer(self, ask: Callable[[str], Answer]) -> Answer:
-        """Of the name servers."""
+        """Returns ask(address) of the first name server that answers."""
         failures = []
         for address in self.name_servers:
             try:
@@ -139,7 +139,7 @@ class ClusterView:
         raise UnreachableError("no name server answers: " + "; ".join(failures))
 
     def route(self, topic: str) -> Route:
-        """The topic's queues and brokers; RemoteError with code 17 when it has none."""
+        """The topic's queues and brokers. RemoteError with code 17: there is no such topic."""
         reply = self.name_server_call(RequestCode.GET_ROUTEINFO_BY_TOPIC, _route_fields(topic))
         return self._route_of(topic, reply)
 
@@ -166,21 +166,21 @@ class ClusterView:
         return alive
 
     def some_broker(self) -> None:
-        """UnreachableError while no broker is registered, be it a slave: nothing is known then."""
+        """UnreachableError: no broker is registered, not even a slave, so that nothing is known."""
         if not self.brokers():
             raise UnreachableError(f"no broker is registered at {self.name_servers[0]}")
 
     def topics(self) -> list[str]:
-        """The names of all topics the name server knows."""
+        """The names of all topics that the name server knows."""
         reply = self.name_server_call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return sorted(set(map(str, fastjson.loads_object(reply.body).get("topicList") or [])))
 
     def address_of(self, name: str, purpose: Purpose = Purpose.WRITE) -> str:
-        """Where this broker name is to be asked."""
+        """The address at which this broker name is asked."""
         return self.replica_of(name, purpose).address
 
     def replica_of(self, name: str, purpose: Purpose, queue: MessageQueue | None = None) -> Replica:
-        """Which of its brokers is to be asked; `queue` is what is read."""
+        """The broker of this name that must be asked; `queue` is the one that is read."""
         found = self._choose(name, purpose, queue)
         if found is None:
             self.brokers()
@@ -198,7 +198,8 @@ class ClusterView:
         return self.replicas.choose(entry.addresses, purpose, queue)
 
     def forget(self, name: str) -> str | None:
-        """The next address_of() asks for it again; what the master's address was."""
+        """Forgets the broker name, so that the next address_of() asks for it again. Returns the
+        master's address until now."""
         entry = self._brokers.pop(name, None)
         return entry.master if entry is not None else None
 
@@ -207,7 +208,7 @@ class ClusterView:
 
 
 class Cluster(ClusterView):
-    """A view over blocking sockets, whose connections can be used by themselves."""
+    """A view over blocking sockets, whose connections callers may also use directly."""
 
     def __init__(
         self,
@@ -216,7 +217,8 @@ class Cluster(ClusterView):
         replicas: Replicas | None = None,
         account: Credentials | None = None,
     ) -> None:
-        """account: who asks, over sockets of this view's own; None: as the process does."""
+        """account: signs the requests, over sockets that only this view uses; None: the account of
+        the process (credentials.py)."""
         self._sockets = sockets or SocketTransport(partial(Connection, account=account))
         addresses = [part.strip() for part in namesrv.split(";") if part.strip()]
         super().__init__(addresses, self._sockets, replicas)
@@ -232,7 +234,7 @@ class Cluster(ClusterView):
         self.close()
 
     def connect(self, address: str) -> Connection:
-        """The kept connection to this address, a new one when it is gone."""
+        """The connection that is kept to this address; a new one if there is none."""
         with self.reaching(address):
             return self._sockets.connect(address)
 
@@ -245,7 +247,7 @@ class Cluster(ClusterView):
         return self.connect(self.address_of(name))
 
     def routes(self, topics: Sequence[str]) -> list[Route | None]:
-        """As route(), of many at a time, in their order; None: of one that is not there."""
+        """The routes of many topics, in their order; None for a topic that does not exist."""
         rows = [_route_fields(topic) for topic in topics]
 
         def ask(address: str) -> list[Command]:
@@ -261,7 +263,8 @@ class Cluster(ClusterView):
         ]
 
     def ask_all(self, name: str, code: int, rows: Sequence[Mapping[str, Any]]) -> list[Command]:
-        """The answers to all rows, in their order, as call_any() gets one."""
+        """The answers to requests with these fields, in their order, from the broker that
+        call_any() would ask; whatever their codes."""
         address = self.address_of(name, Purpose.STATE)
         try:
             with self.reaching(address):
@@ -274,7 +277,7 @@ class Cluster(ClusterView):
             return self.connect(other).ask_all(code, rows)
 
     def forget(self, name: str) -> str | None:
-        """Closes the connection, too."""
+        """Forgets the broker name, and closes the connection to its master."""
         address = super().forget(name)
         if address is not None:
             self._sockets.drop(address)

@@ -1,13 +1,13 @@
-"""One connection to a broker or a name server, used by one thread: requests out, answers back.
+"""Connection: one to a broker or a name server, used by one thread; sends requests, reads answers.
 
     connection = Connection("127.0.0.1:10911")
     reply = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO)
 
-`call` waits for its answer and raises RemoteError when the code is not SUCCESS. `submit` and
-`receive` are the two halves for callers with several requests under way: answers come in any order
-and are matched by their opaque number. `ask_all` is that for many requests of one kind. Requests
-that the peer sends us (a broker's notices to consumers) are dropped: nobody here registers as a
-consumer.
+`call` waits for its answer, and raises RemoteError if the code is not SUCCESS. `submit` and
+`receive` are its two halves, for callers with several requests under way: answers come in any order
+and are matched by their opaque number. `ask_all` does this for many requests of one kind. Requests
+that the peer sends (a broker's notices to consumers) are dropped, because nothing here registers as
+a consumer.
 
 Times are in seconds. Failures of the network are UnreachableError, and close the connection.
 """
@@ -31,14 +31,14 @@ from rmq.format.signature import Credentials
 
 CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
-IN_FLIGHT = 64  # requests of ask_all() at a time: no peer has to keep more for us
+IN_FLIGHT = 64  # requests of ask_all() at a time, so that no peer must keep more answers
 _READ_BYTES = 256 << 10
 # What often has the port that was named instead, by its first bytes.
 _OTHERS = {b"HTTP": "HTTP", b"SSH-": "SSH", b"\x15\x03": "TLS"}
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """("host", port) of "host:port", also of "[::1]:port"; ProtocolError when it is neither."""
+    """("host", port) of "host:port" or "[::1]:port". ProtocolError: it is neither."""
     host, colon, port = address.strip().rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ProtocolError(f"{address}: not an address of the form host:port")
@@ -46,9 +46,9 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Connection:
-    """A socket, the frames read ahead from it, and the next opaque number."""
+    """A socket, the frames that were read ahead from it, and the next opaque number."""
 
-    _tls_options = encryption.COMMAND  # what errors call them
+    _tls_options = encryption.COMMAND  # the names of options in errors
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class Connection:
         *,
         account: Credentials | None = None,
     ) -> None:
-        """account: who asks; None: as the process does."""
+        """account: signs the requests; None: the account of the process (credentials.py)."""
         self.address = address
-        # What requests are signed with, if with anything.
+        # None: requests are not signed.
         self.credentials = account if account is not None else credentials.present()
         self._opaque = 0
         self._frames = FrameReader()
@@ -83,7 +83,7 @@ class Connection:
         return encryption.checked_tls()
 
     def fileno(self) -> int:
-        """For selectors: readable when `receive` has something, or the peer hung up."""
+        """For selectors: readable when `receive` has something, or when the peer has closed."""
         return self._socket.fileno()
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Connection:
         body: bytes = b"",
         timeout: float | None = None,
     ) -> Command:
-        """The answer with code SUCCESS; RemoteError for every other code."""
+        """The answer, whose code is SUCCESS. RemoteError: it is another one."""
         reply = self.ask(code, fields, body, timeout)
         if reply.code != 0:
             raise RemoteError(reply.code, reply.remark or "no reason given")
@@ -133,9 +133,9 @@ class Connection:
     def ask_all(
         self, code: int, rows: Sequence[Mapping[str, Any]], timeout: float | None = None
     ) -> list[Command]:
-        """The answers to all rows, in their order, whatever their codes.
+        """The answers to requests with these fields, in their order, whatever their codes.
 
-        `timeout` is for the next answer to come, whichever it is.
+        `timeout` is the longest time between two answers.
         """
         waiting: dict[int, int] = {}
         answers: dict[int, Command] = {}
@@ -155,7 +155,7 @@ class Connection:
         return [answers[at] for at in range(len(rows))]
 
     def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
-        """Sends a request without waiting; the opaque number of its answer."""
+        """Sends a request without waiting, and returns the opaque number of its answer."""
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         texts = remoting.field_texts(fields or {})
         if self.credentials is not None:
@@ -170,7 +170,7 @@ class Connection:
         return self._opaque
 
     def receive(self, timeout: float) -> Command | None:
-        """The next answer, in order of arrival; None when none came within `timeout`."""
+        """The next answer that arrives; None: none came within `timeout`."""
         deadline = clock.monotonic() + timeout
         while True:
             try:
@@ -199,12 +199,12 @@ class Connection:
         )
 
     def _fill(self, timeout: float) -> bool:
-        """Reads what is there; False when nothing came within `timeout`."""
+        """Reads the bytes that have come. False: none came within `timeout`."""
         try:
             # Zero would make the socket non-blocking; a millisecond serves the same purpose here.
             self._socket.settimeout(max(timeout, 0.001))
             data = self._socket.recv(_READ_BYTES)
-            # What TLS has read ahead makes no descriptor readable.
+            # Bytes that TLS has read ahead do not make the descriptor readable.
             while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
                 data += self._socket.recv(_READ_BYTES)
         except TimeoutError:

@@ -1,10 +1,10 @@
-"""Credentials: whose requests the command line and tools send.
+"""Credentials: the account that signs the requests of the command line and of tools.
 
-    RMQ_ACCESS_KEY=alice RMQ_SECRET_KEY=secret rmq topic list      the environment's
-    use(Credentials("alice", "secret"))                            what was said otherwise
+    RMQ_ACCESS_KEY=alice RMQ_SECRET_KEY=secret rmq topic list      from the environment
+    use(Credentials("alice", "secret"))                            instead of the environment's
 
-Every blocking connection of the process signs by it, unless it is given another one. Without one
-nothing is signed.
+Every blocking connection of the process signs with it, unless the connection is given another one.
+Without an account nothing is signed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class _Given:
 
 
 def use(credentials: Credentials | None) -> None:
-    """From now on; None: the environment's."""
+    """From now on requests are signed with these; None: with the environment's."""
     _Given.credentials = credentials
 
 
 @contextmanager
 def instead(credentials: Credentials | None) -> Iterator[None]:
-    """In the block; None: the environment's."""
+    """In the block requests are signed with these; None: with the environment's."""
     before = _Given.credentials
     _Given.credentials = credentials
     try:
@@ -40,12 +40,13 @@ def instead(credentials: Credentials | None) -> Iterator[None]:
 
 
 def was_given() -> bool:
-    """By use(), whatever the environment says."""
+    """Whether use() has set credentials, whatever the environment says."""
     return _Given.credentials is not None
 
 
 def present() -> Credentials | None:
-    """ConfigError: the environment has half of one."""
+    """The credentials to sign with; None: requests are not signed. ConfigError: the environment
+    has a name without a password."""
     if _Given.credentials is not None:
         return _Given.credentials
     name, secret = os.environ.get(NAME, ""), os.environ.get(SECRET, "")

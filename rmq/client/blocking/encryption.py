@@ -1,11 +1,11 @@
-"""Encryption: whether the command line and tools speak TLS, and whom they trust.
+"""Encryption: whether the command line and tools use TLS, and which certificates they trust.
 
-    RMQ_TLS=1 RMQ_TLS_CA=authority.pem rmq topic list      the environment's
-    use(RMQ_TLS="1", RMQ_TLS_CA="authority.pem")           what was said otherwise
-    RMQ_TLS_VERIFY=0                                       any certificate will do
-    RMQ_TLS_CERT, RMQ_TLS_KEY, RMQ_TLS_KEY_PASSWORD        what servers are shown that ask for it
+    RMQ_TLS=1 RMQ_TLS_CA=authority.pem rmq topic list      from the environment
+    use(RMQ_TLS="1", RMQ_TLS_CA="authority.pem")           instead of the environment's
+    RMQ_TLS_VERIFY=0                                       any certificate is accepted
+    RMQ_TLS_CERT, RMQ_TLS_KEY, RMQ_TLS_KEY_PASSWORD        for servers that ask for a certificate
 
-Every blocking connection of the process is made by it.
+It counts for every blocking connection of the process.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _given: dict[str, str] = {}  # by the name in the environment
 
 
 def use(**given: str) -> None:
-    """RMQ_TLS="1" and others, from now on, whatever the environment says."""
+    """From now on these values count, RMQ_TLS="1" for example, whatever the environment says."""
     _given.update(given)
 
 
 def forget() -> None:
-    """What use() said."""
+    """Forgets the values given to use()."""
     _given.clear()
 
 
@@ -58,12 +58,13 @@ def _said(name: str) -> str:
 
 
 def _key() -> str:
-    """Of the certificate that is used: the environment's belongs to the environment's."""
+    """The key of the certificate that is used. The environment's key belongs to the environment's
+    certificate."""
     return _given.get(KEY, "") if _given.get(CERTIFICATE) else _said(KEY)
 
 
 def client_tls() -> ClientTls | None:
-    """None: plain."""
+    """How connections are encrypted; None: they are plain."""
     if _said(ON).lower() not in _YES:
         return None
     return ClientTls(

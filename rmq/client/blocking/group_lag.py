@@ -1,12 +1,12 @@
-"""Group lag: what a group has still to consume: of topics, of its retries, and what it gave up.
+"""GroupLag: what a group has not consumed yet, of its topics and retries, and its dead letters.
 
     found = group_lag(cluster, "billing", set(cluster.topics()), admin.groups(cluster))
     found.lag, found.retry_lag, found.dead_letters      messages
 
-Brokers tell of the topics in which a group has committed, and while it is online only of those that
-it subscribes. Its retry topics may be neither, though messages wait there: those that pops left, or
-that came before anybody read them. So they are asked for by name. From a retry queue without an
-offset everything is read that is there.
+Brokers report the topics in which a group has committed, and while the group is online only those
+that it subscribes. Its retry topics may be neither, although messages wait there: messages that
+were popped and not acknowledged, or that came before a member read the topic. Retry topics are
+therefore asked for by name. From a retry queue without an offset the group will read everything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rmq.names import RETRY_PREFIX, dlq_topic, is_retry, retry_topic
 
 @dataclass(frozen=True)
 class GroupLag:
-    """By topic, broker and queue."""
+    """The progress of a group, by topic, broker and queue."""
 
     queues: list[QueueProgress]
     retry_queues: list[QueueProgress]
@@ -52,7 +52,7 @@ class GroupLag:
 def group_lag(
     cluster: ClusterView, group: str, topics: Collection[str], groups: Collection[str]
 ) -> GroupLag:
-    """`topics`, `groups`: all that there are."""
+    """The lag of a group. `topics`, `groups`: all that exist."""
     progress, rate = group_progress(cluster, group)
     told = {(each.queue.topic, each.queue.broker_name) for each in progress}
     retries = [each for each in progress if is_retry(each.queue.topic)]
@@ -72,9 +72,11 @@ def group_lag(
 
 
 def retry_topics(group: str, topics: Collection[str], groups: Collection[str]) -> list[str]:
-    """Those of the group: of what is pushed and sent back, and for each topic of what is popped.
+    """The retry topics of a group: the one for messages that are sent back, and one for each topic
+    that is popped.
 
-    %RETRY%eu_orders is of a group eu_orders where there is one, and else of what eu pops of orders.
+    %RETRY%eu_orders belongs to the group eu_orders if that exists, and otherwise to the group eu,
+    for messages of orders that it has popped.
     """
     retry, found = retry_topic(group), []
     for each in topics:
@@ -86,7 +88,8 @@ def retry_topics(group: str, topics: Collection[str], groups: Collection[str]) -
 
 
 def _ranges(cluster: ClusterView, topic: str) -> Iterator[QueueRange]:
-    """Also of what may not be read, as dead letters of RocketMQ 4; nothing when it is gone."""
+    """The ranges of a topic's queues, also of those without read permission, as RocketMQ 4 makes
+    dead letters; none if the topic does not exist."""
     try:
         names = sorted({entry.broker_name for entry in cluster.route(topic).entries})
         for name in names:

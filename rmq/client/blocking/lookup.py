@@ -1,10 +1,11 @@
-"""Looking messages up: by key, unique key or tag through the brokers' index, or by offset id.
+"""Lookup: finds messages by key, unique key or tag through the brokers' index, or by offset id.
 
     for message in by_key(cluster, "orders", "order-7"): ...        newest last
     message = by_id(cluster, "7F00000100002A9F0000000000000061")
 
-A topic's messages are on all its brokers, and each indexes its own: all are asked. Answers are
-checked again: a broker may send what only has the same hash (Apache RocketMQ does).
+A topic's messages are on all its brokers, and each broker indexes its own, so all are asked.
+Answers are checked again, because a broker may send messages whose key only has the same hash
+(Apache RocketMQ does).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def by_key(
     begin_ms: int = 0,
     end_ms: int = FOREVER,
 ) -> list[ReceivedMessage]:
-    """The newest `count` messages of each broker that have the key, by time of storing."""
+    """The newest `count` messages with the key, of each broker, in the order of their storing."""
     fields = {
         "topic": topic, "key": key, "maxNum": count, "beginTimestamp": begin_ms,
         "endTimestamp": end_ms, "indexType": kind, "_UNIQUE_KEY_QUERY": kind == UNIQUE,

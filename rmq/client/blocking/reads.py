@@ -1,10 +1,10 @@
 """Reads: some messages of one queue, by one pull that is not held.
 
     found = read(cluster, queue, 120, count=20)
-    found.messages, found.next_offset           those from 120 on, and where to go on
+    found.messages, found.next_offset           the messages from 120 on, and where to go on
 
-For who shows a page and goes: tail.py is for who reads to the end. With a filter there may be no
-message in it though there are more behind: `next_offset` has moved then.
+This is for showing a single page; tail.py reads a queue to its end. With a filter the result may be
+empty although more messages follow; then `next_offset` has moved.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def read(
     tags: Sequence[str] = (),
     sql: str | None = None,
 ) -> Read:
-    """From this offset on, at most `count`; those with one of the tags, or those that the SQL92
-    expression lets pass."""
+    """Reads at most `count` messages from this offset on: those with one of the tags, or those for
+    which the SQL92 expression is true."""
     replica = cluster.replica_of(queue.broker_name, Purpose.READ, queue)
     fields = pull_fields(queue, offset, filter_expression(tags, sql), count=count)
     reply = cluster.ask(replica.address, RequestCode.PULL_MESSAGE, fields)

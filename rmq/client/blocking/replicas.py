@@ -1,12 +1,13 @@
-"""Replicas: who copies whom, as controllers and brokers say it; and what an operator changes of it.
+"""Replicas: which broker copies which, by controllers and brokers; and an operator's changes of it.
 
     replicas = Replicas(cluster, ["127.0.0.1:9878"])
     replicas.leader()                    the controller that leads; NoControllerError: none does
     for found in replicas.sets(): found.name, found.master_id, found.replicas
-    replicas.elect("broker-a", 2)        2 is to be master (1002); the code of the answer
+    replicas.elect("broker-a", 2)        asks that 2 becomes master (1002); the answer
 
-The controller says who is master and in sync (1006), each broker how far its log is (907, 1007).
-Brokers without a controller are shown from what they and the name servers say.
+The controller says which replica is master and which are in sync (1006), and each broker where its
+log ends (907, 1007). Brokers without a controller are described by what they and the name servers
+say.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ PEER = re.compile(r"(\[[^\]]*\]|[^:]+):\d+$")
 
 
 class Replica(msgspec.Struct):
-    """One replica of a broker. None: nobody says."""
+    """One replica of a broker. Values that are None are not known."""
 
     id: int
     address: str
@@ -46,12 +47,12 @@ class Replica(msgspec.Struct):
     in_sync: bool | None = None
     epoch: int | None = None  # the last one of its log
     log_end: int | None = None
-    lag_bytes: int | None = None  # behind its master
-    behind_ms: int | None = None  # since it had everything
+    lag_bytes: int | None = None  # how far it is behind its master
+    behind_ms: int | None = None  # time since it last had everything
 
 
 class ReplicaSet(msgspec.Struct):
-    """The replicas of one broker name. `controlled`: a controller says who is master."""
+    """The replicas of one broker name. `controlled`: a controller decides which is master."""
 
     name: str
     cluster: str = ""
@@ -70,7 +71,7 @@ class ReplicaSet(msgspec.Struct):
 
 
 class ControllerState(msgspec.Struct):
-    """A controller: `leads` is None where it does not answer."""
+    """A controller; `leads` is None if it does not answer."""
 
     address: str
     leads: bool | None = None
@@ -130,7 +131,8 @@ class _Epochs(msgspec.Struct):
 
 
 class Replicas:
-    """Used by one thread. `controllers`: addresses of some or all of them; may be empty."""
+    """The replicas of a cluster; used by one thread. `controllers`: the addresses of some or all
+    controllers; may be empty."""
 
     def __init__(self, cluster: Cluster, controllers: Sequence[str]) -> None:
         self._cluster = cluster
@@ -139,7 +141,7 @@ class Replicas:
     # ---- controllers
 
     def states(self) -> list[ControllerState]:
-        """Of each controller that is known: whether it leads."""
+        """All controllers that are known, and whether each leads."""
         known = {each: ControllerState(each) for each in self.controllers}
         for address in self.controllers:
             try:
@@ -177,26 +179,28 @@ class Replicas:
         raise NoControllerError("no controller leads: " + "; ".join(problems))
 
     def elect(self, name: str, broker_id: int, *, at_once: bool = False) -> Command:
-        """The answer, whatever its code: SUCCESS; CONTROLLER_MASTER_STILL_EXIST: not yet, or with
-        `at_once` not at all, and the master keeps its lease."""
+        """Asks the leader to make this replica master, and returns the answer, whatever its code.
+        CONTROLLER_MASTER_STILL_EXIST: the master still has its lease, so it is not done yet, or
+        with `at_once` not done at all."""
         fields = {"brokerName": name, "brokerId": broker_id, "designateElect": True,
                   "rmqAtOnce": at_once}  # fmt: skip
         return self._ask(self.leader(), RequestCode.CONTROLLER_ELECT_MASTER, fields)
 
     def remove(self, found: ReplicaSet, broker_id: int) -> None:
-        """The controller forgets a replica; RemoteError says why it does not."""
+        """Makes the controller forget a replica. RemoteError: it refuses, and says why."""
         fields = {
             "brokerName": found.name, "brokerControllerIdsToClean": broker_id,
             "isCleanLivingBroker": False,
         }  # fmt: skip
-        if found.cluster:  # another one's name would be refused
+        if found.cluster:  # the name of another cluster would be refused
             fields["clusterName"] = found.cluster
         self._call(self.leader(), RequestCode.CLEAN_BROKER_DATA, fields)
 
     # ---- replicas
 
     def sets(self, names: Sequence[str] = (), *, details: bool = True) -> list[ReplicaSet]:
-        """Those of the names, or all that the controller knows. `details`: asks brokers, too."""
+        """The replica sets of these names, or all that the controller knows. `details`: asks the
+        brokers, too."""
         body = fastjson.dumps(list(names))
         fields = {} if names else {"rmqAll": True}
         reply = self._call(self.leader(), RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, fields, body)
@@ -207,7 +211,7 @@ class Replicas:
         return found
 
     def plain_set(self, entry: BrokerEntry) -> ReplicaSet:
-        """Of a broker without a controller."""
+        """The replica set of a broker name without a controller."""
         found = ReplicaSet(entry.name, entry.cluster, controlled=False)
         for broker_id, address in sorted(entry.addresses.items()):
             replica = Replica(broker_id, address, "master" if broker_id == 0 else "slave")
@@ -252,16 +256,18 @@ class Replicas:
             raise ProtocolError(f"{address}: its settings cannot be read: {error}") from None
 
     def set_setting(self, address: str, key: str, text: str) -> None:
-        """At run time; the change holds until that process ends."""
+        """Changes a setting at run time; the change lasts until the broker's process ends."""
         self._call(address, RequestCode.UPDATE_BROKER_CONFIG, body=f"{key}={text}".encode())
 
     def acks_of_all(self, master: str) -> bool | None:
-        """Whether a send waits for all that are in sync; None: this master does not say."""
+        """Whether a send waits for all replicas that are in sync; None: this master does not say,
+        or is not master."""
         status = self._status(master)
         return status.rmqAllAck if status is not None and status.master else None
 
     def is_slave(self, address: str) -> bool:
-        """As it says itself: it has answered all that it answers as master."""
+        """Whether the broker says that it is a slave. Then it has given all answers that it would
+        give as master."""
         status = self._status(address)
         return status is not None and not status.master
 
@@ -272,13 +278,13 @@ class Replicas:
         return status.masterCommitLogMaxOffset
 
     def acked(self, master: str, broker_id: int) -> int:
-        """How far that replica has the log, as its master knows."""
+        """How far that replica has the log, by what its master knows."""
         status = self._status(master)
         rows = status.haConnectionInfo if status is not None else []
         return max((row.slaveAckOffset for row in rows if row.rmqBrokerId == broker_id), default=0)
 
     def takes_sends(self, address: str) -> bool:
-        """Whether this broker leads, and enough are in sync with it."""
+        """Whether this broker is master, and enough replicas are in sync with it."""
         fields = {"rmqDetail": "brief"}
         reply = self._call(address, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
         text = (fastjson.loads_object(reply.body).get("table") or {}).get("rmqSample")

@@ -1,15 +1,16 @@
-"""Reading a topic from outside any consumer group: every queue, from a start of one's choice.
+"""Tail: reads all queues of a topic without a consumer group, from a start that the caller chooses.
 
     for message in tail(cluster, "orders", tags=("paid",), start=Start("first")): ...
     for message in tail(cluster, "orders", sql="amount > 100", start=Start("first")): ...
     for message in tail(cluster, "orders", queues={3}, start=Start("back", 10)): ...
 
-Each queue has at most one pull under way. With `follow` the pulls are held by the broker until a
-message comes (15 s) and sent again, for ever; without it a queue is done when it has been read up
-to where it ended at the start. Within a queue the order is the queue's; between queues it is that
-of arrival. Nothing is committed: the pulls run under the tools' own group.
+Each queue has at most one pull under way. With `follow` the broker holds pulls until a message
+comes (at most 15 s), and they are sent again for ever. Without it a queue is done when it has been
+read up to where it ended at the start. Messages of one queue come in the queue's order, those of
+different queues as they arrive. Nothing is committed: the pulls have the tools' own group.
 
-The broker filters tags by their hash; two tags may share one, so the tag is compared here again.
+The broker filters tags by their hash. Two tags may have the same hash, so tags are compared here
+again.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ from rmq.names import TOOLS_CONSUMER_GROUP
 GROUP = TOOLS_CONSUMER_GROUP
 BATCH = 32
 HOLD_MS = 15_000
-HOLD_S = HOLD_MS / 1000 + 5  # until an answer has to be here
+HOLD_S = HOLD_MS / 1000 + 5  # until an answer must have come
 RECONNECT_PAUSE = 1.0
-# How often in a row a queue is asked again that gives nothing, though it says that it goes on: a
-# pull that meets a change of an account is answered so.
+# How often in a row a queue is asked again that gives no messages although it says that it goes on.
+# A pull gets such an answer while an account is changed.
 ASKED_AGAIN_MAX = 10
-# Codes of a pull that say where to go on.
+# Codes of answers to a pull that say where to go on.
 PULLED = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
@@ -60,9 +61,8 @@ NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 @dataclass(frozen=True)
 class Start:
     """Where to begin: "first", "last", "time" with milliseconds since 1970, "offset" with an offset
-    of each queue, or "back" with a number of messages before the end of each queue. `end`: the
-    offset before which each queue ends, though it may be longer; `until_ms`: it ends before what
-    was stored then or later."""
+    in each queue, or "back" with a number of messages before the end of each queue. `end`: read
+    each queue only up to this offset; `until_ms`: only messages stored before this time."""
 
     kind: str
     number: int = 0
@@ -77,7 +77,7 @@ class ReceivedMessage:
     broker_name: str
     stored: StoredMessage
     properties: dict[str, str]
-    body: bytes  # as the sender gave it; as stored when `packing` says how it is still packed
+    body: bytes  # as it was sent; if `packing` is set, as it is stored, packed in this way
     packing: str | None
 
 
@@ -87,12 +87,12 @@ class _Position:
 
     queue: MessageQueue
     next_offset: int
-    end_offset: int | None  # None: for ever
-    follows: bool = False  # to there, though the queue may not be that long yet
-    replica: Replica | None = None  # who was asked last,
-    connection: Connection | None = None  # over which connection
+    end_offset: int | None  # None: it is read for ever
+    follows: bool = False  # read up to end_offset, though the queue may not be that long yet
+    replica: Replica | None = None  # the broker that was asked last
+    connection: Connection | None = None  # over which it was asked
     opaque: int | None = None  # of the pull under way
-    asked_again: int = 0  # at this offset
+    asked_again: int = 0  # how often at this offset
 
     @property
     def done(self) -> bool:
@@ -110,9 +110,9 @@ def tail(
     queues: Collection[int] | None = None,
     broker: str | None = None,
 ) -> Iterator[ReceivedMessage]:
-    """Yields messages until every queue is read to its end, or for ever with `follow`; those with
-    one of the tags, or those that the SQL92 expression lets pass. `queues`, `broker`: of these
-    queue ids, of this broker name only."""
+    """Yields messages until every queue is read to its end, or for ever with `follow`: those with
+    one of the tags, or those for which the SQL92 expression is true. `queues`, `broker`: only of
+    these queue ids, only of this broker name."""
     if tags and sql is not None:
         raise ValueError("messages are filtered by tags or by an SQL92 expression, not by both")
     readable = cluster.route(topic).readable()
@@ -153,7 +153,7 @@ def tail(
 
 
 def _others(cluster: Cluster, positions: list[_Position]) -> bool:
-    """Whether each of the queues can go on at once, at another broker if its own is gone."""
+    """Whether each queue can be read on at once, at another broker if its own one is gone."""
     for position in positions:
         if position.connection is not None and position.connection.fileno() < 0:
             cluster.replicas.gone(position.connection.address)
@@ -167,7 +167,8 @@ def _replica(cluster: Cluster, position: _Position) -> Replica:
 
 
 def first_offset(cluster: ClusterView, queue: MessageQueue, start: Start, end: int) -> int:
-    """Where that is in a queue that ends at `end`; an offset may be behind it."""
+    """The offset of `start` in a queue that ends at `end`; if `start` names an offset, it may be
+    behind the end."""
     if start.kind == "last":
         return end
     least = min_offset(cluster, queue)
@@ -179,7 +180,7 @@ def first_offset(cluster: ClusterView, queue: MessageQueue, start: Start, end: i
 
 
 def span(cluster: ClusterView, queue: MessageQueue, start: Start) -> tuple[int, int]:
-    """From where to before where that is of what is in a queue now."""
+    """The offsets at which to begin and before which to end, in the queue as it is now."""
     end = max_offset(cluster, queue)
     first = first_offset(cluster, queue, start, end)
     if start.until_ms is not None:
@@ -204,7 +205,8 @@ def pull_fields(
     count: int = BATCH,
     is_held: bool = False,
 ) -> dict[str, object]:
-    """Of request 11, by the tools' group. expression: ("TAG", "a || b") or ("SQL92", "x > 1")."""
+    """The fields of request 11 for the tools' group. expression: ("TAG", "a || b") or
+    ("SQL92", "x > 1")."""
     return {
         "consumerGroup": GROUP,
         "topic": queue.topic,
@@ -222,7 +224,7 @@ def pull_fields(
 
 
 def filter_expression(tags: Sequence[str], sql: str | None) -> tuple[str, str]:
-    """As pull_fields() takes it."""
+    """The expression for pull_fields()."""
     return ("SQL92", sql) if sql is not None else ("TAG", " || ".join(tags) if tags else "*")
 
 
@@ -236,7 +238,7 @@ def _submit(
 
 
 def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Position, Command]]:
-    """At least one answer, and all others that are there already."""
+    """Waits for one answer at least, and yields all that have come."""
     by_connection: dict[Connection, dict[int, _Position]] = {}
     for position in positions:
         connection = position.connection
@@ -265,7 +267,7 @@ def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Po
 
 
 def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[ReceivedMessage]:
-    """Moves the position by this answer; the messages in it."""
+    """Moves the position on by this answer, and returns its messages."""
     if reply.code not in PULLED:
         raise RemoteError(reply.code, reply.remark or "no reason given")
     end = None if position.follows else position.end_offset
@@ -280,7 +282,7 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
     if reply.code != ResponseCode.SUCCESS:
         if position.next_offset == before and end is not None:
             _check_slave(cluster, position)
-            position.next_offset = end  # no way forward: not round and round
+            position.next_offset = end  # it does not go on: end here instead of asking for ever
         return []
     return [
         received(position.queue.broker_name, each)
@@ -290,9 +292,9 @@ def _messages(cluster: Cluster, position: _Position, reply: Command) -> list[Rec
 
 
 def _is_asked_again(position: _Position, reply: Command, end: int) -> bool:
-    """Whether the answer brings nothing and does not say that the queue ends here.
+    """Whether to ask again: the answer has no messages and does not say that the queue ends here.
 
-    RemoteError: so it was too often. Whoever takes that for the end has a copy that is short.
+    RemoteError: this has happened too often. To take it for the end would make a copy too short.
     """
     here = position.next_offset
     goes_on = _goes_on(position, reply, end)
@@ -314,15 +316,17 @@ def _goes_on(position: _Position, reply: Command, end: int) -> bool:
 
 
 def _behind_nothing(position: _Position, reply: Command, end: int) -> int:
-    """Where to go on behind an answer with 19: at the end, unless there is a hole in the queue. Of
-    one whose file is lost Apache's brokers say so, and name the next file's first message."""
+    """Where to go on after an answer with code 19: at the end, unless the queue has a hole. If a
+    file of the queue is lost, Apache's brokers answer with 19 and the first message of the next
+    file."""
     following = int(reply.int_field("nextBeginOffset", position.next_offset))
     is_hole = following > position.next_offset and _goes_on(position, reply, end)
     return min(following, end) if is_hole else end
 
 
 def _check_slave(cluster: Cluster, position: _Position) -> None:
-    """That a queue ends early at a slave does not mean that it does at the master."""
+    """UnreachableError: the answer came from a slave. A queue that ends early there may go on at
+    the master."""
     replica = position.replica
     if replica is not None and not replica.is_master:
         cluster.replicas.gone(replica.address)
@@ -334,7 +338,7 @@ def _check_slave(cluster: Cluster, position: _Position) -> None:
 
 
 def received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:
-    """The message with its body unpacked when the standard library can."""
+    """The message, with its body unpacked if the standard library can do it."""
     body, packing = stored.body, None
     if stored.sys_flag & COMPRESSED_FLAG:
         packing = COMPRESSION_NAMES.get(

@@ -1,4 +1,4 @@
-"""Topics at each broker: what they are there, and changes of what is named and nothing else.
+"""Topics at each broker: their states, and changes of only the values that are named.
 
 A topic lives on every master of its cluster, each with its own number of queues and permissions.
 
@@ -7,8 +7,8 @@ A topic lives on every master of its cluster, each with its own number of queues
     make(other, replace(state, broker=theirs, topic="copies"))
     for each in queues(cluster, "orders"): each.range.queue, each.perm
 
-Queues behind the last one that is read keep their messages, and show them again when there are as
-many as before.
+If a topic gets fewer queues, the queues behind keep their messages, which can be read again when
+the topic has as many queues as before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TopicState:
 
 @dataclass(frozen=True)
 class QueueState:
-    """A queue that is read or written, or holds messages; `perm`: which of it it is."""
+    """A queue that can be read or written, or that holds messages; `perm`: which of the two."""
 
     range: QueueRange
     perm: int
@@ -55,7 +55,7 @@ class QueueState:
 def states(
     cluster: ClusterView, topic: str, cluster_name: str | None = None
 ) -> Iterator[tuple[BrokerEntry, TopicState | None]]:
-    """Of every master (of one cluster), what the topic is there; None: it is not."""
+    """Every master (of one cluster) with the topic's state there; None: it does not exist there."""
     for broker in cluster.masters(cluster_name):
         members = _members(cluster, broker, topic)
         yield broker, state_of(broker, topic, members) if members is not None else None
@@ -72,11 +72,11 @@ def _members(cluster: ClusterView, broker: BrokerEntry, topic: str) -> dict[str,
             return None
         if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise
-    return configs(cluster, broker).get(topic)  # RocketMQ 4 has no other
+    return configs(cluster, broker).get(topic)  # RocketMQ 4 knows only this request
 
 
 def configs(cluster: ClusterView, broker: BrokerEntry) -> dict[str, dict[str, Any]]:
-    """Of all topics of a broker, by name, with RocketMQ's members."""
+    """The configurations of all topics of a broker, by name, with RocketMQ's members."""
     assert broker.master is not None
     reply = cluster.call(broker.master, RequestCode.GET_ALL_TOPIC_CONFIG)
     table = fastjson.loads_object(reply.body).get("topicConfigTable") or {}
@@ -84,7 +84,7 @@ def configs(cluster: ClusterView, broker: BrokerEntry) -> dict[str, dict[str, An
 
 
 def state_of(broker: BrokerEntry, topic: str, members: Mapping[str, Any]) -> TopicState:
-    """Of RocketMQ's members."""
+    """The state that RocketMQ's members of a topic describe."""
     return TopicState(
         broker, topic, int(members.get("readQueueNums", 0)), int(members.get("writeQueueNums", 0)),
         int(members.get("perm", 0)), bool(members.get("order")),
@@ -96,14 +96,15 @@ def state_of(broker: BrokerEntry, topic: str, members: Mapping[str, Any]) -> Top
 
 
 def change(cluster: ClusterView, state: TopicState, **named: Any) -> TopicState:
-    """The topic at that broker with these fields of its state changed; what it is then."""
+    """Changes these fields of the topic's state at its broker, and returns the new state."""
     after = replace(state, **named)
     _put(cluster, after, {})
     return after
 
 
 def make(cluster: ClusterView, wanted: TopicState) -> None:
-    """A new topic, which is to be this; with its attributes, which change() leaves as they are."""
+    """Makes a topic with this state and its attributes. (change() leaves attributes as they
+    are.)"""
     _put(cluster, wanted, wanted.attributes)
 
 
@@ -119,13 +120,13 @@ def _put(cluster: ClusterView, wanted: TopicState, attributes: Mapping[str, str]
 
 
 def queues(cluster: ClusterView, topic: str) -> list[QueueState]:
-    """All queues of the topic by broker and number; of rmq's brokers also those that hold messages
-    and are not read."""
+    """All queues of the topic, by broker and queue id; of rmq's brokers also queues that are not
+    read and still hold messages."""
     found = []
     route = cluster.route(topic)
     for entry in sorted(route.entries, key=lambda each: each.broker_name):
         if not route.brokers.get(entry.broker_name):
-            continue  # nobody says where it is
+            continue  # the broker's address is not known
         for each in queue_ranges(cluster, topic, entry.broker_name, is_whole=True):
             reads = entry.perm & PERM_READ and each.queue.queue_id < entry.read_queues
             writes = entry.perm & PERM_WRITE and each.queue.queue_id < entry.write_queues

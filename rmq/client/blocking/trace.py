@@ -1,11 +1,11 @@
-"""Traces of one message: looked up by its id or key, decoded, put in order.
+"""Trace: the records of one message, looked up by its id or key, decoded and put in order.
 
     for each in traces_of(cluster, "7F00000100002A9F0000000000000061"):
         each.record.kind, each.record.group, each.client_host
 
-A trace message is about many messages at once: only the records of the asked one are kept. What a
-consumer did comes as two records that share a request id, SubBefore and SubAfter; they become one,
-the second with what only the first knows (time, group, retries).
+A trace message holds records of many messages; only those of the message in question are kept. A
+consumer writes two records with the same request id, SubBefore and SubAfter. They become one: the
+second, completed by what only the first has (time, group, retries).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Traced:
 def traces_of(
     cluster: ClusterView, message_id: str, *, topic: str = TRACE_TOPIC, count: int = 64
 ) -> list[Traced]:
-    """Everything known of the message, in the order in which it happened."""
+    """All records of the message, in the order in which things happened."""
     found: list[Traced] = []
     for message in by_key(cluster, topic, message_id, count=count):
         host = message.stored.born_host.ip
@@ -49,7 +49,7 @@ def _moment(each: Traced) -> tuple[int, int]:
 
 
 def _joined(found: list[Traced]) -> list[Traced]:
-    """One line per consumption: its end where there is one, else its beginning."""
+    """One record for each consumption: its end if there is one, else its beginning."""
     begun = {_key(each): each for each in found if each.record.kind == "SubBefore"}
     ended = {_key(each) for each in found if each.record.kind == "SubAfter"}
     told: set[tuple[object, ...]] = set()
@@ -57,7 +57,7 @@ def _joined(found: list[Traced]) -> list[Traced]:
     for each in found:
         once = (each.record.kind, each.record.time_ms, each.client_host, *_key(each))
         if once in told:
-            continue  # a client that heard nothing of a trace message's end sends it again
+            continue  # a client that got no answer for a trace message sends it again
         told.add(once)
         if each.record.kind == "SubBefore" and _key(each) in ended:
             continue

@@ -1,10 +1,10 @@
-"""Transport: how a question gets to an address and its answer back; nothing of what is asked.
+"""Transport: how a request gets to an address, and its answer back, whatever the request is.
 
     transport.invoke("127.0.0.1:10911", Command(code=28))       the answer, whatever its code
 
-Admin and the functions in admin.py and lookup.py need this one method. Behind it may be blocking
-sockets (SocketTransport, for the command line), the client's engine (Admin's own), the owner's
-event loop, or a function in a test.
+Admin and the functions in admin.py and lookup.py need only this method. It may use blocking sockets
+(SocketTransport, for the command line), the client's engine (Admin's own), the event loop of the
+program, or a function in a test.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rmq.format.remoting import Command
 
 class Transport(Protocol):
     def invoke(self, address: str, request: Command, timeout_s: float | None = None) -> Command:
-        """The answer, whatever its code; `request.opaque` is the transport's to choose.
-        UnreachableError: no answer, within `timeout_s` (None: the transport's own limit)."""
+        """The answer, whatever its code. The transport chooses `request.opaque`. UnreachableError:
+        there was no answer within `timeout_s` (None: the transport's own limit)."""
 
 
 class SocketTransport:
@@ -30,7 +30,7 @@ class SocketTransport:
         self._connections: dict[str, Connection] = {}
 
     def connect(self, address: str) -> Connection:
-        """The kept connection to this address, a new one when it is gone."""
+        """The connection that is kept to this address; a new one if there is none."""
         connection = self._connections.get(address)
         if connection is None or connection.fileno() < 0:
             connection = self._connections[address] = self._dial(address)
