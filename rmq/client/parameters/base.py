@@ -1,4 +1,4 @@
-"""What a parameter is, and those that producers, consumers and Admin have in common.
+"""Parameters: what a parameter is, and those that producers, consumers and Admin share.
 
 class ProducerParameters(ClientParameters):
     send_msg_timeout: int = parameter(3000, "...")
@@ -22,14 +22,14 @@ P = TypeVar("P", bound="ClientParameters")
 
 
 def parameter(default: Any, text: str, java: str = "", *, is_secret: bool = False) -> Any:
-    """A field with its meaning; `java` where the name in Java is not the camel case of ours. A
-    secret is in no repr(), and in nothing that others are told (public_values)."""
+    """A field with its meaning. `java`: its name in Java, if that is not ours in camel case. A
+    secret is left out of repr() and of public_values."""
     metadata = {"text": text, "java": java, "is_secret": is_secret}
     return field(default=default, repr=not is_secret, metadata=metadata)
 
 
 def public_values(parameters: ClientParameters) -> dict[str, Any]:
-    """What may be told to others, by name."""
+    """The values that others may see, by name: all but secrets."""
     return {
         each.name: getattr(parameters, each.name)
         for each in dataclasses.fields(parameters)
@@ -142,7 +142,7 @@ class ClientParameters:
 
     @property
     def hook(self) -> RpcHook | None:
-        """What sees the requests: rpc_hook, or what signs them for the account."""
+        """The hook that sees the requests: rpc_hook, or the one that signs for the account."""
         if self.access_key is None or self.secret_key is None:
             return self.rpc_hook
         from rmq.client.hooks import AclClientRpcHook
@@ -150,7 +150,7 @@ class ClientParameters:
         return AclClientRpcHook(self.access_key, self.secret_key, self.security_token)
 
     def changed(self: P, changes: Mapping[str, Any]) -> P:
-        """A copy with these changes; ConfigError for a name or a value that cannot be."""
+        """A copy with these changes. ConfigError: a name is unknown, or a value is not valid."""
         known = {each.name: each for each in dataclasses.fields(self)}
         for name in changes:
             if name not in known:
@@ -162,8 +162,8 @@ class ClientParameters:
         return copy
 
     def check(self) -> None:
-        """ConfigError when a value is of another type than its default, or negative. Text where
-        texts are wanted would be taken for its letters."""
+        """ConfigError: a value has another type than its default, or is negative. A single text is
+        refused where several are wanted, because its letters would be taken for them."""
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
             wanted = type(each.default)
@@ -186,7 +186,7 @@ class ClientParameters:
 
 
 def check_choice(name: str, value: str, known: Sequence[str]) -> None:
-    """ConfigError, with the one that was meant perhaps, unless the value is one of the known."""
+    """ConfigError, with the value that may have been meant, unless the value is known."""
     if value in known:
         return
     words = value.upper()
@@ -197,6 +197,6 @@ def check_choice(name: str, value: str, known: Sequence[str]) -> None:
 
 
 def java_name(name: str) -> str:
-    """snake_case as camelCase."""
+    """A name in snake_case as camelCase."""
     first, *others = name.split("_")
     return first + "".join(map(str.title, others))

@@ -2,7 +2,7 @@
 
     PushConsumer("billing", listener, consume_message_batch_max_size=32, consume_thread_min=4)
 
-What two kinds of consumers have in common stands in a class between; the page shows it with both.
+Parameters of two kinds of consumers are in a class between; the page shows them with both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FROM_WHERE = (
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 MODELS = (CLUSTERING, BROADCASTING)
 MAX_RECONSUME_TIMES = 16
-# What RocketMQ refuses to start with; -1 is "unset" for those that may be unset.
+# RocketMQ refuses to start with values outside these; -1 is "unset" for those that may be unset.
 RANGES = {
     "consume_thread_min": (1, 1_000), "consume_thread_max": (1, 1_000),
     "consume_concurrently_max_span": (1, 65_535), "pull_threshold_for_queue": (1, 65_535),
@@ -82,7 +82,8 @@ class RebalanceParameters(GroupParameters):
         super().check()
         check_choice("message_model", self.message_model, MODELS)
         when = self.consume_timestamp
-        # Java's text, 20260131120000, would be a time that has not come: all would be passed over.
+        # Java's form, 20260131120000, would be a time in the far future: all messages would be
+        # skipped.
         if when is not None and (not isinstance(when, int) or isinstance(when, bool) or when < 0):
             raise ConfigError(f"consume_timestamp={when!r}: milliseconds since 1970 are wanted")
 
@@ -171,8 +172,8 @@ class PushConsumerParameters(RebalanceParameters, PoppingParameters):
     )
 
     def changed(self: P, changes: Mapping[str, Any]) -> P:
-        """One of the two numbers of threads takes the other one with it, where that is not given
-        and would contradict it."""
+        """If only one of the two numbers of threads is given, and contradicts the default of the
+        other one, that is changed to it."""
         given = dict(changes)
         for name, other, nearest in (
             ("consume_thread_min", "consume_thread_max", max),

@@ -1,4 +1,4 @@
-"""Documented: the parameters of a class are in its signature and its help().
+"""Documented: shows the parameters of a class in its signature and its help().
 
     @documented(ProducerParameters)
     class Producer: ...
@@ -6,7 +6,7 @@
     inspect.signature(Producer)     (producer_group=None, *, parameters=None, namesrv_addr=None, ..)
     help(Producer)                  ends its first part with each parameter, default and meaning
 
-Both are made when they are asked for; importing the class costs nothing.
+Both are made when they are read, so that importing the class costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmq.client.parameters.base import ClientParameters
 from rmq.client.signatures import with_keywords
 
 C = TypeVar("C")
-WIDTH = 88  # of help(), which indents by its own
+WIDTH = 88  # columns of a text; help() indents it further
 
 
 def documented(of: type[ClientParameters]) -> Callable[[type[C]], type[C]]:
@@ -36,7 +36,7 @@ def documented(of: type[ClientParameters]) -> Callable[[type[C]], type[C]]:
 
 
 class _Asked:
-    """An attribute of a class that is made by whoever asks for it."""
+    """An attribute of a class that is made when it is read."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -46,7 +46,7 @@ class _Asked:
 
 
 class _Signature(_Asked):
-    """Not of a class made from it that begins otherwise."""
+    """The signature of the class; not of a subclass with an __init__ of its own."""
 
     def __init__(self, begin: object, make: Callable[[], Any]) -> None:
         super().__init__(make)

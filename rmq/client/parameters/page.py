@@ -1,9 +1,9 @@
-"""What is written from the classes of parameters: the reference page and the keywords.
+"""Page: writes the reference page, and the keywords, from the classes of parameters.
 
     python -m rmq.client.parameters > docs/client-parameters.md
     python -m rmq.client.parameters keywords > rmq/client/parameters/keywords.py
 
-Tests compare both with what is there.
+Tests compare both with the files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmq.client.parameters.consumer import (
 )
 from rmq.client.parameters.producer import ProducerParameters, TransactionProducerParameters
 
-# The classes of the page, in its order. Classes between them are shown with those that have them.
+# The classes of the page, in its order. A class between them is shown with each of its subclasses.
 TABLES: tuple[type[ClientParameters], ...] = (
     ClientParameters, ProducerParameters, TransactionProducerParameters,
     PushConsumerParameters, PullConsumerParameters, PopConsumerParameters,
@@ -37,7 +37,7 @@ def rows(of: type[ClientParameters]) -> list[tuple[str, str, str, str]]:
 
 
 def base_of(of: type[ClientParameters]) -> type[ClientParameters] | None:
-    """The class of the page that `of` adds to."""
+    """The class of the page to which `of` adds parameters."""
     return next((each for each in of.__mro__[1:] if each in TABLES), None)
 
 
@@ -88,7 +88,7 @@ Times are milliseconds, sizes bytes, unless the text says otherwise. All are key
 they belong to: `Producer("group", send_msg_timeout=1000)`."""
 
 
-# Arguments of the classes, and so not among their keywords.
+# Arguments of the classes, which are therefore not among their keywords.
 ARGUMENTS = ("producer_group", "consumer_group", "message_listener", "transaction_listener")
 
 KEYWORDS_HEAD = '''\
