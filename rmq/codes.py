@@ -1,35 +1,35 @@
 """Codes: request codes, response codes, flag bits and permissions of the remoting protocol.
 
-Every frame carries one `code`: in a request the operation asked for, in a response (flag bit 0 set)
-the outcome. Numbers are those of Apache RocketMQ 5.5; where 4.9 gives a number another meaning the
-line says so. cext/wire/codes.pxd is the same for compiled code, and
-tests/source/test_vocabulary.py compares the two. Leaf module: it imports nothing of ours.
+Every frame carries one `code`: in a request the operation that is asked for, in a response (flag
+bit 0 set) the outcome. Numbers are those of Apache RocketMQ 5.5; if 4.9 gives a number another
+meaning, the line says so. cext/wire/codes.pxd has the same for compiled code, and
+tests/source/test_vocabulary.py compares the two. Leaf module: it imports nothing of rmq.
 
 Example: a Java producer sends RequestCode.SEND_MESSAGE_V2 (310) and is answered with
 ResponseCode.SUCCESS (0), or with ResponseCode.TOPIC_NOT_EXIST (17) and a remark saying why.
 
-Binary headers hold the code in 16 bits, so codes of 200000 and above arrive there cut to their low
-16 bits (200050 as 3442); a broker puts them back where it reads the frame.
+Binary headers have 16 bits for the code, so of codes of 200000 and above only the low 16 bits
+arrive (200050 as 3442); a broker restores the code when it reads the frame.
 """
 
 from enum import IntEnum
 
-# Of a stored message: how long its topic may be.
+# The magic number of a stored message. Its version says how long the topic may be.
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
 
-# The ordinal of V5_3_3 in RocketMQ's list of versions; what we say of ourselves in every reply.
+# The number of V5_3_3 in RocketMQ's list of versions, which rmq sends as its own in every reply.
 # Clients read it: below 232 a Java client refuses SQL92 subscriptions, and Go reads it as int16.
 VERSION = 479
 VERSION_TEXT = "V5_3_3"  # its name
-VERSION_RECONSUME = 121  # V3_4_9: from here on maxReconsumeTimes of a request counts
+VERSION_RECONSUME = 121  # V3_4_9: from this version on maxReconsumeTimes of a request counts
 
-# The version from which a requester reads route JSON with quoted integer keys (V4_9_4).
+# The version (V4_9_4) from which on clients can read JSON of routes with quoted integer keys.
 VERSION_QUOTED_KEYS = 401
 
-# RocketMQ's list of versions, as its metrics write them: position = the number in a header. A
-# snapshot stands before each release.
-_SERIES = (  # of which the third number goes from .. to ..
+# RocketMQ's list of versions, as its metrics write them. The position is the number in a header. A
+# snapshot comes before each release.
+_SERIES = (  # (series, first and last third number)
     ("3_0", 1, 15),
     ("3_1", 0, 9),
     ("3_2", 0, 9),
@@ -53,11 +53,12 @@ VERSION_NAMES = (
 
 
 def version_name(number: int) -> str:
-    """Of a peer's version: 513 is v5_5_0; all that are later than the list are higher_version."""
+    """The name of a peer's version: 513 is v5_5_0; all versions after the list are
+    higher_version."""
     return VERSION_NAMES[min(number, len(VERSION_NAMES) - 1)] if number >= 0 else "unknown"
 
 
-# Position = the code of the language in a binary header; JSON headers carry the name.
+# The position is the code of the language in a binary header; JSON headers carry the name.
 LANGUAGES = [
     "JAVA",
     "CPP",
@@ -88,33 +89,33 @@ TRANSACTION_NOT_TYPE = 0x0
 TRANSACTION_PREPARED_TYPE = 0x4
 TRANSACTION_COMMIT_TYPE = 0x8  # also commitOrRollback of END_TRANSACTION
 TRANSACTION_ROLLBACK_TYPE = 0xC  # the same
-TRANSACTION_TYPE_MASK = 0xC  # ours: the two bits of the types
+TRANSACTION_TYPE_MASK = 0xC  # rmq's own: the two bits of the types
 BORNHOST_V6_FLAG = 0x10
 STOREHOSTADDRESS_V6_FLAG = 0x20
-NEED_UNWRAP_FLAG = 0x40  # body: messages of a batch, one after the other
+NEED_UNWRAP_FLAG = 0x40  # the body has the messages of a batch, one after the other
 INNER_BATCH_FLAG = 0x80  # the record stands for as many queue entries
 COMPRESSION_LZ4_TYPE = 0x100
 COMPRESSION_ZSTD_TYPE = 0x200
 COMPRESSION_ZLIB_TYPE = 0x300
 COMPRESSION_TYPE_COMPARATOR = 0x700  # the bits that say how a body is packed
-# 0: zlib too, from clients that know nothing else.
+# 0 is zlib, too, from clients that know no other.
 COMPRESSION_NAMES = {
     0x0: "zlib",
     COMPRESSION_LZ4_TYPE: "lz4",
     COMPRESSION_ZSTD_TYPE: "zstd",
     COMPRESSION_ZLIB_TYPE: "zlib",
 }
-SYS_FLAGS_KNOWN = 0x7FF  # ours: all of the above; on disk another bit is damage
+SYS_FLAGS_KNOWN = 0x7FF  # rmq's own: all bits above; any other bit on disk is damage
 
 # Bits of a pull's sysFlag (RocketMQ's PullSysFlag).
-FLAG_COMMIT_OFFSET = 0x1  # commitOffset is to be stored
-FLAG_SUSPEND = 0x2  # it may be held
-FLAG_SUBSCRIPTION = 0x4  # its expression stands in the request
+FLAG_COMMIT_OFFSET = 0x1  # commitOffset must be stored
+FLAG_SUSPEND = 0x2  # the pull may be held
+FLAG_SUBSCRIPTION = 0x4  # the request has the expression
 FLAG_CLASS_FILTER = 0x8
 FLAG_LITE_PULL_MESSAGE = 0x10
 
 # Bits of a topic's or broker's perm (RocketMQ's PermName).
-PERM_INHERIT = 0x1  # topics may be created in its image
+PERM_INHERIT = 0x1  # new topics may be created with this topic's settings
 PERM_WRITE = 0x2
 PERM_READ = 0x4
 PERM_PRIORITY = 0x8
@@ -289,7 +290,7 @@ class RequestCode(IntEnum):
     AUTH_LIST_ACL = 3010
     # timer engine
     SWITCH_TIMER_ENGINE = 5001
-    # ours; RocketMQ's servers answer REQUEST_CODE_NOT_SUPPORTED. Nothing compiled knows it.
+    # rmq's own, and not in compiled code; RocketMQ's servers answer REQUEST_CODE_NOT_SUPPORTED
     GET_AUDIT_LOG = 30001
     # pop consumption
     POP_MESSAGE = 200050

@@ -39,7 +39,7 @@ class ForbiddenError(ConfigError):
 
 
 class Settings:
-    """One value per key of the table. Owned by the thread that serves requests; not locked."""
+    """The value of each key of the table. Owned by the thread that serves requests; not locked."""
 
     def __init__(self, table: Mapping[str, Setting] | None = None) -> None:
         self._table = broker_table() if table is None else table
@@ -58,7 +58,7 @@ class Settings:
         return key in self._table
 
     def setting(self, key: str) -> Setting:
-        """The table's row of this key; ConfigError with a suggestion when there is none."""
+        """The table's row of this key. ConfigError, with a suggestion: there is none."""
         try:
             return self._table[key]
         except KeyError:
@@ -110,7 +110,7 @@ class Settings:
         self._given.add(key)
 
     def given(self, key: str) -> bool:
-        """Whether someone set this key, be it to the default."""
+        """Whether this key was set, even if to the default."""
         return key in self._given
 
     def items(self) -> Iterator[tuple[str, str]]:
@@ -315,8 +315,8 @@ def load_properties(
     *,
     server: str = "broker",
 ) -> Settings:
-    """Settings of a "broker", "namesrv" or "controller" from a property file (None: defaults alone)
-    and then the overrides, checked."""
+    """The settings of a "broker", "namesrv" or "controller", checked: those of a property file
+    (None: only defaults), and over them the overrides."""
     settings = Settings(table_of(server))
     if path is not None:
         _take(settings, java_properties.parse(_read(Path(path)), str(path)), path)

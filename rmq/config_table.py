@@ -1,4 +1,4 @@
-"""The table of settings: for each key its type, default, limits, and whether rmq acts on it.
+"""Config table: for each setting its type, default, limits, and whether rmq acts on it.
 
 Names and defaults are those of Apache RocketMQ 5.5.0; where rmq differs, the row says why. There
 are three kinds:
@@ -159,7 +159,7 @@ def _provider(key: str, *names: str) -> Setting:
     return _refused(key, "", _NO_PROVIDER, *(f"{_LOCAL}.{name}" for name in names))
 
 
-# Of all servers.
+# Settings of all servers.
 _OF_ADDRESS: tuple[Setting, ...] = (
     # Connections of one address (of IPv6: of a network of 64 bits). 0: three quarters of
     # rmqMaxConnections; the value of rmqMaxConnections means no limit.
@@ -307,7 +307,7 @@ BROKER: tuple[Setting, ...] = (
     _int("reviveQueueNum", 8, 1, 64),
     # Functions of the broker's owner with which consumers may filter, name=module:function;..
     _text("rmqMessageFilters", ""),
-    _text("rmqMessageFilterPath", ""),  # directory of their modules
+    _text("rmqMessageFilterPath", ""),  # the directory of their modules
     _int("rmqMessageFilterTimeoutMillis", 3000, 10, 600_000),
     _bool("rejectTransactionMessage", False, run_time=True),
     _int("transactionTimeOut", 6000, 0, LONG_MAX, run_time=True),
@@ -340,7 +340,7 @@ BROKER: tuple[Setting, ...] = (
     # The store pool: messages are acked in memory and written by another thread; a killed process
     # loses what was not written. ASYNC_FLUSH only, as in RocketMQ (cext/store/log/committer.pxd)
     _bool("transientStorePoolEnable", False),
-    _int("transientStorePoolSize", 5, 1, 1024),  # in log files
+    _int("transientStorePoolSize", 5, 1, 1024),  # counted in log files
     _bool("fastFailIfNoBufferInStorePool", False),
     _int("commitIntervalCommitLog", 200, 1, 60_000),
     _int("commitCommitLogLeastPages", 4, 0, 1 << 20),
@@ -373,7 +373,7 @@ BROKER: tuple[Setting, ...] = (
     _bool("longPollingEnable", True, run_time=True),
     _int("shortPollingTimeMills", 1000, 1, LONG_MAX, run_time=True),
     _bool("litePullMessageEnable", True, run_time=True),
-    _int("brokerSuspendMaxTimeMillis", 20_000, 1, LONG_MAX),  # Apache: the client's; here a cap
+    _int("brokerSuspendMaxTimeMillis", 20_000, 1, LONG_MAX),  # a limit; Apache: the client's
     _int("maxTransferBytesOnMessageInMemory", 256 << 10, 1, 15 * MIB, run_time=True),
     _int("maxTransferCountOnMessageInMemory", 32, 1, 1024, run_time=True),
     _int("maxTransferBytesOnMessageInDisk", 64 << 10, 1, 15 * MIB, run_time=True),
@@ -386,7 +386,7 @@ BROKER: tuple[Setting, ...] = (
     _choice(
         "metricsExporterType",
         "DISABLE",
-        *("DISABLE", "OTLP_GRPC", "PROM", "LOG"),  # of these PROM is served
+        *("DISABLE", "OTLP_GRPC", "PROM", "LOG"),  # only PROM has an effect
         aliases={"0": "DISABLE", "1": "OTLP_GRPC", "2": "PROM", "3": "LOG"},
     ),
     _text("metricsPromExporterHost", ""),  # empty: 127.0.0.1. Apache: every address
@@ -409,7 +409,7 @@ BROKER: tuple[Setting, ...] = (
     _refused("readOnlyCommitLogStorePaths", "", _ONE_DIRECTORY),
     _refused("brokerConfigPaths", "", _NO_CONTAINER),
     *_TLS,
-    # --- who may use it
+    # --- accounts
     *_ACCOUNTS,
     # --- rmq's own
     # Write buffer in front of the log, a power of two. Unset: larger if maxMessageSize needs it
@@ -485,7 +485,7 @@ CONTROLLER: tuple[Setting, ...] = (
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("serverSocketBacklog", 1024, 1, 65535),
     # --- rmq's own
-    _text("rmqEtcd", ""),  # http://host:2379;.. empty: a file, and this controller is the only one
+    _text("rmqEtcd", ""),  # http://host:2379;.. empty: a file, for a controller that is alone
     _text("rmqControllerGroup", "rmq"),  # controllers of one group share their broker sets
     _text("rmqControllerName", ""),  # unique in its group; empty: its address
     _text("rmqControllerAddress", ""),  # the address that brokers get; empty: where it listens

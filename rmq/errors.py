@@ -1,4 +1,4 @@
-"""Errors: the exception tree of rmq. It imports rmq.codes, and nothing else of ours.
+"""Errors: the exception tree of rmq. Of rmq it imports only rmq.codes.
 
 RmqError
 |-- ConfigError          a setting is unknown, malformed or out of range
@@ -9,10 +9,10 @@ RmqError
 |   `-- StorePoisonedError   a write or fsync failed; nothing is acked any more
 |-- RemoteError          a peer answered with a code other than SUCCESS
 |   `-- RouteError           no name server knows where the topic is (code 17)
-|-- UnreachableError     a peer cannot be reached, hung up, or does not answer in time
-|   `-- RequestTimeoutError  there was no answer in time; what was asked may have been done
+|-- UnreachableError     a peer cannot be reached, has closed, or does not answer in time
+|   `-- RequestTimeoutError  there was no answer in time; the request may have been carried out
 |-- MessageError         a message that no broker would take (also a ValueError)
-|-- BusyError            more is under way than allowed, and it did not get less in time
+|-- BusyError            as much is under way as may be, and that did not get less in time
 |-- ClosedError          the client was closed, or not started
 `-- NotBuiltError        the compiled modules are missing or from another version
 """
@@ -22,7 +22,8 @@ from typing import Any
 
 from rmq.codes import ResponseCode
 
-# How the refusal of who asks ends (code 16), in RocketMQ's words, and what helps.
+# Refusals that are about the account that asks (code 16): how their remarks end, in RocketMQ's
+# words, and the remedy.
 ACCESS_REMEDIES = {
     "username cannot be null.": "it is not signed: give access_key and secret_key",
     "is not found.": "there is no such account there: look at access_key",
@@ -37,13 +38,14 @@ FOREIGN = "what came is not RocketMQ's protocol"
 
 
 def not_copied(thing: object, instead: str) -> TypeError:
-    """What `__reduce__` raises of a thing that lives in one process: connections, threads, locks,
-    memory of C. pickle and copy both ask there. `instead` says what to do."""
+    """The error for `__reduce__` of an object that exists in one process only, because it has
+    connections, threads, locks or memory of C. Both pickle and copy call `__reduce__`. `instead`
+    says what to do."""
     return TypeError(f"a {type(thing).__qualname__} cannot be pickled or copied: {instead}")
 
 
 class RmqError(Exception):
-    """Base of all errors that rmq raises on purpose."""
+    """The base of all errors that rmq raises on purpose."""
 
 
 class ConfigError(RmqError):
@@ -83,8 +85,8 @@ class RemoteError(RmqError):
         return f"{text} ({remedy})" if remedy else text
 
     def of_access(self, by_ending: Mapping[str, str]) -> str | None:
-        """What `by_ending` has for it, with the keys of ACCESS_REMEDIES; None: it is about
-        something else than who asks."""
+        """The value of `by_ending`, which has the keys of ACCESS_REMEDIES, for this error. None:
+        the error is not about the account that asks."""
         if self.code != ResponseCode.NO_PERMISSION:
             return None
         remark = self.remark.strip()
@@ -100,15 +102,15 @@ class RouteError(RemoteError):
 
 
 class UnreachableError(RmqError):
-    """A peer cannot be reached, hung up, or does not answer in time; the text names it."""
+    """A peer cannot be reached, has closed, or does not answer in time; the text names it."""
 
 
 class NoControllerError(UnreachableError):
-    """No controller that leads can be reached."""
+    """No controller can be reached that leads."""
 
 
 class RequestTimeoutError(UnreachableError):
-    """There was no answer in time. What was asked for may have been done nevertheless."""
+    """There was no answer in time. The request may have been carried out nevertheless."""
 
 
 class MessageError(RmqError, ValueError):
@@ -116,11 +118,11 @@ class MessageError(RmqError, ValueError):
 
 
 class BusyError(RmqError):
-    """More is under way than allowed, and it did not get less in time: back-pressure."""
+    """Back-pressure: as much is under way as may be, and that did not get less in time."""
 
 
 class ClosedError(RmqError):
-    """The client was closed, or not started yet."""
+    """The client is closed, or not started yet."""
 
 
 class NotBuiltError(RmqError):
@@ -128,6 +130,6 @@ class NotBuiltError(RmqError):
 
 
 def exception_of(error: BaseException) -> Exception:
-    """Itself; an RmqError for SystemExit and its like, which a user's hook may raise: who is told
-    of a request's end is told of exceptions."""
+    """The error itself if it is an Exception. SystemExit and the like, which a user's hook may
+    raise, become an RmqError, because callbacks of requests get only Exceptions."""
     return error if isinstance(error, Exception) else RmqError(repr(error))

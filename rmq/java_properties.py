@@ -1,4 +1,4 @@
-r"""Java properties: read and written, the form of broker.conf and of update requests.
+r"""Java properties: reads and writes them, the form of broker.conf and of update requests.
 
     # comment, ! comment            blank lines and leading blanks do not count
     key=value   key:value   key value
@@ -6,8 +6,8 @@ r"""Java properties: read and written, the form of broker.conf and of update req
            two                      on the next, whose leading blanks are dropped
     \t \n \r \f \\ \= \: \# \u4e2d  escapes; before any other character the backslash is dropped
 
-Trailing blanks belong to the value, as in Java (the settings strip them). A later line wins over
-an earlier one with the same key. Example: `parse("a\\:b = c\n")` gives `{"a:b": "c"}`.
+Trailing blanks belong to the value, as in Java (the settings strip them). If a key is given twice,
+the later line counts. Example: `parse("a\\:b = c\n")` gives `{"a:b": "c"}`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ESCAPED = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def parse(text: str, source: str = "properties") -> dict[str, str]:
-    """Key -> value of all logical lines; `source` names the text in errors."""
+    """The values of all logical lines, by key; `source` names the text in errors."""
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):
         where = f"{source}, line {number}"
@@ -40,7 +40,8 @@ def format(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """(number of its first line, logical line) with comments and blank lines left out."""
+    """The logical lines, each with the number of its first line; without comments and blank
+    lines."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     gathered, first, continuing = "", 0, False
     for number, raw in enumerate(lines, 1):
@@ -60,7 +61,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _key_end(line: str) -> int:
-    """Index of the first blank, '=' or ':' that no backslash escapes."""
+    """The index of the first blank, '=' or ':' that is not escaped by a backslash."""
     at = 0
     while at < len(line) and line[at] not in "=: \t\f":
         at += 2 if line[at] == "\\" else 1

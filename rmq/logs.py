@@ -1,16 +1,16 @@
-"""Logs: lines to standard error or a file, as text for people or as JSON, with a limit.
+"""Logs: lines to standard error or to a file, as text or as JSON, with a limit per second.
 
     set_up(settings, {"broker": "broker-a"})        rmqLogFormat=json, rmqLogLinesPerSecond=200
 
         {"time":"2025-11-21T13:20:00.123Z","level":"WARNING","logger":"rmq.broker","broker":
         "broker-a","message":"..."}                                  (one line)
 
-Beyond the limit lines are dropped; the next line that gets through says how many. So a fault that
-repeats for every message neither fills the disk nor slows the control thread down. The limit is a
-bucket that holds one second's worth; errors have one of their own, so that no flood of other lines
-keeps one out of the log, and their own flood is bounded too.
+Lines beyond the limit are dropped, and the next line that is written says how many. A fault that
+repeats for every message therefore neither fills the disk nor slows down the control thread. The
+limit is a bucket that holds the lines of one second. Errors have a bucket of their own, so that a
+flood of other lines cannot keep an error out of the log, and a flood of errors is limited, too.
 
-Those of the audit log (rmq/auth/audit.py) may have a file of their own, as JSON, without a limit.
+Lines of the audit log (rmq/auth/audit.py) may have a file of their own, as JSON, without a limit.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line; what is given with `extra` comes as fields of its own."""
+    """Formats each line as a JSON object; values given with `extra` become fields of it."""
 
     _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -61,9 +61,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 takes none
-    """Writes lines_per_second, and as many errors; the next line says how many it held back.
-
-    Used by any thread, one after the other."""
+    """Writes at most lines_per_second lines, and as many errors; the next line says how many were
+    dropped. Any thread may use it, one at a time."""
 
     def __init__(
         self, stream: TextIO, lines_per_second: int, clock: Callable[[], float] = time.monotonic
@@ -71,14 +70,14 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 t
         super().__init__(stream)
         self._limit = float(lines_per_second)
         self._clock = clock
-        self._left = [self._limit, self._limit]  # of lines below ERROR, of errors
+        self._left = [self._limit, self._limit]  # for lines below ERROR, for errors
         self._filled_at = clock()
         self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._emit(record)
-        except Exception:  # a line that cannot be put together
+        except Exception:  # the line cannot be formatted
             self.handleError(record)
 
     def _emit(self, record: logging.LogRecord) -> None:
@@ -96,8 +95,8 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 t
         super().emit(record)
 
     def _with_dropped(self, record: logging.LogRecord) -> logging.LogRecord:
-        """The first line after a gap says how many were dropped; other handlers have dropped
-        none."""
+        """A copy of the record, the first one after a gap, that says how many lines were dropped.
+        It is a copy because other handlers have dropped none."""
         told = copy.copy(record)
         told.msg = f"{record.getMessage()} ({self._dropped} lines before it were not logged)"
         told.args = ()
@@ -106,10 +105,11 @@ class LimitedHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 3.10 t
 
 
 class _FileStream:
-    """A log file as a stream: what it does not take goes to standard error, with the reason."""
+    """A log file as a stream. A text that cannot be written to it goes to standard error, with the
+    reason."""
 
     def __init__(self, path: Path) -> None:
-        """ConfigError: it cannot be opened."""
+        """Opens the file. ConfigError: that is not possible."""
         self._path = path
         try:
             self._file = LogFile(path, 0o640)
@@ -123,13 +123,13 @@ class _FileStream:
             sys.stderr.write(f"{self._path} cannot be written ({error}): {text}")
 
     def flush(self) -> None:
-        """Each write is one."""
+        """Does nothing: each write goes to the file at once."""
 
 
 def set_up(settings: Settings, fields: Mapping[str, str]) -> None:
-    """Sends all lines of this process from rmqLogLevel on to standard error, or to rmqLogFile, and
-    those of the audit log to a file where one is named; the last call counts. `fields`: what each
-    line of JSON has. ConfigError: a file cannot be opened."""
+    """Sends all lines of this process, from rmqLogLevel on, to standard error or to rmqLogFile, and
+    those of the audit log to rmqAuditLog if that is set. The last call counts. `fields`: values
+    that each line of JSON has. ConfigError: a file cannot be opened."""
     stream: Any = sys.stderr
     if settings.rmqLogFile:
         stream = _FileStream(Path(settings.rmqLogFile).expanduser())

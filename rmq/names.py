@@ -1,12 +1,13 @@
-"""Names: what a topic or a group may be called, and the names that are taken.
+"""Names: which names of topics and groups are allowed, and which ones the system uses.
 
-A topic is 1-127 characters of A-Z a-z 0-9 % | - _, 255 when it starts with %RETRY% or %DLQ%, and
-%RETRY% topics may hold a plus (those of pops, version 2). A group is 1-120 of the same. So no legal
-name holds a dot or a slash, and a checked name may become a directory of the store. Nothing from
-the wire is used as a name before it went through here.
+The name of a topic has 1-127 characters of A-Z a-z 0-9 % | - _, or up to 255 if it starts with
+%RETRY% or %DLQ%. Names that start with %RETRY% may also have a plus (retry topics of pops, version
+2). The name of a group has 1-120 of the same characters. No legal name therefore has a dot or a
+slash, and a checked name may become a directory of the store. Nothing from the wire is used as a
+name before it is checked here.
 
-cext/wire/system_topics.pxd has the names that compiled code knows too, and what they are for;
-tests/source/test_vocabulary.py compares the two and refuses these names anywhere else.
+cext/wire/system_topics.pxd has the names that compiled code knows, too, and says what they are for.
+tests/source/test_vocabulary.py compares the two, and refuses these names anywhere else.
 
 Example: topic_fault("a/b") says what is wrong with it; retry_topic("g") is "%RETRY%g".
 """
@@ -24,9 +25,9 @@ RETRY_PREFIX = "%RETRY%"
 POP_RETRY_V2 = "+"  # between group and topic
 DLQ_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
-OLD_SYSTEM_TOPIC_PREFIX = "RMQ_SYS_"  # of topics older than the rule above
+OLD_SYSTEM_TOPIC_PREFIX = "RMQ_SYS_"  # of system topics that are older than the prefix above
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-# Clients' ways to the groups of a cloud's proxies: system groups too.
+# Groups of a cloud's proxies, which are system groups, too.
 PROXY_GROUP_PREFIXES = ("CID_ONS-HTTP-PROXY", "CID_ONSAPI_")
 
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
@@ -45,22 +46,22 @@ OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
 OFFSET_CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 
-# What RocketMQ's clients call the broker of a static topic's logical queues; of one with a scope of
-# its own the scope follows the prefix.
+# The broker name that RocketMQ's clients give to the logical queues of a static topic. If the topic
+# has a scope of its own, the scope follows the prefix.
 LOGIC_QUEUE_PREFIX = "__syslo__"
 LOGIC_QUEUE_BROKER = f"{LOGIC_QUEUE_PREFIX}global__"
 
-# Of the name servers' key-value configuration: topic -> "broker-a:4;broker-b:4".
+# A namespace of the name servers' key-value configuration: topic -> "broker-a:4;broker-b:4".
 ORDER_TOPIC_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
-# Properties of a message that more than one part knows.
-SHARDING_KEY = "__SHARDINGKEY"  # those with equal ones stay in order
-CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"  # of a half message: no check back before
+# Properties of a message that several modules know.
+SHARDING_KEY = "__SHARDINGKEY"  # messages with equal keys stay in order
+CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"  # of a half message: no check back before this
 
-TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"  # its offsets: how far half and op messages are ended
-REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # how far the revive log is read
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"  # its offsets: up to where transactions are ended
+REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"  # its offsets: up to where the revive log is read
 TOOLS_CONSUMER_GROUP = "TOOLS_CONSUMER"
-CLIENT_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"  # of what clients send for themselves
+CLIENT_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"  # for messages that clients send by themselves
 FILTER_SERVER_GROUP = "FILTERSRV_CONSUMER"
 SELF_TEST_GROUP = "SELF_TEST_C_GROUP"
 
@@ -78,9 +79,9 @@ SYSTEM_TOPICS = frozenset(
         OFFSET_CHECKPOINT_TOPIC,
     }
 )
-# What a broker writes for itself, of whoever's messages; and the revive log.
+# Topics in which a broker keeps users' messages for itself; the revive log is one, too.
 _INNER_TOPICS = frozenset({SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TIMER_TOPIC})
-# What a client may not send to.
+# Topics that a client must not send to.
 CLOSED_TO_CLIENTS = frozenset(
     {
         SCHEDULE_TOPIC,
@@ -108,7 +109,7 @@ _NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
 
 def topic_fault(topic: str) -> str | None:
-    """What is wrong with this name of a topic; None when it is legal."""
+    """What is wrong with this name of a topic; None if it is legal."""
     if not topic.strip():
         return "the topic is blank"
     plain = topic.replace("+", "_", 1) if topic.startswith(RETRY_PREFIX) else topic
@@ -123,7 +124,7 @@ def topic_fault(topic: str) -> str | None:
 
 
 def group_fault(group: str) -> str | None:
-    """What is wrong with this name of a group; None when it is legal."""
+    """What is wrong with this name of a group; None if it is legal."""
     if not group.strip():
         return "the group is blank"
     if _NAME.fullmatch(group) is None:
@@ -137,7 +138,8 @@ def group_fault(group: str) -> str | None:
 
 
 def is_inner(topic: str) -> bool:
-    """Whether a broker writes it for itself: half, delayed, timed messages, and what was popped."""
+    """Whether a broker writes this topic for itself: half, delayed and timed messages, and the
+    revive log."""
     return topic in _INNER_TOPICS or (topic.startswith(REVIVE_PREFIX) and topic != REVIVE_PREFIX)
 
 
@@ -150,12 +152,14 @@ def retry_topic(group: str) -> str:
 
 
 def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
-    """Where what the group popped and did not acknowledge comes again: versions 1 and 2."""
+    """The retry topics, of versions 1 and 2, for messages of the topic that the group has popped
+    and not acknowledged."""
     return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}{POP_RETRY_V2}{topic}"
 
 
 def popped_topic(retry: str, group: str) -> str | None:
-    """The topic that pop_retry_topics() made this of; None: it is none of the group's."""
+    """The topic from which pop_retry_topics() has made this name; None: it is not a retry topic of
+    the group."""
     found = (each for each in pop_retry_topics(group, "") if retry.startswith(each))
     return next((retry[len(each) :] for each in found), None)
 
@@ -173,7 +177,7 @@ def revive_topic(cluster: str) -> str:
 
 
 def reply_topic(cluster: str) -> str:
-    """Where answers of consumers to producers of the cluster are sent."""
+    """The topic to which consumers send replies for producers of the cluster."""
     return f"{cluster}_{REPLY_TOPIC_SUFFIX}"
 
 
@@ -190,5 +194,6 @@ def is_dead_letter(topic: str) -> bool:
 
 
 def is_system(topic: str) -> bool:
-    """A topic of brokers, not of users; retry topics and dead letters are their groups'."""
+    """Whether it is a topic of brokers, not of users. Retry topics and dead letters belong to their
+    groups."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)

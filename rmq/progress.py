@@ -1,4 +1,4 @@
-"""Progress: long work says how far it is, to whoever wants to know.
+"""Progress: long work tells its caller how far it is.
 
 def read(path: Path, progress: Progress = no_progress) -> None:
     progress("the log", 17, 100)
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# Called while it works: (what is being done, how much is done, of how much).
+# Called during the work: (what is being done, how much is done, of how much).
 Progress = Callable[[str, int, int], None]
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
-    """For those who do not want to know."""
+    """For callers that do not need the progress."""

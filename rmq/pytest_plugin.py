@@ -1,12 +1,13 @@
-"""A broker for tests: `pip install rmq` gives pytest the fixture rmq_broker.
+"""Pytest plugin: a broker for tests; `pip install rmq` gives pytest the fixture rmq_broker.
 
     def test_order_is_paid(rmq_broker):
         with Producer("tests", namesrv_addr=rmq_broker.namesrv_addr) as producer:
             producer.send(Message("orders", b"paid"))
 
-One broker with its name server runs for the whole session, on free ports of 127.0.0.1 and a store
-in a temporary directory; it is ready in less than a second. Topics are created by the first send,
-so tests keep apart by topics of their own. `embedded_broker()` is the same as a context manager.
+One broker with its name server runs for the whole session, on free ports of 127.0.0.1 and with a
+store in a temporary directory; it is ready in less than a second. Topics are created by the first
+send, so tests do not disturb each other if each uses topics of its own. `embedded_broker()` is the
+same as a context manager.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SETTINGS = {"mappedFileSizeCommitLog": str(64 << 20), "maxIndexNum": "200000",
 
 
 class RunningBroker(msgspec.Struct, frozen=True):
-    """Where it listens. namesrv_addr is what clients are given."""
+    """A broker that runs. namesrv_addr is the address to give to clients."""
 
     namesrv_addr: str
     broker_addr: str
@@ -44,7 +45,7 @@ class RunningBroker(msgspec.Struct, frozen=True):
 def embedded_broker(
     store: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[RunningBroker]:
-    """A broker with a name server in a process of its own, ended with the block."""
+    """A broker with a name server, in a process of its own that ends with the block."""
     command = [sys.executable, "-m", "rmq", "standalone", "--store", str(store / "store")]
     command += ["--port", "0", "--namesrv-port", "0"]
     for name, value in {**SETTINGS, **(settings or {})}.items():

@@ -1,4 +1,4 @@
-"""Refusal: the answer to a request that is understood and not served.
+"""Refusal: the answer to a request that is understood, and not carried out.
 
 Example: raise Refusal(ResponseCode.TOPIC_NOT_EXIST, "topic[t] does not exist")
 """
