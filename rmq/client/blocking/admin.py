@@ -195,8 +195,8 @@ def require_groups(cluster: ClusterView, *names: str) -> None:
 def group_progress(
     cluster: ClusterView, group: str, topic: str | None = None
 ) -> tuple[list[QueueProgress], float]:
-    """(progress per queue, messages consumed per second) over all masters; of one topic, or of
-    all."""
+    """The group's progress in each queue, and how many messages it consumes per second, over all
+    masters; in one topic, or in all."""
     fields = {"consumerGroup": group, **({"topic": topic} if topic is not None else {})}
     found: list[QueueProgress] = []
     rate = 0.0

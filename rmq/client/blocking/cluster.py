@@ -111,7 +111,7 @@ class ClusterView:
         body: bytes = b"",
         timeout_s: float | None = None,
     ) -> Command:
-        """The answer, whose code is SUCCESS. RemoteError: it is another one."""
+        """The answer, if its code is SUCCESS; RemoteError for every other code."""
         reply = self.ask(address, code, fields, body, timeout_s)
         if reply.code != ResponseCode.SUCCESS:
             raise RemoteError(reply.code, reply.remark or "no reason given")

@@ -102,7 +102,7 @@ class Connection:
         body: bytes = b"",
         timeout: float | None = None,
     ) -> Command:
-        """The answer, whose code is SUCCESS. RemoteError: it is another one."""
+        """The answer, if its code is SUCCESS; RemoteError for every other code."""
         reply = self.ask(code, fields, body, timeout)
         if reply.code != 0:
             raise RemoteError(reply.code, reply.remark or "no reason given")

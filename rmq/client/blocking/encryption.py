@@ -44,7 +44,7 @@ def forget() -> None:
 
 @contextmanager
 def forgotten() -> Iterator[None]:
-    """In the block the environment alone counts."""
+    """In the block only the environment counts, and not what use() has set."""
     before = dict(_given)
     _given.clear()
     try:

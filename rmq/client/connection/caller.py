@@ -190,7 +190,7 @@ def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) 
             hook.after_response(address, code, field_texts(dict(fields or {})), reply)
         except Exception as problem:
             reply, error = None, problem
-        except BaseException as problem:  # it ends no more than the request; the mailbox reports it
+        except BaseException as problem:  # only this request ends; the mailbox reports it
             done(None, RmqError(f"the hook raised {problem!r}"))
             raise
         done(reply, error)

@@ -46,7 +46,7 @@ class Notices:
         body: bytes = b"",
         remark: str | None = None,
     ) -> None:
-        """Answers a broker's request, unless it wants no answer. Any thread."""
+        """Answers a broker's request, unless the request is one-way. Any thread may call it."""
         if not request.is_one_way:
             link = self._caller.link(address)
             self._caller.engine.post(link, encode_answer(request, code, fields, body, remark))

@@ -34,7 +34,7 @@ class Purpose(enum.Enum):
 
 
 class Replica(NamedTuple):
-    """One broker of a name."""
+    """One of the brokers of a broker name."""
 
     broker_id: int
     address: str

@@ -33,7 +33,7 @@ POP_RANGES = {"pop_invisible_time": (5_000, 300_000), "pop_batch_nums": (1, 32)}
 
 @dataclass(kw_only=True)
 class GroupParameters(ClientParameters):
-    """Of every member of a group of consumers."""
+    """Parameters of every member of a consumer group."""
 
     consumer_group: str = parameter(
         "DEFAULT_CONSUMER", "consumers that share the queues of the topics they subscribe, and "
@@ -52,7 +52,7 @@ class GroupParameters(ClientParameters):
 
 @dataclass(kw_only=True)
 class RebalanceParameters(GroupParameters):
-    """Of consumers that share queues and pull from them."""
+    """Parameters of consumers that share queues and pull from them."""
 
     message_model: str = parameter(
         CLUSTERING, "CLUSTERING: each message goes to one member of the group; BROADCASTING: to "
@@ -90,7 +90,7 @@ class RebalanceParameters(GroupParameters):
 
 @dataclass(kw_only=True)
 class PoppingParameters(GroupParameters):
-    """Of consumers that may pop."""
+    """Parameters of consumers that may pop."""
 
     consume_orderly: bool = parameter(
         False, "one batch of a queue at a time, in the queue's order, by one member of the group; "

@@ -29,7 +29,7 @@ TABLES: tuple[type[ClientParameters], ...] = (
 
 
 def rows(of: type[ClientParameters]) -> list[tuple[str, str, str, str]]:
-    """(name, name in Java, default, meaning) of the parameters that `of` adds to its base."""
+    """(name, name in Java, default, meaning) of each parameter that `of` adds to its base."""
     return [
         (each.name, each.metadata["java"] or java_name(each.name), f"{each.default!r}",
          each.metadata["text"]) for each in own_fields(of)

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.TOPIC_NOT_EXIST)  # poll asks again, and no error
+PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.TOPIC_NOT_EXIST)  # asked again, and not raised
 HELD_MS_MAX = 15_000  # how long a broker may hold one pop; a longer poll asks again
 FULL_PAUSE_S = 0.05
 MOST = 32

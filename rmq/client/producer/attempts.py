@@ -113,7 +113,7 @@ class Attempts:
     def begin(
         self, chosen: Chosen, message: Message, callback: Completion, timeout_ms: float
     ) -> None:
-        """The first try."""
+        """Makes the first try of a send."""
         try:
             self.submit(chosen.target, message, callback, timeout_ms, chosen.attempts)
         except UnreachableError as error:  # no connection by TLS, and no try is left

@@ -52,7 +52,7 @@ class BrokerFaults:
         return until is None or clock.monotonic() >= until
 
     def avoided(self) -> list[str]:
-        """The brokers left alone now."""
+        """The brokers that are left alone now."""
         with self._lock:
             return [name for name, until in self._until.items() if clock.monotonic() < until]
 

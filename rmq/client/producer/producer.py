@@ -42,7 +42,7 @@ ASYNC_MESSAGES_MAX, ASYNC_BYTES_MAX = 65_535, 100 << 20
 
 
 class ProducerImpl(ProducerBase):
-    """Any number of threads may use it."""
+    """The work of a producer; any number of threads may use it."""
 
     parameters: ProducerParameters
 

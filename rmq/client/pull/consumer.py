@@ -230,7 +230,7 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
                     continue
                 self._warnings.end(what)
                 if share is None:
-                    self.instance.heartbeats.send()  # keep the queues until brokers know us
+                    self.instance.heartbeats.send()  # the queues stay until brokers know it
                     self._rebalance_retry.within(AGAIN_MS)
                     continue
                 mine, others = share

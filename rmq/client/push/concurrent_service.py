@@ -49,7 +49,7 @@ class ServiceOwner(CallOwner, Protocol):
     def sender(self) -> SendBack: ...
 
     def process_queues(self) -> list[ProcessQueue]:
-        """The queues it reads now."""
+        """The queues that the consumer reads now."""
 
 
 class ConcurrentService:

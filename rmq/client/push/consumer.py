@@ -59,7 +59,7 @@ CALLS_IN_FLIGHT_S, ACKS_IN_FLIGHT_S = 30.0, 3.0  # how long close waits for them
 
 
 class PushConsumerImpl(Member[PushConsumerParameters]):
-    """Any thread may use it."""
+    """The work of a push consumer; any thread may use it."""
 
     consume_type = "CONSUME_PASSIVELY"
 

@@ -3,7 +3,7 @@
 A broker makes a group's retry topic on the first heartbeat of a member, so as a rule the topic is
 there a moment later. If a broker makes none, the topic is looked for again and again, with longer
 and longer pauses. The pause depends on how long the topic has been missing, not on how often it was
-looked for, because queues are shared out anew for many reasons.
+looked for, because queues are shared out again for many reasons.
 
 Example: a topic that is missing for 0 s is looked for after 1 s; one that is missing for 3 s, after
 3 s more.

@@ -48,7 +48,7 @@ class OrderlyOwner(ServiceOwner, Protocol):
         """Gives the queue up, because another member may have its lock, and asks for it again."""
 
     def let_go(self, queue: ProcessQueue) -> None:
-        """The last call of a queue that is to leave has ended."""
+        """The last call of a queue that was lost has ended."""
 
 
 class OrderlyService:

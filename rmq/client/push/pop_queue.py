@@ -29,7 +29,7 @@ class PopQueue:
         self.popped_ms = clock.now_ms()
         self._lock = threading.Lock()
         self._popping = False
-        self._is_waiting = False  # for room, before it pops on
+        self._is_waiting = False  # for room before the next pop
 
     def begin(self, most: int) -> bool:
         """Begins a pop if none is under way and at most `most` messages are in hand. Returns

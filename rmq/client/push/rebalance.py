@@ -59,7 +59,7 @@ class RebalanceOwner(Protocol):
     def parameters(self) -> PushConsumerParameters: ...
 
     @property
-    def subscriptions(self) -> dict[str, Subscription]: ...  # by topic as on the wire
+    def subscriptions(self) -> dict[str, Subscription]: ...  # by the topic's name on the wire
 
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
         """Tells the store how far the group is in each queue."""
@@ -89,7 +89,7 @@ class Rebalance:
         self._lock = threading.RLock()  # one change at a time
         self._queues: dict[MessageQueue, ProcessQueue] = {}  # by name on the wire
         self._leaving: dict[MessageQueue, ProcessQueue] = {}  # lost, not unlocked yet
-        self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
+        self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # they outlive process queues
         self._silent: set[str] = set()  # brokers that did not answer in this round
         self._missing = MissingTopics()
         self._rebalance_retry = RebalanceRetry(instance.timers, self.run)
@@ -339,7 +339,7 @@ class Rebalance:
                     queue.release()
             self._locks.unlock([each.wire for each in going])
             for queue in going:
-                self._leaving.pop(queue.wire, None)  # not before: it must not be taken earlier
+                self._leaving.pop(queue.wire, None)  # only now, or it could be taken too early
         finally:
             for queue in free:
                 queue.consume_lock.release()

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class ClientImpl(Protocol):
-    """The client that does the work."""
+    """The object that does the work of a client."""
 
     @property
     def client_id(self) -> str: ...
 
     @property
-    def group(self) -> str: ...  # as on the wire
+    def group(self) -> str: ...  # its name on the wire
 
     @property
     def is_open(self) -> bool: ...
@@ -38,7 +38,7 @@ class ClientImpl(Protocol):
 
 
 class ConsumerImpl(ClientImpl, Protocol):
-    """The consumer that does the work."""
+    """The object that does the work of a consumer."""
 
     def subscribe(
         self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
@@ -101,7 +101,7 @@ class ThreadedClient(Generic[C]):
 
 
 class ThreadedConsumer(ThreadedClient[M]):
-    """A member of a group."""
+    """A consumer: a member of a group."""
 
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
         """Subscribes to the topic's messages with one of the tags ("a || b"), or to those for

@@ -30,7 +30,7 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
             for message in consumer.poll(1_000): ...       # up to 1000 of what was pulled ahead
             for message in consumer: ...                   # one by one, until it is closed
 
-        consumer.assign(consumer.queues("orders"))         # or: these queues, whoever else reads
+        consumer.assign(consumer.queues("orders"))         # or: these, even if others read them
         consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
 
     Each message is delivered at least once. The messages that poll returned count as consumed when
