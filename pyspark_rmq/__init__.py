@@ -1,8 +1,8 @@
 """Makes `spark.read.format("rmq")` work without configuration.
 
 Spark imports every module on the path whose name begins with pyspark_ and registers its
-DefaultSource. The work is in rmq.spark, most of it imported when it is used. A module that raises
-here would hide all other sources, so what is missing is said at the first use instead.
+DefaultSource. The code is in rmq.spark, and most of it is imported when it is first used. A module
+that raises here would hide all other sources, so a missing package is reported at the first use.
 """
 
 from typing import Any

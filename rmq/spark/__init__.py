@@ -16,17 +16,17 @@ What a user may say
 From a plan to rows
 
     input_partitions    ranges of queues as tasks
-    store       the same without a broker: the files of a store directory
+    store       the batch reader for the files of a store directory, without a broker
 
 Writing, and the rest
 
-    transactions, dedupe    batches shown whole and once; repeats taken out
+    transactions, dedupe    a batch is shown as a whole, and once; repeats are dropped
     offset_commits      offsets of a group, committed for lag tools
     session, jdk    a ready session; Java
-    collector   Python's collector in Spark's workers
+    collector   Python's garbage collector in Spark's workers
     error_text  what an error says to Spark's user
 
-The package pyspark-rmq beside it registers it: Spark finds that module by its name. Importing this
-package imports nothing. Only source, stream, store and sink run on executors, with what they use.
-Which messages are read, how options say so, and the reading itself are in rmq/arrow.
+The package pyspark_rmq registers the source: Spark finds that package by its name. Importing
+rmq.spark imports nothing. Only source, stream, store and sink, and what they import, run on
+executors. Options, the choice of messages and the reading itself are in rmq/arrow.
 """

@@ -1,6 +1,6 @@
-"""Python's collector, kept off what never changes in a worker process.
+"""Collector: keeps Python's garbage collector off objects that never change in a worker process.
 
-Spark collects garbage after every task, 35 ms of it over modules that stay as they are.
+Spark collects garbage after every task. 35 ms of that go to modules, which stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _frozen_in: list[int] = []
 
 
 def freeze_once(options: Options) -> None:
-    """In each process once, unless the options say that it is not wanted."""
+    """Exempts all present objects, once in each process, unless the option gcFreeze is false."""
     if options.gc_freeze and os.getpid() not in _frozen_in:
         gc.collect()
         gc.freeze()

@@ -1,6 +1,6 @@
-"""The columns of the source as Spark's types. All are nullable, as Spark asks of Python sources.
+"""Columns: those of the source as Spark's types. Spark wants all of a Python source to be nullable.
 
-What they are is in rmq/arrow/columns.py. A schema of one's own may ask for body as a string.
+What each one means is in rmq/arrow/columns.py. A user's own schema may ask for body as a string.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def fields_of(schema: StructType, options: Options) -> list[str]:
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """As Spark compares it with what a reader yields."""
+    """The Arrow schema with which Spark compares the batches that a reader yields."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def plan_of(options: Options, schema: StructType, tags: Iterable[str] = ()) -> ReadPlan:
-    """Of a read from brokers; the tags are those of the options unless some are given."""
+    """The plan of a read; the tags are those of the options unless others are given."""
     return ReadPlan(
         options,
         Access.of(options) if options.path is None else None,

@@ -1,11 +1,11 @@
-"""Dedupe: exactly once for readers of what a sink may have sent twice.
+"""Dedupe: readers get each row exactly once, although a sink may have sent it twice.
 
     once = drop_repeats(spark.read.format("rmq")...load())
     once = drop_repeats(stream, watermark="10 minutes")
 
-The sink gives a row the same unique key whenever it sends it again (rmq.spark.sink): a repeat is a
-row whose uniqueKey was there before. A stream remembers keys for the time of its watermark, on
-storeTimestamp by default.
+When the sink sends a row again, the row has the same unique key as before (rmq.spark.sink). So a
+repeat is a row whose uniqueKey was there before. A stream remembers keys for the time of its
+watermark, which is on storeTimestamp by default.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 def drop_repeats(
     frame: DataFrame, watermark: str = "10 minutes", time_column: str = "storeTimestamp"
 ) -> DataFrame:
-    """The rows without repeats; the frame needs the columns uniqueKey and, streaming, the time."""
+    """The rows without repeats; the frame needs uniqueKey and, as a stream, the time column."""
     if not frame.isStreaming:
         return frame.dropDuplicates(["uniqueKey"])
     return frame.withWatermark(time_column, watermark).dropDuplicatesWithinWatermark(["uniqueKey"])

@@ -1,13 +1,13 @@
-"""Error text: what is wrong and what to do, without thirty lines before it.
+"""Error text: Spark's user sees what is wrong and what to do, without thirty lines before it.
 
     @brief_errors()                     over a method that Spark calls
-    return brief_errors_of(rows)        when it gives an iterator
+    return brief_errors_of(rows)        when the method returns an iterator
 
-Spark shows a Python error with its whole way through Spark's worker, and the text that matters
-last. A worker leaves the traceback out when SPARK_HIDE_TRACEBACK is set in its environment, and
-ends after any error. So it is set at the moment one of ours, which says everything in its text,
-leaves for Spark; of other errors, which nobody expected, the traceback stays. Outside of Spark's
-workers nothing is done.
+Spark shows an error from Python with the whole traceback through its worker, and the text that
+matters comes last. A worker leaves the traceback out when SPARK_HIDE_TRACEBACK is set in its
+environment, and it ends after any error. So the variable is set at the moment an RmqError, whose
+text says everything, is raised to Spark. Other errors are unexpected and keep their traceback.
+Outside of Spark's workers the variable is never set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def brief_errors() -> Iterator[None]:
 
 
 def brief_errors_of(rows: Iterator[Row]) -> Iterator[Row]:
-    """The same rows; for what fails while they are made."""
+    """Yields the same rows; errors that are raised while they are made are brief, too."""
     with brief_errors():
         yield from rows
 

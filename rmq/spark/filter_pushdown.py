@@ -1,10 +1,11 @@
-"""Filter pushdown: Spark's filters as limits of the plan: pushdown=true.
+"""Filter pushdown: with pushdown=true Spark's filters limit what a read plans.
 
-Spark applies every filter again, so a limit may let through too much and never too little. Used are
-comparisons with constants on topic, brokerName, queueId, queueOffset, storeTimestamp and tags (and
-their namesakes of schema=kafka); everything else is left to Spark.
+Spark applies every filter again, so a limit may let too much through, but never too little. The
+filters used are comparisons with constants on topic, brokerName, queueId, queueOffset,
+storeTimestamp and tags (and the columns of schema=kafka with the same content). All other filters
+are left to Spark.
 
-Needs spark.sql.python.filterPushdown.enabled=true, which is Spark's own condition.
+Spark itself requires spark.sql.python.filterPushdown.enabled=true.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _COMPARISONS = (EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, Les
 
 @dataclass
 class FilterPushdown:
-    """Per field the allowed values (None: any), and closed ranges."""
+    """For each field the allowed values (all, where the field is missing), and closed ranges."""
 
     allowed: dict[str, set[Any]] = field(default_factory=dict)
     lowest: dict[str, int] = field(default_factory=dict)
@@ -65,7 +66,7 @@ class FilterPushdown:
             self._limit(name, each, [_number(value) for value in values])
 
     def _limit(self, name: str, each: Any, values: list[int]) -> None:
-        """Times are floored to the ms, so the open ends are taken as closed ones."""
+        """Open ends are taken as closed ones, because times are floored to the millisecond."""
         if not isinstance(each, (LessThan, LessThanOrEqual)):
             self.lowest[name] = max(self.lowest.get(name, 0), min(values))
         if not isinstance(each, (GreaterThan, GreaterThanOrEqual)):

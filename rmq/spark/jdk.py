@@ -2,7 +2,8 @@
 
     JAVA_HOME, then java on the PATH, then /usr/lib/jvm/*
 
-Spark 4 says UnsupportedClassVersionError, or nothing at all, on an older one; here it is one line.
+On an older Java Spark 4 says UnsupportedClassVersionError, or nothing at all. Here the user gets
+one line that says which Java is needed and what was found.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def find_java_home() -> Path | None:
-    """The first that is new enough."""
+    """The home of the first Java that is new enough; None when there is none."""
     for home in _candidates():
         version = java_version(home)
         if version is not None and version >= OLDEST:
@@ -61,7 +62,7 @@ def find_java_home() -> Path | None:
 
 
 def need_java_home() -> Path:
-    """The same, or JdkError with what was found instead and what to do."""
+    """The same; JdkError, when there is none, says what was found instead and what to do."""
     home = find_java_home()
     if home is not None:
         return home

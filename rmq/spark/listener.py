@@ -4,11 +4,11 @@
 
 For every query with commitOffsets=true and group=G: after each finished batch the group's offsets
 become the batch's end, so rmq group describe, mqadmin consumerProgress and consoles see the query
-with its lag. The checkpoint stays the truth; nothing is ever read from these offsets (but by
-startingOffsets=group). A broker that is away costs a warning.
+with its lag. The query itself goes on from its checkpoint; only a query that begins with
+startingOffsets=group reads these offsets. If a broker is away, a warning is logged.
 
-lag[query name or id] is the number of messages that waited when the last batch was planned, of
-every query that reads rmq.
+lag[query name or id] is the number of messages that were waiting when the query's last batch was
+planned. Every query that reads rmq has an entry.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ log = logging.getLogger("rmq.spark")
 
 
 class OffsetListener(StreamingQueryListener):
-    """One for all queries of a session. Accounts and TLS are not in the offsets: give them here."""
+    """One listener serves all queries of a session. The offsets of a query name its group and name
+    server, but no account and no TLS settings: those are given here."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class OffsetListener(StreamingQueryListener):
             tls, tls_ca_file, tls_verify, tls_cert_file, tls_key_file, tls_key_password
         )
         self._account = (access_key, secret_key, security_token, encrypted)
-        self._names: dict[str, str] = {}  # id -> what `lag` knows the query by
+        self._names: dict[str, str] = {}  # query id -> its key in `lag`
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         pass
@@ -97,7 +98,7 @@ class OffsetListener(StreamingQueryListener):
 
 
 def _offsets(text: Any) -> dict[str, Any] | None:
-    """Of our own form; None for other sources."""
+    """The offsets of a query that reads rmq; None for those of other sources."""
     if isinstance(text, str):
         try:
             text = json.loads(text)

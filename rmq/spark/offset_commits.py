@@ -11,9 +11,10 @@ from rmq.errors import RemoteError, RmqError
 
 
 def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) -> None:
-    """Every queue's next offset at the broker that owns it, or at its slave while that is gone;
-    RmqError when one does not take it, after all have been told: a checkpoint names brokers for
-    ever, also those that were taken out of the cluster, and topics that were deleted."""
+    """Commits each queue's next offset at the broker that has the queue, or at its slave while the
+    broker is away. When a broker does not take an offset, RmqError is raised after all others have
+    been told: a checkpoint names brokers that have left the cluster, and deleted topics, for ever.
+    """
     rows: dict[str, list[dict[str, object]]] = {}
     for key, offset in offsets.items():
         rows.setdefault(key.broker, []).append(

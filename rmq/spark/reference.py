@@ -1,4 +1,4 @@
-"""docs/spark.md: columns with their types, options with their defaults, from the tables themselves.
+"""Reference: docs/spark.md, the columns and options of the source, written from their tables.
 
 python -m rmq.spark.reference > docs/spark.md
 """

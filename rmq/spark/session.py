@@ -3,10 +3,10 @@
     spark = build_session("mine")
     spark.read.format("rmq")...
 
-Nothing of it is required: any session finds the source by itself. Set here are the Java, this very
-interpreter for the workers, loopback addresses, Unix sockets between Spark and its Python workers
-(a fifth faster than TCP, and a setting that only counts before the start) and the listener that
-commits the offsets of queries with commitOffsets=true.
+None of it is required: any session finds the source by itself. This one sets the Java, the
+interpreter of the workers (the one that runs this), loopback addresses, Unix sockets between Spark
+and its Python workers (a fifth faster than TCP, and a setting that only counts before the start)
+and the listener that commits the offsets of queries with commitOffsets=true.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ SETTINGS = {
 
 
 def prepare_environment() -> None:
-    """Java and interpreter for the processes Spark starts; what the user has set stays."""
+    """Sets Java and interpreter for the processes that Spark starts. What the user has set stays,
+    but for a JAVA_HOME whose Java is too old."""
     os.environ["JAVA_HOME"] = str(need_java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -45,8 +46,8 @@ def build_session(
     settings: Mapping[str, str] | None = None,
     asker: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The session, with an OffsetListener that is also its attribute rmq_listener; `asker`: account
-    and TLS by which that commits, its keywords."""
+    """The session, with an OffsetListener that is also its attribute rmq_listener. `asker` has the
+    listener's keywords: the account and TLS settings with which it commits."""
     prepare_environment()
     from pyspark.sql import SparkSession
 

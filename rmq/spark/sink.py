@@ -1,17 +1,19 @@
-"""Sink: write and writeStream: rows become messages.
+"""Sink: the writers behind write and writeStream, which make messages of rows.
 
     df.write.format("rmq").mode("append").option("nameserver", ...).option("topic", "orders").save()
 
-The columns are those of rmq/arrow/rows.py, with schema=kafka those of kafka_rows.py.
+The columns are those of rmq/arrow/rows.py, or with schema=kafka those of kafka_rows.py.
 
-At least once: a task that Spark runs again sends its rows again, with the same unique keys. The key
-is made of the query, the batch, the partition and the row (of a batch write: of this write, or of
-idPrefix), so readers drop repeats by the column uniqueKey (rmq.spark.dedupe.drop_repeats).
+At least once: a task that Spark runs again sends its rows again, with the same unique keys. A key
+is made of the query, the batch, the partition and the row. (A batch write has an id of its own, or
+idPrefix, instead of query and batch.) So readers can drop repeats by the column uniqueKey
+(rmq.spark.dedupe.drop_repeats).
 
 transactional=true sends half messages, which nobody sees until all tasks of the batch are done and
-the driver ends their transactions; a batch that fails is rolled back. Should the driver die
-meanwhile, a streaming query sends the batch again, and only what was not committed before is now:
-exactly once, on the conditions that are named in rmq.spark.transactions.
+the driver ends their transactions. A batch that fails is rolled back. If the driver dies before
+all transactions are ended, a streaming query sends the batch again, and only rows that are not
+committed yet are committed now. This makes it exactly once, on the conditions that
+rmq.spark.transactions names.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class _Sink:
-    """What both writers do; pickled to the executors."""
+    """What both writers have in common. Spark pickles it to the executors."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -80,7 +82,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 
     @brief_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        again = self._options.id_prefix is not None  # without it no other write has these keys
+        again = self._options.id_prefix is not None  # else no other write can have these keys
         end_all(self._access, self._options, messages, Outcome.COMMIT, again)
 
     @brief_errors()

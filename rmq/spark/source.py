@@ -3,7 +3,7 @@
     spark.read.format("rmq").option("nameserver", "127.0.0.1:9876").option("topic", "orders").load()
 
 A DataFrame is a snapshot: its first action asks the brokers where the queues end, and every further
-action on the same DataFrame reads the same messages. load() it again to see newer ones.
+action on the same DataFrame reads the same messages. Call load() again to see newer ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RmqDataSource(DataSource):
 
     @brief_errors()
     def schema(self) -> StructType:
-        # Spark asks for it before it says whether this is a batch or a stream.
+        # Spark asks for the schema before it says whether this is a batch or a stream.
         from rmq.arrow.options import lenient_options
 
         return columns.default_schema(lenient_options(self.options))

@@ -1,21 +1,22 @@
-"""Stream: readStream: what a micro-batch reads, decided on the driver.
+"""Stream: the reader behind readStream, which decides on the driver what a micro-batch reads.
 
     spark.readStream.format("rmq").option("nameserver", ...).option("topic", "orders").load()
 
-Offsets stand in the checkpoint as {"topic":{"broker":{"queue":next offset}}}, the only truth about
-progress. Queues, brokers and (with subscribePattern) topics that appear while the query runs
-are read from their first message, which every queue has at 0: so a batch needs no start of a queue
-that is new in it, and one that begins later has lost messages. How much a batch takes:
+The checkpoint has the offsets as {"topic":{"broker":{"queue":next offset}}}, and they alone say how
+far a query is. Queues, brokers and (with subscribePattern) topics that appear while the query runs
+are read from their first message. In every queue that is offset 0. So the offsets need no start for
+a queue that is new in a batch, and a new queue that begins later than 0 has lost messages. How much
+a batch takes:
 
     maxOffsetsPerTrigger    dealt out over the queues in proportion to what waits; each gets one at
                             least, so that a small queue never starves
     maxBytesPerTrigger      the same in bytes, by the size of a few messages of each queue
     minOffsetsPerTrigger    no batch before so many wait, or maxTriggerDelay has passed
 
-With commitOffsets=true the group and the name server stand in the offsets too (under the empty
-topic name), from where rmq.spark.listener.OffsetListener commits at the brokers what a finished
-batch has read. Spark calls this reader one batch late and never for the last one: its commit() is
-the fallback.
+With commitOffsets=true the offsets also hold the group and the name server, under the empty topic
+name. From there rmq.spark.listener.OffsetListener knows where to commit what a finished batch has
+read. This reader's commit() is only the fallback: Spark calls it one batch late, and never for the
+last batch.
 """
 
 from __future__ import annotations
@@ -57,17 +58,17 @@ from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.offset_commits import commit_offsets
 
 log = logging.getLogger("rmq.spark")
-COMMIT = ""  # no topic is called so
+COMMIT = ""  # no topic has this name
 
 
 class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One process on the driver holds it for the life of a query; executors get copies for read."""
+    """One process on the driver keeps it for the life of a query. Executors get copies to read."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._plan = columns.plan_of(options, schema)
         self._view: Queues | None = None
-        self._target: dict[QueueKey, Ends] | None = None  # of AvailableNow
+        self._target: dict[QueueKey, Ends] | None = None  # where a run of AvailableNow ends
         self._latest: dict[QueueKey, int] | None = None
         self._triggered_at: float | None = None
         self._given_up: set[str] = set()  # brokers that were waited for in vain, and not seen since
@@ -85,7 +86,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @brief_errors()
     def initialOffset(self) -> dict[str, Any]:
-        # Of AvailableNow: a start that was looked up later would lie behind the end of the run.
+        # With AvailableNow the start is looked up in the target: now it might lie behind that.
         ends = self.view.find() if self._target is None else self._target
         return self._written(self.view.resolve(start_of(self._options), ends))
 
@@ -110,8 +111,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = {key: each.last for key, each in ends.items()}
         self._check_gone(before, ends)
         if self._target is not None:
-            # Queues that came later wait for the next run. What was read already is behind the
-            # target where a slave said it that lacks the end.
+            # Queues that came later wait for the next run. What was read already may lie behind the
+            # target, if that was asked of a slave that lacks the end of the queue.
             until = {key: max(each.last, before.get(key, 0)) for key, each in self._target.items()}
             ends = {key: Ends(each.first, min(each.last, until[key]))
                     for key, each in ends.items() if key in until}  # fmt: skip
@@ -138,13 +139,14 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._written(self._latest)
 
     def _ends(self, before: Mapping[QueueKey, int]) -> dict[QueueKey, Ends]:
-        """The queues as they are; those of a broker that is away are waited for. Once: a checkpoint
-        names one that was taken out of the cluster for ever, and each batch would wait for it."""
+        """The queues as they are now. A broker of `before` that is away is waited for, but once
+        only: a checkpoint names a broker for ever, also one that was taken out of the cluster, and
+        each batch would wait for it."""
         if before:  # the query runs: it has more patience than one that begins
             self.view.patience_ms = self._options.poll_timeout_ms
         deadline = time.monotonic() + self.view.patience_ms / 1000
         pause = FIRST_PAUSE
-        registered: set[str] = set()  # before the look: one may come back in between
+        registered: set[str] = set()  # before find(): a broker may come back in between
         while True:
             ends = self.view.find(gone={key.topic for key in before})
             missing = {key.broker for key in before if key not in ends}
@@ -165,9 +167,10 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _not_behind(
         self, before: Mapping[QueueKey, int], ends: Mapping[QueueKey, Ends]
     ) -> dict[QueueKey, Ends]:
-        """A slave may lack what was read of its master, which is away: there is nothing new then.
-        Whether it is lost is said when a master answers. What AvailableNow is to read was there,
-        too: the readers wait for it, and a slave that lacks it ends no run."""
+        """A slave, asked while its master is away, may lack messages that were read from the
+        master. Then the queue has nothing new, and whether the messages are lost is decided when a
+        master answers. Nor does a slave end a run of AvailableNow because it lacks messages up to
+        the target: they were there, and the readers wait for them."""
         found = dict(ends)
         target = self._target or {}
         for key in (*before, *(key for key in target if key not in before)):
@@ -183,7 +186,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._written(after)
 
     def _too_early(self, waiting: int) -> bool:
-        """minOffsetsPerTrigger: not yet; never while AvailableNow runs to its end."""
+        """Whether minOffsetsPerTrigger holds the batch back; never while AvailableNow runs."""
         least = self._options.min_offsets_per_trigger
         if least is None or waiting >= least or self._target is not None:
             return False
@@ -248,10 +251,11 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _firsts(
         self, before: Mapping[QueueKey, int], after: Mapping[QueueKey, int]
     ) -> dict[QueueKey, int]:
-        """Where the queues begin that are new in the batch. As of new partitions in Kafka's source,
-        what is gone before their first message is a loss: it came while the query did not look,
-        and of a broker that was away when the query began nobody can say. Only a master can say
-        that messages are gone: of a slave the readers begin at 0, and ask."""
+        """The offsets at which those queues begin that are new in the batch. As with new partitions
+        in Kafka's source, messages that are gone before a queue's first one are a loss: they came
+        while the query did not look. (If the broker was away when the query began, nobody can say
+        when they came, and they are a loss, too.) Only a master can say that messages are gone.
+        Where a slave answered, the range begins at 0, and the readers ask."""
         fresh = [key for key in after if key not in before]
         ends = self._ends(after) if any(after[key] for key in fresh) else {}
         firsts = {key: ends[key].first for key in fresh
@@ -285,8 +289,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says what is wrong with the options when it is first asked: Spark adds an error of its own
-    to what streamReader() raises, and that one would be the last line its user sees."""
+    """Raises the error about the options in the first call. If streamReader() itself raised it,
+    Spark would add an error of its own, and that would be the last line that the user sees."""
 
     def __init__(self, error: ConfigError) -> None:
         self._error = error
@@ -320,7 +324,7 @@ def _read(offsets: Mapping[str, Any]) -> dict[QueueKey, int]:
 
 
 def deal_out(waiting: Mapping[QueueKey, int], most: int) -> dict[QueueKey, int]:
-    """Shares in proportion to what waits, rounded up, so that each queue gets one at least."""
+    """Shares in proportion to what waits, rounded up so that each queue gets at least one."""
     total = sum(waiting.values())
     if total <= most:
         return dict(waiting)

@@ -1,16 +1,17 @@
-"""Transactions: of a batch, ended by its driver: each row is committed once, or rolled back.
+"""Transactions: the driver ends those of a batch: each row is committed once, or rolled back.
 
     halves.add(queue, reply)                     on executors: what the broker answered to a row
     end_all(access, options, [halves, ..], Outcome.COMMIT, again=True)
 
-Rows are committed in the order of their unique keys, WINDOW at a time, and a window only when the
-one before is answered. So when a driver dies, either a row of the first window is committed or none
-at all. Spark then runs the batch again: new half messages with the same unique keys. Before they
-are committed the brokers are asked for the keys of the first window in the topic itself; should one
-be there, for those of every window. What is committed already is rolled back this time. The same
-helps over a broker that goes away in between.
+Rows are committed in the order of their unique keys, WINDOW at a time. A window begins only when
+all of the one before is answered. So when a driver dies, either a row of the first window is
+committed, or no row at all. Spark then runs the batch again, which sends new half messages with the
+same unique keys. Before these are committed, the brokers are asked whether the topic itself has
+messages with the keys of the first window. If it has one, they are asked the same before every
+window. A row that is committed already is rolled back this time. The same questions are asked when
+a broker goes away within a window.
 
-That takes a batch whose tasks give the same rows in the same order when they run again, as plans
+This needs a batch whose tasks give the same rows in the same order when they run again, as plans
 without a shuffle do, and brokers that keep an index (messageIndexEnable, the default).
 """
 
@@ -63,7 +64,7 @@ class EndError(RmqError):
 
 @dataclass
 class Halves(WriterCommitMessage):
-    """What a task has sent; of a transactional write (broker, topic) -> half messages, packed."""
+    """What a task has sent. `halves` of a transactional write: (broker, topic) -> packed halves."""
 
     rows: int = 0
     halves: dict[tuple[str, str], bytearray] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class Halves(WriterCommitMessage):
 
 
 class Half(NamedTuple):
-    """Sorted by their keys, which begin with partition and row."""
+    """A half message. They sort by key: digest (the same in all of a write), partition, row."""
 
     key: bytes
     offset: int
@@ -102,7 +103,7 @@ def end_all(
                for at in range(0, len(task), WINDOW)]  # fmt: skip
     if not windows:
         return
-    # Nobody sees what is not rolled back, and the brokers forget it: no need to wait long.
+    # A rollback need not wait long: nobody sees a half message, and the brokers forget it.
     rollback = outcome is Outcome.ROLLBACK
     patience_ms = options.send_timeout_ms if rollback else options.poll_timeout_ms
     ending = _Ending(access, options.producer_group, patience_ms)
@@ -136,7 +137,7 @@ class _Ending:
         return bool(self._patiently(lambda _: self.committed(window)))
 
     def end(self, window: Sequence[Half], outcome: Outcome, unsure: bool = False) -> None:
-        """All of the window; a broker that goes away meanwhile is waited for."""
+        """Ends all of the window; a broker that goes away meanwhile is waited for."""
 
         def action(attempt: int) -> None:
             ask = outcome is Outcome.COMMIT and (unsure or attempt > 0)
@@ -145,7 +146,7 @@ class _Ending:
         self._patiently(action)
 
     def _patiently(self, action: Callable[[int], Answer]) -> Answer:
-        """The action, from the start after each loss of a broker, as long as patience allows."""
+        """The action's answer. It is begun anew after each loss of a broker, while time is left."""
         deadline, pause = time.monotonic() + self._patience_ms / 1000, FIRST_PAUSE
         for attempt in itertools.count():
             try:
@@ -184,7 +185,7 @@ class _Ending:
                     raise EndError(f"a transaction of the batch could not be ended: {reply.remark}")
 
     def committed(self, halves: Sequence[Half]) -> set[bytes]:
-        """The keys of those whose message is in its topic, on whichever broker."""
+        """The keys of those halves whose message is in its topic already, on any broker."""
         found: set[bytes] = set()
         for topic in {half.topic for half in halves}:
             mine = {half.unique: half.key for half in halves if half.topic == topic}
@@ -209,7 +210,7 @@ class _Ending:
         return found
 
     def _brokers(self, topic: str) -> set[str]:
-        """Those of the topic; it may not be there before the first commit."""
+        """The brokers of the topic; none, if it does not exist before the first commit."""
         route = self._cluster.if_known(partial(self._cluster.route, topic))
         return set() if route is None else {queue.broker_name for queue in route.readable()}
 
