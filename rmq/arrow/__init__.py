@@ -9,22 +9,22 @@ What is wanted
 
     options     what a read may be given: name, type, limits, where it counts
     columns     the columns, with their types and the fields of cext/arrow behind them
-    access      servers and accounts
+    access      how servers are reached: addresses, account, TLS
 
 The plan
 
     read_plan   what every part of a read has in common
-    queues      the view of the brokers: which queues there are, their offsets, how large a row is
-    offsets     where reading starts and ends: the forms of the options, found at the brokers
+    queues      what brokers know: which queues there are, their offsets, how large a row is
+    offsets     where reading starts and ends, in the forms that options may give
     snapshot    start and end of every queue at one moment
     queue_ranges        parts of queues, cut and gathered into tasks
 
 The reading
 
     range_reader        ranges of queues, from their brokers
-    replica_choice      from which of the brokers of a name
+    replica_choice      from which replica a range is read
     read_ahead  several parts at once, in order
-    store_log   the same without a broker: the log of a store directory
+    store_log   the log of a store directory, read without a broker
     store_topics        whether a store has the topics that a read names
     batches     finished columns as Arrow record batches
 
@@ -33,5 +33,5 @@ Writing
     rows, kafka_rows    record batches as messages; the same by the columns of Kafka's sink
     sender      messages on their way to the brokers, several batches under way
 
-rmq/spark reads and writes by these, too. Importing this package imports nothing.
+rmq/spark reads and writes with these modules, too. Importing this package imports nothing.
 """

@@ -1,4 +1,4 @@
-"""How servers are reached: name servers, account, TLS, patience. Pickled to the executors.
+"""Access: how servers are reached: name servers, account, TLS. Spark pickles it to the executors.
 
     access = Access.of(options)
     with access.cluster() as cluster: cluster.route("orders")
@@ -34,7 +34,7 @@ def client_tls(
     key_file: str | None,
     key_password: str | None,
 ) -> ClientTls | None:
-    """None: plain. Brokers are known by address, not by name."""
+    """None: without TLS. Names in certificates are not compared, as brokers have addresses only."""
     if not is_on:
         return None
     return ClientTls(ca_file, verify, cert_file, key_file, key_password, verify_name=False)
@@ -111,8 +111,9 @@ class GuardedCluster(Cluster):
     def if_known(self, question: Callable[[], Answer]) -> Answer | None:
         """The answer to a question about a topic; None when the topic does not exist.
 
-        UnreachableError when nobody can know: a broker that restarts takes its topics with it. It
-        registers them with itself, so once there is a broker, what is asked after that counts.
+        UnreachableError when no broker is registered: while a broker restarts, its topics are
+        unknown, too. It registers them together with itself, so an answer that is asked for after
+        some broker was seen counts.
         """
         try:
             return question()

@@ -3,9 +3,10 @@
     options = read_options_of({"topic": ["orders"], "batch_rows": 100}, BROKER)
     with python_names(): ...                # errors name keywords, not Spark's options
 
-A keyword is the option's name as Python writes it; the servers' ones are those of Producer. None is
-a keyword that is not given. Lists stand for what commas separate, dicts for JSON, datetime for ms
-since 1970 (one without a zone is local time, as everywhere in Python), timedelta for ms.
+A keyword is the option's name as Python writes it; those about servers are named as in Producer. A
+keyword that is None counts as not given. A list stands for words separated by commas, a dict for
+JSON, a datetime for ms since 1970 (without a zone it is local time, as everywhere in Python), a
+timedelta for ms.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from rmq.errors import UnreachableError
 NAMESRV_VARIABLE, NAMESRV_ADDR = "NAMESRV_ADDR", "127.0.0.1:9876"
 Function = TypeVar("Function", bound=Callable[..., Any])
 RENAMED = {"nameserver": "namesrv_addr", "tls": "use_tls"}
-# Of Spark's tasks; and what has a keyword of its own.
+# Options about Spark's tasks and batches; and subscribe, which is topic by another name.
 _FOR_SPARK = {"subscribe", "minPartitions", "maxPartitions", "maxRecordsPerPartition",
               "maxBytesPerPartition", "pushdown", "gcFreeze", "transactional",
               "transactionTimeout"}  # fmt: skip
@@ -60,7 +61,7 @@ BROKER = {word: each for word, each in _READ.items() if each.name not in _FOR_ST
 STORE = {word: each for word, each in _READ.items() if each.name not in _FOR_BROKERS}
 WRITE = {word: each for word, each in _ALL.items() if WRITING in each.where}
 _WORDS = {each.name: word for word, each in _ALL.items() if each.name != word}
-# Names of one small word stand in values, too (/etc/pki/tls): there they are left as they are.
+# A name of one lower-case word may also be part of a value (/etc/pki/tls), which must stay.
 _PLAIN = [name for name in _WORDS if name.islower()]
 _CAMEL = [re.escape(name) for name in sorted(_WORDS, reverse=True) if name not in _PLAIN]
 _NAMES = re.compile(
@@ -72,7 +73,7 @@ _NAMES = re.compile(
 def read_options_of(
     given: Mapping[str, Any], known: Mapping[str, Option], more: Mapping[str, str] | None = None
 ) -> Options:
-    """The options of a read; `more` by Spark's names. OptionError names the keyword."""
+    """The options of a read; `more` has options by Spark's names. OptionError names the keyword."""
     return read_options(texts_of(given, known, more), streaming=False)
 
 
@@ -118,13 +119,13 @@ def _text(word: str, value: Any) -> str:
 
 
 def _ms(moment: datetime) -> int:
-    """pandas takes its times without a zone for UTC: Python's is local, and so is ours."""
+    """Ms since 1970. pandas takes a time without a zone for UTC; here it is local, as in Python."""
     plain = getattr(moment, "to_pydatetime", None)
     return int((moment if plain is None else plain()).timestamp() * 1000)
 
 
 def _json(value: Any) -> Any:
-    """What JSON can say of it."""
+    """The value, in types that JSON has."""
     if isinstance(value, Mapping):
         return {str(key): _json(each) for key, each in value.items()}
     if isinstance(value, datetime):
@@ -153,7 +154,7 @@ def _word(found: re.Match[str]) -> str:
 
 
 def documented(known: Mapping[str, Option]) -> Callable[[Function], Function]:
-    """Every keyword in the signature and in the text, from the table of options."""
+    """Adds the keywords, from the table of options, to a function's signature and docstring."""
 
     def document(function: Function) -> Function:
         shown = inspect.signature(function)

@@ -25,7 +25,7 @@ def unpack_body(sys_flag: int, packed: bytes, limit: int) -> bytes:
     try:
         with pa.input_stream(pa.py_buffer(packed), compression=packing) as stream:
             plain: bytes = stream.read(limit + 1)
-    except (OSError, pa.ArrowInvalid) as error:  # so its codecs say it; no memory is no damage
+    except (OSError, pa.ArrowInvalid) as error:  # not MemoryError: that is no damage
         raise ValueError(str(error)) from None
     if len(plain) > limit:
         raise ValueError("larger than allowed")
@@ -33,9 +33,9 @@ def unpack_body(sys_flag: int, packed: bytes, limit: int) -> bytes:
 
 
 class BatchMaker:
-    """What stands in `columns` as batches of one schema; no bytes are copied.
+    """Makes batches of one schema from what is in `columns`; no bytes are copied.
 
-    By Arrow's C data interface: a batch is some pointers there, and of Python two calls.
+    With Arrow's C data interface a batch is a few pointers, and takes two calls from Python.
     """
 
     def __init__(self, schema: Any, columns: Columns) -> None:
@@ -44,5 +44,5 @@ class BatchMaker:
         self._import = pa.RecordBatch._import_from_c
 
     def batch(self) -> Any:
-        """The rows so far; the columns begin the next batch."""
+        """The rows so far as a batch; the columns then begin the next one."""
         return self._import(self._hand_over(), self._schema)

@@ -1,16 +1,16 @@
-"""The columns of a read: names, types, and the field of a stored record behind each.
+"""Columns: those of a read, with their types and the field of a stored record behind each.
 
     topic brokerName queueId queueOffset msgId uniqueKey tags keys body properties bornTimestamp
     storeTimestamp bornHost storeHost reconsumeTimes flag sysFlag bodyCrc physicalOffset
     preparedTransactionOffset           and _corrupt with mode=permissive, bodySize when it is named
 
-Null only: uniqueKey, tags and keys of messages without them; everything but topic, brokerName,
-queueId, queueOffset and _corrupt in a row that stands for a damaged message.
+Only these can be null: uniqueKey, tags and keys of messages without them; in a row that stands for
+a damaged message, every column but topic, brokerName, queueId, queueOffset and _corrupt.
 
 schema=kafka has the columns of Spark's Kafka source: key (KEYS), value, topic, partition (queue id,
 plus 65536 for each broker before this one by name), offset, timestamp (of storing), timestampType.
 
-Types are written as Spark writes them, which says all of Arrow's too: TEXT is string.
+Types have the names that Spark writes. Each of them stands for one of Arrow's types, too.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def names_of(options: Options) -> list[str]:
 def _by_default(name: str, options: Options) -> bool:
     if name == "_corrupt":
         return bool(options.mode == "permissive")
-    if name == "bodySize":  # who has the body needs no other column for it
+    if name == "bodySize":  # a reader of the body does not need it
         return False
     if name == "headers":
         return bool(options.include_headers)
@@ -96,7 +96,7 @@ def _by_default(name: str, options: Options) -> bool:
 
 
 def known(name: str, table: Iterable[str]) -> str:
-    """The name as the table has it; OptionError when it has none of these letters."""
+    """The name as the table writes it, in whatever case it is given; OptionError: there is none."""
     for each in table:
         if each.lower() == name.lower():
             return each
@@ -105,7 +105,7 @@ def known(name: str, table: Iterable[str]) -> str:
 
 @cache
 def arrow_types() -> Mapping[str, Any]:
-    """pyarrow's type of each that a column may have."""
+    """pyarrow's type for each type that a column may have."""
     import pyarrow as pa
 
     return {
@@ -116,7 +116,7 @@ def arrow_types() -> Mapping[str, Any]:
 
 
 def arrow_schema(types: Iterable[tuple[str, str]]) -> Any:
-    """pyarrow's schema of columns, each by its name and its type."""
+    """pyarrow's schema of columns, which are given as (name, type)."""
     import pyarrow as pa
 
     arrow = arrow_types()

@@ -2,13 +2,14 @@
 
     value        binary or string      the body, required
     key          binary or string      the keys; rows of one key go to one queue, in order
-    topic        string                where there is no option topic, which counts before it
-    partition    int                   to this queue; its number as schema=kafka reads it
+    topic        string                the topic, unless the option topic is given
+    partition    int                   the queue, by its number in the column of that name
     headers      array<struct<key:string,value:binary>>     properties
 
-What Kafka takes and a message cannot hold is refused with the row's number: a key or a header that
-is no UTF-8, an empty key, a header without a name or a value, or twice, a value that is null
-(Kafka's tombstone). Headers that brokers or clients made, as they are read, are left out.
+Rows that Kafka accepts and a message cannot hold are refused, and the error has the row's number: a
+key or a header that is not UTF-8, an empty key, a header without a name or a value, a header that
+is there twice, a value that is null (Kafka's tombstone). Headers that brokers or clients have made
+are left out, so rows that were read can be written again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ OWN = OWN_PROPERTIES | {"KEYS"}  # the keys are the column key
 
 
 def columns_of(options: Options) -> Table:
-    """Those that rows may have, with their types."""
+    """The columns that rows may have, with their types."""
     return COLUMNS if options.schema == "kafka" else rows.COLUMNS
 
 

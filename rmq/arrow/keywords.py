@@ -14,7 +14,7 @@ Span = timedelta | int | str
 
 
 class ServerKeywords(TypedDict, total=False):
-    """Of brokers."""
+    """Of reads from brokers and of writes: how servers are reached."""
 
     namesrv_addr: str | None
     poll_timeout_ms: Span
@@ -52,7 +52,7 @@ class CommonKeywords(TypedDict, total=False):
 
 
 class ReadKeywords(ServerKeywords, CommonKeywords, total=False):
-    """From brokers."""
+    """Of reads from brokers."""
 
     starting_offsets_by_timestamp: Mapping[str, Any] | str | None
     starting_offsets_by_timestamp_strategy: Literal["error", "latest"]
@@ -66,13 +66,13 @@ class ReadKeywords(ServerKeywords, CommonKeywords, total=False):
 
 
 class ScanKeywords(CommonKeywords, total=False):
-    """From the files of a store."""
+    """Of reads from the files of a store."""
 
     broker_name: str | None
 
 
 class WriteKeywords(ServerKeywords, total=False):
-    """To brokers."""
+    """Of writes."""
 
     producer_group: str
     schema: Literal["rmq", "kafka"]

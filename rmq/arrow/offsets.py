@@ -1,4 +1,4 @@
-"""Offsets: where reading starts and ends: the forms in which options say so.
+"""Offsets: where reading starts and ends, in the forms that options may give.
 
     earliest | latest | group                                     every queue
     {"orders":{"broker-a":{"0":23,"1":-2}}}                       per queue; -2 earliest, -1 latest
@@ -36,14 +36,14 @@ class Bound:
     values: Mapping[QueueKey, int] = field(default_factory=dict)
     time_ms: int = 0
     option: str = ""
-    strict: bool = True  # times: nothing that young is an error
+    strict: bool = True  # of times: that no message is so young is an error
 
     def value(self, key: QueueKey) -> int | None:
-        """What the JSON says of the queue; None when it does not name it."""
+        """What the JSON says about the queue; None when it does not name the queue."""
         return self.values.get(key, self.values.get(key._replace(broker="")))
 
     def time_of(self, key: QueueKey) -> int | None:
-        """The time at which the bound is in this queue; None when it is no time."""
+        """The bound of this queue as a time; None when it is given otherwise."""
         if self.kind == "time":
             return self.time_ms
         return self.value(key) if self.kind == "times" else None

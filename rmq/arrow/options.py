@@ -7,7 +7,7 @@ names of the old RocketMQ connector are understood: nameServer is nameserver, su
     options = read_options({"nameserver": "127.0.0.1:9876", "topic": "orders"}, streaming=False)
     options.max_offsets_per_trigger       None: not given
 
-A value that cannot be is refused with OptionError, whose text names the option and what to write.
+An impossible value is refused with OptionError, whose text names the option and what to write.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READ, STREAM, WRITE = "batch", "stream", "write"
 ANYWHERE = "any"
 READS = (READ, STREAM)
 ALL = (READ, STREAM, WRITE)
-# Given by Spark itself or by those who write generic jobs: neither ours nor a mistake.
+# Options that Spark itself or generic jobs give: unknown to this source, but no mistake.
 FOREIGN = {"checkpointlocation", "queryname", "path", "truncate", "numrows"}
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30,
           "gb": 1 << 30}  # fmt: skip
@@ -164,7 +164,7 @@ TABLE = [
     Option("mode", choice("failfast", "permissive", "dropmalformed"), "failfast", READS,
            "what a damaged message becomes"),
     Option("pushdown", boolean, False, (READ,), "use Spark's filters for planning"),
-    # Spark gives a batch memory of a power of two: with one message more it still fits 8 MiB.
+    # Spark gives a batch a power of two of memory: one message above this still fits into 8 MiB.
     Option("batchBytes", size(64 << 10, 64 << 20), 8000 << 10, READS, "of one Arrow batch"),
     Option("batchRows", number(1, 1 << 20), 16384, READS, "of one Arrow batch at most"),
     Option("fetchBytes", size(32 << 10, 8 << 20), 1 << 20, READS, "asked for in one pull"),
@@ -191,7 +191,7 @@ TABLE = [
     Option("sendRetries", number(0, 1000), 5, (WRITE,), "of a send that is refused, elsewhere"),
     Option("idPrefix", text, None, (WRITE,), "of the ids of rows; default: what ran the write"),
 ]  # fmt: skip
-CATALOG = "option."  # how its catalog gives them when a table is created
+CATALOG = "option."  # what Spark's catalog puts before them when a table is created
 OF_A_TABLE = (
     "CREATE TABLE .. USING rmq: Spark keeps the options of such a table, and gives them to no data "
     "source in Python when it is read. CREATE TEMPORARY VIEW .. USING rmq OPTIONS (..) has them"
@@ -219,7 +219,7 @@ class Options:
 
 
 def lenient_options(given: Mapping[str, str]) -> Options:
-    """Checked one by one, whatever they are for: before it is known what is to be done."""
+    """Options checked one by one, while it is not known whether they are for a read or a write."""
     return parse_options(given, ANYWHERE)
 
 

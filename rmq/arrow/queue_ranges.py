@@ -1,10 +1,10 @@
 """Queue ranges: parts of queues, cut and gathered into tasks.
 
-    one task a queue; empty ranges none
+    without options           one task for each queue, none for an empty range
     minPartitions             larger ranges are cut, in proportion to their messages
-    maxRecordsPerPartition    and so that no task has more messages,
-    maxBytesPerPartition      nor, by the size of a few messages of each queue, more bytes
-    maxPartitions             what is then too many is gathered: a task reads several ranges in turn
+    maxRecordsPerPartition    ranges are cut so that no task has more messages
+    maxBytesPerPartition      the same for bytes, by the size of a few messages of each queue
+    maxPartitions             too many ranges are gathered: a task reads several of them in turn
 
 Example: ranges of 1000 and 10 messages, minPartitions=3 -> 0..500, 500..1000, 0..10.
 """
@@ -60,7 +60,7 @@ def cut(
 
 
 def gather(ranges: Sequence[QueueRange], options: Options) -> list[list[QueueRange]]:
-    """One list a task: the ranges themselves, or at most maxPartitions lists of about one size."""
+    """A list for each task: one range each, or at most maxPartitions lists of about equal size."""
     limit = options.max_partitions
     if limit is None or len(ranges) <= limit:
         return [[each] for each in ranges]

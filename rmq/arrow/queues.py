@@ -1,17 +1,17 @@
-"""Queues: what the brokers know of those to be read: which there are, ends, offsets by time.
+"""Queues: what brokers know about the queues to be read: which exist, ends, offsets by time.
 
     view = Queues(options)
     view.find() -> {QueueKey: Ends(first, last)}
-    view.slaves                         brokers whose slave was asked for that, and may be behind
+    view.slaves                         brokers whose slave answered find(), and may be behind
     view.resolve(bound, ends) -> {QueueKey: offset}
 
-Used where plans are made, by one thread. Times, groups and sizes are asked about queue by queue, of
-a broker many in one go, and never about queues that are empty.
+Used where plans are made, by one thread. Times, groups and sizes are asked for each queue by
+itself, with many questions to a broker under way, and never for a queue that has had no message.
 
-A question that nobody answers is put again, with a fresh look at the name server:
-fetchOffset.numRetries times at once, then for planTimeoutMs (a stream that runs: pollTimeoutMs). So
-a plan outlives the restart of a broker, or of a name server that does not know its brokers yet. A
-topic that is unknown while brokers are registered is an error at once.
+A question that nobody answers is put again, after a fresh look at the name server: first
+fetchOffset.numRetries times in quick succession, then for planTimeoutMs (a stream that runs:
+pollTimeoutMs). So a plan outlives the restart of a broker, or of a name server that does not know
+its brokers yet. A topic that is unknown while brokers are registered is an error at once.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_
 PULL_GROUP = names.TOOLS_CONSUMER_GROUP  # every broker has it
 PARTITIONS_PER_BROKER = 65536
 SAMPLE = 16  # messages by which the size of the others is estimated
-BROKER_UNKNOWN = ResponseCode.BROKER_NOT_EXIST  # the client knows no address of it
-# Of brokers that start, stop or have too much to do; the last of those without an address.
+BROKER_UNKNOWN = ResponseCode.BROKER_NOT_EXIST  # the client knows no address of the broker
+# Brokers that start, stop or are too busy give the first two; the last is the client's own.
 AWAY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, BROKER_UNKNOWN}
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 AT_ONCE = 64  # queues that are asked about in one go
-SAMPLED_AT_ONCE = 16  # replies with messages: one may have the largest there is
+SAMPLED_AT_ONCE = 16  # fewer, as the replies hold messages, which may be large
 Answer = TypeVar("Answer")
 
 
@@ -82,7 +82,7 @@ class Queues:
             self._cluster = None
 
     def ask(self, question: Callable[[GuardedCluster], Answer]) -> Answer:
-        """The answer; while brokers are away the question is put again, as long as is allowed."""
+        """The answer. While brokers are away the question is put again, until time is over."""
         retries = self._options.fetch_offset_num_retries
         began, attempts, pause = time.monotonic(), 0, FIRST_PAUSE
         while True:
@@ -111,9 +111,10 @@ class Queues:
         read: Callable[[Command], Answer],
         at_once: int = AT_ONCE,
     ) -> dict[QueueKey, Answer]:
-        """What `read` makes of the answers about many queues, whatever their codes but AWAY's.
+        """What `read` makes of the answer about each queue; of any answer but those in AWAY.
 
-        `at_once` are asked together, waited for as one question, and asked no more when answered.
+        `at_once` queues are one question for `ask`. When it is put again, the queues that are
+        answered already are left out.
         """
         found: dict[QueueKey, Answer] = {}
 
@@ -136,18 +137,18 @@ class Queues:
         return {key: found[key] for key in fields}
 
     def topics(self, cluster: GuardedCluster) -> list[str]:
-        """The topics that are read; with a pattern those there are now."""
+        """The topics that are read; with a pattern those that exist now."""
         if self._assigned is not None:
             return sorted(self._assigned)
         if self._options.subscribe_pattern is None:
             return sorted(set(self._options.topics))
-        cluster.some_broker()  # without brokers there are no topics: an error that is waited for
+        cluster.some_broker()  # raises without brokers, as then there are no topics: ask() waits
         pattern = re.compile(self._options.subscribe_pattern)
         return [name for name in cluster.topics()
                 if pattern.fullmatch(name) and not is_system(name)]  # fmt: skip
 
     def find(self, gone: Iterable[str] = ()) -> dict[QueueKey, Ends]:
-        """All queues to be read. A missing topic is an error, unless it stands in `gone`."""
+        """All queues to be read. A missing topic is an error, unless it is in `gone`."""
         return self.ask(partial(self._find, gone=frozenset(gone)))
 
     def _find(self, cluster: GuardedCluster, gone: frozenset[str]) -> dict[QueueKey, Ends]:
@@ -243,7 +244,8 @@ class Queues:
         return min(max(value, ends.first), ends.last)
 
     def _committed(self, ends: Mapping[QueueKey, Ends]) -> dict[QueueKey, int]:
-        """Of a queue that is empty now, too: what the group had not read may have expired."""
+        """The group's offsets, also in queues that are empty now: what it had not read may have
+        expired."""
         group = self._options.group
         found = {key: each.last for key, each in ends.items()}
         fields = {
@@ -255,7 +257,7 @@ class Queues:
         for key, offset in offsets.items():
             if offset is None:
                 found[key] = ends[key].first
-            elif key.broker in self.slaves:  # it may lack either end: readers ask its master
+            elif key.broker in self.slaves:  # which may lack either end: readers ask the master
                 found[key] = min(offset, ends[key].last)
             else:
                 found[key] = self._inside(f"group {group}", key, ends[key], offset)
@@ -264,7 +266,7 @@ class Queues:
     def _at_times(
         self, bound: Bound, ends: Mapping[QueueKey, Ends], times: Mapping[QueueKey, int]
     ) -> dict[QueueKey, int]:
-        """The offset at the time of each queue in `times`."""
+        """For each queue in `times` the first offset that was stored at that time or later."""
         found = {key: ends[key].last for key in times}
         fields = {
             key: {"topic": key.topic, "queueId": key.queue_id, "timestamp": time_ms}
@@ -273,7 +275,7 @@ class Queues:
         }
         offsets = self.ask_each(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields, _offset_in)
         found |= {key: _clamped(offset, ends[key]) for key, offset in offsets.items()}
-        # Brokers answer the last offset when nothing is that young: the message there shows it.
+        # Brokers answer the last message's offset even if it is older: its time is looked at.
         doubtful = {key: ends[key].last - 1 for key in fields if found[key] >= ends[key].last - 1}
         for key, sample in self.samples(doubtful, 1).items():
             if not sample or sample[0][1] >= times[key]:
@@ -287,7 +289,7 @@ class Queues:
         return found
 
     def first_at(self, keys: Iterable[QueueKey], time_ms: int) -> dict[QueueKey, int]:
-        """The first offset of each queue stored then or later; its end when there is none."""
+        """For each queue the first offset stored at that time or later; its end: there is none."""
         fields = {key: {"topic": key.topic, "queueId": key.queue_id} for key in keys}
         firsts = self.ask_each(RequestCode.GET_MIN_OFFSET, fields, _offset_in)
         lasts = self.ask_each(RequestCode.GET_MAX_OFFSET, fields, _offset_in)
@@ -311,12 +313,12 @@ class Queues:
         return self.ask_each(RequestCode.PULL_MESSAGE, fields, _sizes_and_times, SAMPLED_AT_ONCE)
 
     def row_bytes(self, ranges: Mapping[QueueKey, tuple[int, int]]) -> dict[QueueKey, int]:
-        """About how many bytes a message of each range has, by a look at its first ones."""
+        """About how many bytes a message of each range has, estimated from the first ones."""
         starts = {key: start for key, (start, end) in ranges.items() if start < end}
         return {key: found[0][0] if found else 1024 for key, found in self.samples(starts).items()}
 
     def addresses(self) -> dict[str, str]:
-        """Broker name -> address of its master, or of another one while that is away."""
+        """Broker name -> address of its master, or of another replica while the master is away."""
         found: dict[str, str] = {}
         for entry in self.ask(lambda cluster: cluster.brokers()):
             replica = self._replicas.choose(entry.addresses, Purpose.STATE)

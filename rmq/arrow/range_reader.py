@@ -2,14 +2,16 @@
 
     for batch in read_ranges(plan, ranges, addresses): ...
 
-A lost connection, a broker that restarts or has moved: the range goes on behind the last message
-given out, for pollTimeoutMs, at any broker of the name that answers: a slave while the master
-is away, or where the broker suggests it (replica_choice.py). A broker that makes a damaged queue
-anew says that there is nothing, and that the queue goes on; one that could not do so for now, that
-it is busy: it is asked again, as long. What a slave has damaged, or makes anew, its master is asked
-for. Messages that are gone (expired, a queue that was cut, or a hole in one) are a DataLossError
-unless failOnDataLoss=false. A connection that ends its range cleanly is kept for the next one of
-this process, for whom Spark reuses its workers.
+When a connection is lost, or a broker restarts or has moved, the range goes on behind the last
+message given out. For pollTimeoutMs that is tried at any replica that answers: at a slave while the
+master is away, or where the broker suggests it (replica_choice.py). A broker that repairs a damaged
+queue answers that it has no message there, and that the queue goes on behind; if it cannot repair
+the queue for now, it answers that it is busy. Either way it is asked again, for the same time. If a
+message or queue of a slave is damaged, the master is asked for it.
+
+Messages that are gone (expired, a queue that was cut, or a hole in one) are a DataLossError unless
+failOnDataLoss=false. A connection that ends its range cleanly is kept for the next range that this
+process reads, as Spark reuses its workers.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ log = logging.getLogger("rmq.arrow")
 FIRST_PAUSE, LAST_PAUSE = 0.05, 2.0
 END_PATIENCE = 3.0  # a broker that has just restarted may not know its last messages yet
 PULL_MESSAGES = 1024
-# A record, and an entry of the queue that its broker could not make anew.
+# A damaged record, and a queue entry that the broker could not repair.
 _DAMAGED = re.compile(r"queue \d+ (?:offset (\d+)\) is damaged|cannot be read at offset (\d+))")
 _BUSY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}  # starting or stopping
 _idle: dict[tuple[int, Access, str], GuardedConnection] = {}
@@ -99,7 +101,8 @@ class _RangeReader:
                     link.close()
 
     def _pull(self, link: GuardedConnection) -> Generator[None, None, bool]:
-        """Until the range's end over one connection; whether another range may use it."""
+        """Reads over one connection until the range ends, and returns whether the connection can be
+        used for another range."""
         plan, queue_range = self._plan, self._range
         tls = self._access.tls
         link.socket.settimeout(plan.options.poll_timeout_ms / 1000 if tls else 0.0)
@@ -117,7 +120,7 @@ class _RangeReader:
             self._offset = puller.next_offset
             if outcome == Outcome.BATCH:
                 yield
-                self._since = time.monotonic()  # how long the reader took is no fault of the broker
+                self._since = time.monotonic()  # the time that the caller took does not count
                 if self._choice.moves(link.address, puller.suggested_broker_id):
                     return False
             elif outcome == Outcome.END:
@@ -149,7 +152,7 @@ class _RangeReader:
 
     def _nothing_there(self, puller: Puller, link: GuardedConnection) -> None:
         if puller.min_offset <= self._offset < puller.max_offset:
-            # The offset is inside the queue: this part of it is made anew from the log.
+            # The offset is inside the queue: the broker repairs this part of it from the log.
             if self._choice.is_known_slave(link.address):
                 raise UnreachableError(f"{link.address}: the slave's queue is being mended")
             if self._waited_s > self._patience:
@@ -191,7 +194,7 @@ class _RangeReader:
             raise RemoteError(puller.code, f"{describe(self._range.key)}: {remark}")
 
     def _leave_slave(self, link: GuardedConnection, text: str) -> None:
-        """What a slave cannot give its master may have, which is asked."""
+        """Raises UnreachableError if the broker is a slave: the master is asked next."""
         if self._choice.is_slave(link.address):
             raise UnreachableError(f"{link.address}: {text}")
 
@@ -216,7 +219,7 @@ class _RangeReader:
         self._pause = FIRST_PAUSE
 
     def _wait(self, error: UnreachableError) -> None:
-        """A pause that grows; the error when patience is at its end."""
+        """Pauses, longer each time; raises the error when pollTimeoutMs is over."""
         if self._waited_s > self._patience:
             raise UnreachableError(
                 f"{describe(self._range.key)}: {error}; given up after pollTimeoutMs="
@@ -237,7 +240,7 @@ class _RangeReader:
         return GuardedConnection(address, self._access)
 
     def _sign(self, offset: int, opaque: int) -> bytes:
-        """A pull with an account's signature, which covers its numbers."""
+        """A pull with an account's signature, which covers its offset and is made for each pull."""
         fields = self._access.sign(_request_fields(self._plan, self._range, offset))
         text = _request_text(fields, opaque).encode()
         return (len(text) + 4).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text
@@ -284,13 +287,14 @@ def _request_parts(plan: ReadPlan, queue_range: QueueRange) -> tuple[bytes, byte
 
 
 def _keep(link: GuardedConnection, access: Access) -> None:
-    """One to each broker: another thread may have left its own."""
+    """Keeps one connection to each broker, or closes this one if another thread kept its own."""
     if _idle.setdefault((os.getpid(), access, link.address), link) is not link:
         link.close()
 
 
 def _is_alive(link: GuardedConnection) -> bool:
-    """An idle connection with something to read has been closed by its peer, or is out of step."""
+    """Whether an idle connection can be used. One with something to read cannot: it has been closed
+    by the broker, or an answer came that nobody waits for."""
     try:
         link.socket.settimeout(0.0)
         link.socket.recv(1)

@@ -2,11 +2,11 @@
 
     for batch in in_order([partial(read, part) for part in parts], threads=4): ...
 
-Each thread takes the next part that nobody has begun, but none further ahead than there are
-threads, and waits when AHEAD batches of it are not taken yet. So memory is bounded by threads *
-AHEAD batches, and order does not depend on who is faster. With one thread none is started: what is
-asked for is read, then and there. When the iterator is closed the threads end with the batch that
-they are at.
+Each thread takes the next part that no thread has begun, but no part that is further ahead than
+there are threads. It waits while AHEAD batches of its part are not taken yet. So memory is bounded
+by threads * AHEAD batches, and the order does not depend on which thread is faster. With threads=1
+no thread is started: each batch is read when it is asked for. When the iterator is closed, each
+thread ends after the batch that it is reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Part = Callable[[], Iterator[Any]]
 
 
 def in_order(parts: Sequence[Part], threads: int) -> Iterator[Any]:
-    """The batches of all parts, in their order. What a part raises comes in its place."""
+    """The batches of all parts, in their order. A part's error is raised behind its batches."""
     if threads <= 1 or len(parts) <= 1:
         for part in parts:
             yield from part()
@@ -38,12 +38,12 @@ def in_order(parts: Sequence[Part], threads: int) -> Iterator[Any]:
 
 
 class _Ahead:
-    """What the threads have read and nobody has taken."""
+    """The batches that threads have read and that are not taken yet."""
 
     def __init__(self, parts: Sequence[Part], threads: int) -> None:
         self._parts = parts
         self._threads = threads
-        self._taking = 0  # the part whose batches are taken
+        self._taking = 0  # the part whose batches are being taken
         self._read: list[deque[Any]] = [deque() for _ in parts]
         self._done: list[BaseException | bool] = [False for _ in parts]
         self._begun = 0
@@ -74,7 +74,7 @@ class _Ahead:
             return self._begun - 1
 
     def _give(self, number: int, batch: Any) -> bool:
-        """False: nobody wants it any more."""
+        """False: the iterator is closed, the batch is not wanted any more."""
         read = self._read[number]
         with self._lock:
             self._news.wait_for(lambda: self._is_over or len(read) < AHEAD)

@@ -1,7 +1,7 @@
-"""ReadPlan: what every part of a read has in common, from its options and the columns it gives.
+"""Read plan: what all parts of a read have in common, made from its options and columns.
 
 plan = ReadPlan(options, access, ("QUEUE_OFFSET", "BODY"), schema, tags=())
-decoder = plan.decoder()             # with columns of its own, which a BatchMaker gives out
+decoder = plan.decoder()             # has its own columns, from which a BatchMaker makes batches
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class DamagedMessageError(RmqError):
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """Made once, and sent to whoever reads a part: Spark pickles it to the executors."""
+    """Made once, and given to each reader of a part: Spark pickles it to the executors."""
 
     options: Options
-    access: Access | None  # None: a store is read, without a broker
+    access: Access | None  # None: the files of a store are read
     fields: tuple[str, ...]  # names in cext.arrow.columns.Field
-    schema: Any  # of Arrow, a column for each field
+    schema: Any  # pyarrow's, with a column for each field
     tags: tuple[str, ...]
 
     def decoder(self) -> Decoder:

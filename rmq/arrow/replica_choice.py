@@ -1,10 +1,10 @@
-"""Replica choice: at which broker of a name a range is read.
+"""Replica choice: from which replica of a broker a range is read.
 
 choice = ReplicaChoice(access, key, addresses)
-choice.address()                     # where the plan found it, or by the name servers
-choice.failed()                      # that one does not answer: another one for a while
-choice.is_slave(address)             # may lack what its master has; is_known_slave: does not raise
-choice.moves(address, suggested)     # the broker sends this reader elsewhere, and there is one
+choice.address()                     # the one that the plan found, or that name servers know
+choice.failed()                      # it does not answer: for a while another one is chosen
+choice.is_slave(address)             # it may lack messages; is_known_slave does not raise
+choice.moves(address, suggested)     # the broker suggests another replica, and that one exists
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 
 GONE_S = 2.0
-POLL_S = 5.0  # a suggestion that nobody can follow is looked into as often
+POLL_S = 5.0  # between two looks at the name servers because of a suggestion
 
 
 class ReplicaChoice:
-    """Of one range. `addresses` by broker name are those of all ranges of a task."""
+    """The choice for one range. `addresses`, by broker name, are shared by all ranges of a task."""
 
     def __init__(self, access: Access, key: QueueKey, addresses: dict[str, str]) -> None:
         self._access = access
@@ -49,7 +49,7 @@ class ReplicaChoice:
         return self._id_of(address) != MASTER
 
     def is_known_slave(self, address: str) -> bool:
-        """The same; no, where no name server says what it is."""
+        """The same; False when no name server answers."""
         if self._entry is None:
             with suppress(UnreachableError):
                 self._look()

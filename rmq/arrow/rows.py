@@ -8,16 +8,16 @@
     delay              int                   delay level
     deliverAt          timestamp             not before
 
-Properties that brokers and clients make are left out, so rows may be messages as they are read: a
-unique key of another message would have repeats dropped that are none.
+Properties that brokers and clients make are left out, so rows that were read can be written again.
+(A row with the unique key of another message would be dropped as its repeat.)
 
     names = checked_names([("body", "binary"), ("tags", "string")], options)
     Rows(options, names, prefix, 0).put(batch, sender)
 
-With schema=kafka they are others: kafka_rows.py.
+With schema=kafka the columns are those of kafka_rows.py.
 
-A row's unique key is made of the prefix, the partition and the row's number: who sends the same
-rows again gives them the same keys, by which readers drop repeats.
+A row's unique key is made of the prefix, the partition and the row's number: the same rows, sent
+again, have the same keys, by which readers drop repeats.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class BadRowError(RmqError):
 
 
 class Outgoing(NamedTuple):
-    """A message on its way; `shard` chooses its queue, None the next in turn."""
+    """A message that is to be sent. `shard` chooses its queue; None: the next one in turn."""
 
     topic: str
     shard: int | None
     properties: bytes
     body: bytes
-    single: bool  # it must go alone
+    single: bool  # it must not be in a batch
     partition: int | None = None  # it goes to this queue: queue id + 65536 * the broker's number
 
 
@@ -113,7 +113,7 @@ class Rows:
         self._extra = extra
 
     def encoded(self, batch: Any) -> Iterator[tuple[int, bytes]]:
-        """(rows taken so far, body of a batch send) as far as rows are plain: C does those."""
+        """Yields (rows taken so far, body of a batch send) while rows are plain; C encodes them."""
         from cext.arrow.encoder import encode_rows
 
         if self._extra or self._topic is None or not {"tags", "keys"} >= {*self._names} - {"body"}:
@@ -133,7 +133,7 @@ class Rows:
                     buffers, at, batch.num_rows, self._most, self._key.encode(), self._row
                 )
             except ValueError:
-                return  # the slow way says which row, and why
+                return  # of() says which row is wrong, and why
             self._row += following - at
             at = following
             yield at, body
@@ -151,7 +151,7 @@ class Rows:
             yield message
 
     def put(self, batch: Any, sender: Sender, half: bool = False) -> None:
-        """All rows of the batch, sent."""
+        """Sends all rows of the batch."""
         taken = 0
         for following, encoded in self.encoded(batch):
             sender.add_encoded(self._topic or "", encoded)
@@ -200,7 +200,7 @@ def shard_of(key: str) -> int:
 
 
 def _is_small(array: Any) -> bool:
-    """Offsets of 32 bits, which is what Spark gives by default."""
+    """Whether the array's offsets have 32 bits, as those that Spark gives by default."""
     import pyarrow as pa
 
     return bool(pa.types.is_string(array.type) or pa.types.is_binary(array.type))

@@ -5,15 +5,15 @@
     sender.add(..., single=True)                      delayed and half messages cannot be batched
     sender.flush()                                    returns when every send is acknowledged
 
-At least once: a send that is lost with its connection, or that a busy broker turns away, is put
-again with the same unique keys, for pollTimeoutMs, so that brokers and name servers may restart.
-One that is refused for another reason that may pass is put again elsewhere, sendRetries times.
+At least once: a send that is lost with its connection, or that a busy broker refuses, is repeated
+with the same unique keys for pollTimeoutMs, so that brokers and name servers may restart. A send
+that is refused for another reason that may pass is repeated elsewhere, sendRetries times.
 
-Stored is also what a broker answers with 10, 11 or 12: it has it, and its disk or a slave was late.
-It is told in the log at the end, for it is less than the broker promises.
+A send that the broker answers with 10, 11 or 12 also counts as stored: the broker has it, but its
+disk or a slave was late. As that is less than the broker promises, flush() logs their number.
 
-In order: a queue that is given by a key has one send under way, so that nothing passes one that is
-put again. Sends to other queues, and rows without a key, do not wait for it.
+In order: a queue that a key has chosen has one ordered send under way, so that no later send
+overtakes one that is repeated. Sends to other queues, and rows without a key, do not wait for it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ WINDOW = 8  # sends under way at each broker
 BATCH_ROWS = 8192  # brokers refuse batches of many more
 DEFAULT_QUEUES = 4
 _HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, body bytes
-# With all but the first the disk or a slave was late.
+# With all codes but the first the disk or a slave was late.
 _STORED = {
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -77,13 +77,13 @@ class Send:
     properties: str
     batch: bool
     half: bool
-    pinned: bool  # its queue is given by the key, not by turn
+    pinned: bool  # its queue is given by a key or a partition, not by turn
     refusals: int = 0
     waiting_since: float | None = None
 
     @property
     def is_ordered(self) -> bool:
-        """Half messages are not: they are committed in the order of their rows."""
+        """Half messages need no order: they are committed in the order of their rows."""
         return self.pinned and not self.half
 
 
@@ -94,22 +94,23 @@ class Sender:
         self._options = options
         self._cluster: GuardedCluster = access.cluster()
         self._answered = answered
-        self._queues: dict[str, list[MessageQueue]] = {}  # that can be written
-        # By which keys choose, those of the first look: a key would change its queue with them.
+        self._queues: dict[str, list[MessageQueue]] = {}  # by topic: those that can be written
+        # The queues among which keys choose, as found first: a key must not change its queue.
         self._keyed: dict[str, list[MessageQueue]] = {}
-        # As readers number them: of the first look, or a broker that is away would shift them.
+        # Brokers by the numbers that readers give them, as found first: when one goes away later,
+        # the numbers must not shift.
         self._brokers: dict[str, list[str]] = {}
         self._writable: dict[str, frozenset[MessageQueue]] = {}
-        self._pinned: set[MessageQueue] = set()  # of those gathered
-        # Somewhere: each small batch of a stream has a sender of its own, and `random` is the same
-        # in all workers that Spark forks.
+        self._pinned: set[MessageQueue] = set()  # queues whose gathered batch is pinned
+        # The turn begins anywhere, as each small batch of a stream has a sender of its own. The
+        # numbers of `random` are the same in all workers that Spark forks.
         self._turn = secrets.randbits(16)
         self._gathered: dict[MessageQueue, list[bytes]] = {}
         self._gathered_bytes: dict[MessageQueue, int] = {}
         self._in_flight: dict[Connection, dict[int, Send]] = {}
         self._again: deque[Send] = deque()
         self._ordered: set[MessageQueue] = set()  # with an ordered send that is not stored yet
-        self._late: Counter[int] = Counter()  # sends that were stored, by a code that is not 0
+        self._late: Counter[int] = Counter()  # code -> sends that were stored with it; not with 0
         self._pause = FIRST_PAUSE
         self._patience = options.poll_timeout_ms / 1000
 
@@ -127,8 +128,8 @@ class Sender:
         half: bool = False,
         partition: int | None = None,
     ) -> None:
-        """One message; `shard` chooses its queue (modulo their number), None the next in turn.
-        partition: to that queue and no other (rows.Outgoing); RouteError: there is none."""
+        """Adds one message. `shard` chooses its queue (modulo their number); None: the next one in
+        turn. `partition` names its queue (rows.Outgoing); RouteError: there is no such queue."""
         if partition is None:
             queue = self._choose(topic, shard)
         else:
@@ -150,7 +151,7 @@ class Sender:
                 self._turn += 1
                 queue = self._choose(topic, None)
         if pinned:
-            self._pinned.add(queue)  # a batch of it has free rows, too, and stays there with them
+            self._pinned.add(queue)  # rows without a key in this batch must stay with it
         self._gathered.setdefault(queue, []).append(
             _HEAD.pack(size, 0, 0, 0, len(body)) + body
             + len(properties).to_bytes(2, "big") + properties
@@ -158,7 +159,7 @@ class Sender:
         self._gathered_bytes[queue] = self._gathered_bytes.get(queue, 0) + size
 
     def add_encoded(self, topic: str, body: bytes) -> None:
-        """A whole batch as cext/arrow/encoder makes it, to the next queue in turn."""
+        """Sends a whole batch, as cext/arrow/encoder makes it, to the next queue in turn."""
         self._turn += 1
         if len(body) > self._options.batch_send_bytes:  # one large message
             *_, length = _HEAD.unpack_from(body)
@@ -209,7 +210,7 @@ class Sender:
         return wanted
 
     def _require(self, wanted: MessageQueue, partition: int) -> None:
-        """RemoteError: its broker is away."""
+        """RouteError: there is no such queue. RemoteError: its broker is away."""
         topic = wanted.topic
         self._queues[topic] = self._find(topic)
         if wanted in self._writable[topic]:
@@ -221,7 +222,7 @@ class Sender:
         )
 
     def _patiently(self, question: Callable[[], T]) -> T:
-        """The answer; while nobody can give it the question is put again for pollTimeoutMs."""
+        """The answer. While brokers are away the question is put again, for pollTimeoutMs."""
         deadline, pause = time.monotonic() + self._patience, FIRST_PAUSE
         while True:
             try:
@@ -267,7 +268,7 @@ class Sender:
         self._start(send)
 
     def _put_again(self) -> None:
-        """What has failed, in its order, after a pause that grows until something is stored."""
+        """Repeats the failed sends in order, after a pause that grows until something is stored."""
         while self._again:
             time.sleep(self._pause)
             self._pause = min(self._pause * 2, LAST_PAUSE)
@@ -285,7 +286,7 @@ class Sender:
                     away.add(send.queue.broker_name)
 
     def _start(self, send: Send) -> bool:
-        """False: it failed at once."""
+        """False: the send failed at once."""
         if any(len(each) >= WINDOW for each in self._in_flight.values()):
             self._collect(WINDOW - 1)
         code = RequestCode.SEND_BATCH_MESSAGE if send.batch else RequestCode.SEND_MESSAGE_V2
@@ -310,21 +311,22 @@ class Sender:
     def _collect(self, allowed: int) -> None:
         """Takes answers until no connection has more than `allowed` sends under way."""
         for connection, waiting in list(self._in_flight.items()):
-            # What is under way over a connection that is closed has to be sent again.
+            # Sends that are under way over a closed connection must be repeated.
             while len(waiting) > (allowed if connection.fileno() >= 0 else 0):
                 self._receive(connection, waiting)
             if connection.fileno() < 0:
                 self._in_flight.pop(connection, None)
 
     def _collect_of(self, queue: MessageQueue) -> None:
-        """Takes an answer where an ordered send of this queue is under way."""
+        """Takes an answer from the connection over which an ordered send to the queue is under way.
+        """
         for connection, waiting in self._in_flight.items():
             if any(each.queue == queue and each.is_ordered for each in waiting.values()):
                 self._receive(connection, waiting)
                 return
 
     def _receive(self, connection: Connection, waiting: dict[int, Send]) -> None:
-        """Takes an answer. When none comes all that waits for one has failed."""
+        """Takes an answer. When none comes, all sends that wait on the connection have failed."""
         try:
             reply = connection.receive(self._options.send_timeout_ms / 1000)
             if reply is None:
@@ -351,7 +353,7 @@ class Sender:
             self._failed(send_done, RemoteError(reply.code, reply.remark or "no reason given"))
 
     def _failed(self, send: Send, error: UnreachableError | RemoteError) -> None:
-        """To be put again; the error when that is not allowed, or not any more."""
+        """Lets the send be repeated; raises the error when that is not allowed, or no longer."""
         if isinstance(error, RemoteError) and error.code not in AWAY:
             send.refusals += 1
             if error.code not in _TRY_AGAIN or send.refusals > self._options.send_retries:

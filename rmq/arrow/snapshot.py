@@ -1,4 +1,4 @@
-"""Snapshot: which messages a batch read is about: start and end of every queue, at one moment."""
+"""Snapshot: which messages a batch read gives: start and end of every queue, at one moment."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def snapshot(view: Queues, options: Options) -> dict[QueueKey, tuple[int, int]]:
         if start > stop:
             if {first.kind, last.kind} & {"offsets", "times"}:
                 raise OptionError(f"{describe(key)}: the start {start} is behind the end {stop}")
-            stop = start  # a time between the two bounds that is younger than all messages
+            stop = start  # a start time or the group's offset is behind the end: nothing to read
         found[key] = (start, stop)
     return found

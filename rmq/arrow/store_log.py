@@ -3,20 +3,19 @@
     log = StoreLog(plan)
     for batch in log.read(log.ranges()): ...
 
-Any store of RocketMQ's format: ours or Apache's, live or a copy, one shard or all of a machine
-(shard-1, shard-2, .. beside it). Only commitlog/ is read, cut into ranges of physical offsets that
-are read in parallel; every record is checked against its checksum. The log ends in the last file
-that holds a record anywhere: what those before it have lost is damage, be it the end of a file, all
-of it, or the file itself. What retention deletes between plan and read is a DataLossError, unless
-failOnDataLoss=false.
+The store may be any in RocketMQ's format: rmq's or Apache's, of a running broker or a copy, one
+shard or all shards of a machine (shard-1, shard-2, .. in the directory). Only commitlog/ is read,
+cut into ranges of physical offsets that are read in parallel; every record is checked against its
+checksum. The log ends in the last file that holds a record anywhere. Whatever files before it lack
+is damage: the end of a file, all of its records, or the file itself. Files that retention deletes
+between plan and read are a DataLossError, unless failOnDataLoss=false.
 
 Without topic, subscribePattern or assign all topics are read but RocketMQ's own. Messages that no
-queue shows (half messages) are left out; those of a topic that was deleted are there as long as
-their log is. A topic that is named and of which the store knows nothing is an error; a pattern may
-match nothing.
+queue shows (half messages) are left out. Messages of a deleted topic are read as long as their log
+is there. A named topic that the store does not know is an error; a pattern may match nothing.
 
-brokerName is not in these files: the column shows the option brokerName (broker-a), for shard i > 0
-with -i behind it, as brokers name themselves.
+These files do not hold the broker's name: the column brokerName shows the option brokerName, or
+broker-a, and for shard i > 0 appends -i, as brokers name themselves.
 """
 
 from __future__ import annotations
@@ -56,18 +55,18 @@ FOR_EVER = 1 << 62
 class LogRange(NamedTuple):
     """Records that begin at [start, end) of the log, in one file."""
 
-    path: str  # where it is lost: the name of a file that would begin there
+    path: str  # of a lost range: the name that its file would have
     segment_start: int
-    segment_end: int  # of the file, or where the log ends in it
+    segment_end: int  # the file's end, or the log's end in it
     start: int
     end: int
     broker_name: str
     shard: int
-    is_lost: bool = False  # files behind have records, and none has these
+    is_lost: bool = False  # later files have records, but no file has these
 
 
 class StoreLog:
-    """The log of a store and of its shards; whoever plans and whoever reads see the same files."""
+    """The log of a store and of its shards. The plan and all readers must see the same files."""
 
     def __init__(self, plan: ReadPlan) -> None:
         options = plan.options
@@ -77,7 +76,7 @@ class StoreLog:
             raise OptionError("with path give startingTimestamp and endingTimestamp, one for all")
 
     def ranges(self) -> list[LogRange]:
-        """All of it up to where it ends now, in pieces; OptionError: a topic is not there."""
+        """The whole log up to its end of now, in pieces; OptionError: a topic is not there."""
         shards = _shards(Path(self._options.path))
         found = [each for shard, root in shards for each in self._ranges(shard, root)]
         assign = self._options.assign
@@ -86,7 +85,7 @@ class StoreLog:
         return found
 
     def _ranges(self, shard: int, root: Path) -> list[LogRange]:
-        """The log of one store, up to where it ends now, in pieces."""
+        """The log of one store up to its end of now, in pieces."""
         found = self._segments(root / "commitlog", persisted_ends(root))
         name = self._options.broker_name or "broker-a"
         name = f"{name}-{shard}" if shard else name
@@ -97,7 +96,7 @@ class StoreLog:
             step = min(step, self._options.max_bytes_per_partition)
         ranges: list[LogRange] = []
         for path, start, end, is_lost in found:
-            piece = end - start if is_lost else step  # told once
+            piece = end - start if is_lost else step  # a lost range is reported once
             ranges += [
                 LogRange(str(path), start, end, at, min(at + piece, end), name, shard, is_lost)
                 for at in range(start, end, piece)
@@ -107,15 +106,15 @@ class StoreLog:
     def _segments(
         self, directory: Path, persisted: Container[int]
     ) -> list[tuple[Path, int, int, bool]]:
-        """(file, where it begins, where the log ends in it, whether it is lost). What retention
-        takes away just now was not there."""
+        """(file, where it begins, where the log ends in it, whether it is lost). A file that
+        retention deletes at this moment counts as not there."""
         names = sorted(path for path in directory.iterdir() if NAME.fullmatch(path.name))
         probes = [_Probe(self._plan, path, persisted) for path in names]
-        # Those made ahead hold nothing; of others a disk may have lost the first records.
+        # Files that were made ahead hold no record. One that lost its first records holds others.
         while probes and probes[-1].log_end == probes[-1].start:
             probes.pop()
         found: list[tuple[Path, int, int, bool]] = []
-        behind = -1  # where the next file is to begin; -1: not known
+        behind = -1  # where the next file must begin; -1: not known
         for probe in probes:
             first_ms = probe.ask("first_stored_ms", -1)
             if 0 <= behind < probe.start:
@@ -156,9 +155,10 @@ class StoreLog:
             yield maker.batch()
 
     def _fill(self, reader: LogReader, each: LogRange, file: IO[bytes]) -> bool:
-        """Whether the range is done. A file that is used anew for the log's end meanwhile holds
-        other records than those of the range, or none: that is no damage, but loss. One that is
-        only deleted has them all, for whom it is open."""
+        """Reads until the columns are full, and returns whether the range is done. A broker may
+        meanwhile have used the file anew for the log's end: then it holds other records, or none,
+        which is loss and not damage. A file that was only deleted still has all of its records,
+        because it is open."""
         at, met, damage = reader.position, reader.decoder.damaged, ""
         try:
             done = reader.fill()
@@ -193,7 +193,7 @@ def _damaged(each: LogRange, offset: int, reason: str) -> DamagedMessageError:
 
 
 class Topics:
-    """Which messages of a topic are wanted, by the options: asked once for each topic met."""
+    """Which messages of a topic the options ask for. The reader asks once for each topic."""
 
     def __init__(self, options: Options, starts: Bound, ends: Bound) -> None:
         self._starts, self._ends = starts, ends
@@ -232,10 +232,10 @@ class Topics:
 
 
 class _Probe:
-    """Looks at one file of the log while planning; one that is gone has nothing."""
+    """Looks at one file of the log while planning. A file that is gone counts as empty."""
 
     def __init__(self, plan: ReadPlan, path: Path, persisted: Container[int]) -> None:
-        """`persisted`: what the store says of the log's end."""
+        """`persisted`: log offsets up to which the store says that all is written."""
         self._plan, self._persisted = plan, persisted
         self.path, self.start = path, int(path.name)
         self.is_gone = False
@@ -246,7 +246,7 @@ class _Probe:
 
     @cached_property
     def log_end(self) -> int:
-        """Behind its last record, wherever that is; its start: there is none."""
+        """The offset behind the file's last record, wherever that is; its start: it has none."""
         return self.ask("log_end", self.start, self._persisted)
 
     def ask(self, question: str, otherwise: int, *given: Container[int]) -> int:
@@ -263,7 +263,7 @@ class _Probe:
 
 
 def _is_still(path: str, file: IO[bytes]) -> bool:
-    """Whether the name stands for the file that was opened by it."""
+    """Whether the path still names the file that was opened."""
     try:
         return os.path.samestat(Path(path).stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -2,12 +2,13 @@
 
     check_topics({"orders"}, [Path("/backup/store")], ranges)       OptionError: it is not there
 
-A topic that has queue files or is configured is there, with or without messages. A store that
-names its topics so is believed, and its log not gone through for another one: that may have been
-deleted and still be in the log, where subscribePattern finds it, but is more often misspelt. The
-log is gone through, until all that are asked for are found, where nothing else can tell: in a copy
-of a log alone, in a store whose queues are in RocksDB, and for a topic of the system's (retries,
-dead letters), which no pattern finds.
+A topic is there if it has queue files or is configured, with or without messages. If a store has
+such topics, its log is not searched for others. A topic that is missing may have been deleted and
+still be in the log, where subscribePattern finds it; but more often its name is misspelt.
+
+The log is searched, until all topics that were asked for are found, where nothing else can tell: in
+a copy of a log alone, in a store whose queues are in RocksDB, and for a system topic (retries, dead
+letters), which no pattern finds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SHOWN = 20  # topics named in the error
 
 
 class Range(Protocol):
-    """Of the log: store.LogRange."""
+    """A range of the log: store_log.LogRange."""
 
     @property
     def path(self) -> str: ...
@@ -72,7 +73,7 @@ def check_topics(asked: Iterable[str], roots: Sequence[Path], ranges: Sequence[R
 
 
 def known_topics(root: Path) -> set[str]:
-    """Those with queue files, and those in the configuration where it can be read."""
+    """Topics with queue files, and those in the configuration if that can be read."""
     folder = root / "consumequeue"
     found = {each.name for each in folder.glob("*/")} if folder.is_dir() else set()
     try:
@@ -84,7 +85,7 @@ def known_topics(root: Path) -> set[str]:
 
 
 def journaled_topics(journal: Path) -> set[str]:
-    """Those made since topics.json was written (rmq/broker/tables/metadata_journal.py)."""
+    """Topics made since topics.json was written (rmq/broker/tables/metadata_journal.py)."""
     found: set[str] = set()
     try:
         for _, record in JournalFile(journal).read().records:
@@ -96,8 +97,8 @@ def journaled_topics(journal: Path) -> set[str]:
 
 
 def in_rocksdb(root: Path) -> bool:
-    """Apache's storeType=defaultRocksDB: the files in consumequeue/ are the database's, and a
-    topics.json is from before it or an export."""
+    """Whether Apache's broker wrote the store with storeType=defaultRocksDB. Then the files in
+    consumequeue/ are the database's, and a topics.json is older than the database, or an export."""
     return (root / "consumequeue" / "CURRENT").is_file()
 
 

@@ -6,9 +6,9 @@
     for batch in rmq.read_batches("orders", starting_timestamp=datetime(2026, 6, 1)): ...
     rmq.scan_store("/backup/store", topic="orders").read_all()
 
-Columns, ranges and filters are those of the Spark source, and so is the decoder. A read is about
-the messages that are there when it is asked for, ordered by topic, broker, queue and offset; a
-store's are in the order of its log. pandas, polars and DuckDB take tables and readers as they are.
+Columns, ranges and filters are those of the Spark source, and so is the decoder. A read gives the
+messages that are there when it is called, ordered by topic, broker, queue and offset. Those of a
+store come in the order of its log. pandas, polars and DuckDB take tables and readers as they are.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ def read_batches(
     text      bodies (and keys, with schema="kafka") as strings instead of bytes: UTF-8, what is
               none replaced by U+FFFD
 
-    Who does not read to the end drops the reader: its threads end with it.
+    To stop before the end, drop the reader: its threads end with it.
 
-    Raises OptionError (a ConfigError) for what cannot be asked for, UnreachableError when brokers
-    stay away for plan_timeout_ms or, while it is read, for poll_timeout_ms; then also DataLossError
-    when messages are gone that were to be read, DamagedMessageError for one that fails its
-    checksum.
+    Raises OptionError (a ConfigError) for impossible arguments, and UnreachableError when brokers
+    stay away for plan_timeout_ms. While it is read, the reader raises UnreachableError after
+    poll_timeout_ms, DataLossError when messages that should be read are gone, and
+    DamagedMessageError for a message that fails its checksum.
     """
     threads = _threads(threads)
     with python_names():
@@ -91,8 +91,8 @@ def read_table(
 ) -> Any:
     """The messages of a topic, or of several, as a pyarrow.Table.
 
-    It takes the arguments of read_batches, raises what that raises, and holds all of it in memory:
-    about the bytes of the bodies, and 100 to 300 for each message's other columns.
+    It takes the arguments of read_batches and raises the same errors. The whole table is in memory:
+    about the bytes of the bodies, and 100 to 300 bytes for each message's other columns.
     """
     return read_batches(topic, threads=threads, text=text, **given).read_all()
 
@@ -114,8 +114,8 @@ def scan_store(
     text      bodies (and keys, with schema="kafka") as strings instead of bytes: UTF-8, what is
               none replaced by U+FFFD
 
-    Raises OptionError (a ConfigError) for what cannot be asked for, DamagedMessageError for a
-    message that fails its checksum, DataLossError when retention deletes what was to be read.
+    Raises OptionError (a ConfigError) for impossible arguments, DamagedMessageError for a message
+    that fails its checksum, DataLossError when retention deletes messages before they are read.
     """
     threads = _threads(threads)
     with python_names():
@@ -130,7 +130,7 @@ def scan_store(
 
 
 def _threads(given: int | None) -> int:
-    """OptionError: it is no number of threads."""
+    """The number of threads; OptionError: `given` is no such number."""
     if given is None:
         return max(1, len(os.sched_getaffinity(0)))
     try:
@@ -143,7 +143,7 @@ def _threads(given: int | None) -> int:
 
 
 def _cut_for(threads: int) -> dict[str, str]:
-    """Of one thread all is one part."""
+    """The option that cuts a read into parts; for one thread all of it is one part."""
     return {"maxBytesPerPartition": str(PART_BYTES)} if threads > 1 else {}
 
 
@@ -158,7 +158,7 @@ def _plan(options: Options, access: Access | None, text: bool) -> ReadPlan:
 
 
 def _parts_of_topics(plan: ReadPlan) -> list[Part]:
-    """What there is now, in parts of about PART_BYTES where several threads are to read it."""
+    """The messages of now; for several threads in parts of about PART_BYTES."""
     options = plan.options
     view = Queues(options)
     try:

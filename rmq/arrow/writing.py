@@ -1,10 +1,10 @@
 """Writing: tables as messages.
 
-    rmq.write_table(table, "orders")        # of pyarrow, pandas, polars: what gives Arrow data
+    rmq.write_table(table, "orders")        # a table of pyarrow, a frame of pandas or polars, ..
 
-The columns are those of rows.py. What a read gives and no message can be given (brokerName,
-queueId, .., and the properties that brokers and clients make) is left out, so what read_table gives
-can be written again, to another topic or another cluster.
+The columns are those of rows.py. Columns that a read has and a new message cannot have (brokerName,
+queueId, ..) are left out, and so are properties that brokers and clients make. So what read_table
+gives can be written again, to another topic or another cluster.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 _TYPES = arrow_types()
 _HEADERS = _TYPES[HEADERS]
-# What a column without a value is to be.
+# The types that columns get which hold nothing but nulls.
 _OF_NULLS = {"delay": _TYPES[INT], "partition": _TYPES[INT], "headers": _HEADERS,
              "deliverat": _TYPES[TIME], "properties": _TYPES[MAP]}  # fmt: skip
-# As rows.COLUMNS writes them; it has no LONG, which errors call by Arrow's name.
+# Types by their names in rows.COLUMNS. That has no LONG, so errors call LONG by Arrow's name.
 _NAMES = {kind: name for name, kind in _TYPES.items() if name != LONG}
 _NAMES[pa.list_(pa.string())] = "array<string>"
 _OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "key": "KEYS", "shardingkey": SHARDING_KEY}
@@ -47,23 +47,25 @@ _OF_COLUMNS = {"tags": "TAGS", "keys": "KEYS", "key": "KEYS", "shardingkey": SHA
 
 @documented(WRITE)
 def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywords]) -> int:
-    """Sends a row as a message each, and returns how many; when it returns, all are stored.
+    """Sends each row as a message, and returns their number; when it returns, all are stored.
 
     data      what gives Arrow data: a pyarrow.Table, RecordBatch or RecordBatchReader, a DataFrame
               of pandas (2.2 or later) or polars
     topic     where to; None: the column topic says so, for each row
 
-    A column body (bytes or text) is needed; there may be tags, keys (text, or a list of texts),
-    properties (a map of texts), shardingKey (rows of one go to one queue, in their order), delay (a
-    level), deliverAt (a time); with schema="kafka" value, key, partition and headers, as of Kafka's
-    sink in Spark. At least once: where an answer is lost a row may be stored twice,
-    with the same unique key. With an id_prefix of one's own the same rows have the same keys in
-    another call, too. Sends that a broker stored, but less safely than it promises (10, 11, 12),
-    are counted in a warning of the logger rmq.arrow.
+    The column body (bytes or text) is required. There may be tags, keys (text, or a list of texts),
+    properties (a map of texts), shardingKey (rows with the same one go to one queue, in their
+    order), delay (a level) and deliverAt (a time). With schema="kafka" the columns are value, key,
+    partition and headers, as in Spark's sink for Kafka.
 
-    Raises OptionError (a ConfigError) for what cannot be asked for and columns that no message has,
-    BadRowError for a row that is none, RemoteError when brokers refuse it, UnreachableError when
-    they stay away for poll_timeout_ms. Rows before it may be stored.
+    Rows are stored at least once: if an answer is lost, a row may be stored twice, with the same
+    unique key. If id_prefix is given, the same rows have the same keys in another call, too. Sends
+    that a broker stored less safely than it promises (10, 11, 12) are counted in a warning of the
+    logger rmq.arrow.
+
+    Raises OptionError (a ConfigError) for impossible arguments and for columns that no message has,
+    BadRowError for a row that cannot become a message, RemoteError when brokers refuse a send,
+    UnreachableError when they stay away for poll_timeout_ms. Earlier rows may be stored by then.
     """
     with python_names():
         options = write_options(texts_of({"topic": topic, **given}, WRITE))
@@ -98,7 +100,8 @@ def write_table(data: Any, topic: str | None = None, **given: Unpack[WriteKeywor
 
 
 def _reader(data: Any) -> Any:
-    """Errors of a reader of pyarrow's come as they are; by its C interface they would be texts."""
+    """The data as a RecordBatchReader. One of pyarrow's is returned as it is, so its errors keep
+    their types: through the C interface only their texts would come."""
     if isinstance(data, pa.RecordBatchReader):
         return data
     if not hasattr(data, "__arrow_c_stream__"):
@@ -110,7 +113,7 @@ def _reader(data: Any) -> Any:
 
 
 def _index_columns(schema: Any) -> set[str]:
-    """Those in which pandas hands over a frame's index."""
+    """The columns in which pandas hands over a frame's index."""
     try:
         found = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("index_columns", [])
     except ValueError:
@@ -119,7 +122,7 @@ def _index_columns(schema: Any) -> set[str]:
 
 
 def _plain_type(name: str, kind: Any) -> Any:
-    """The one of several of Arrow's types for the same that rows are made of."""
+    """The type that rows are made of, where Arrow has several types for the same values."""
     is_a = pa.types
     if is_a.is_dictionary(kind):
         kind = kind.value_type
@@ -143,7 +146,7 @@ def _plain_type(name: str, kind: Any) -> Any:
 
 
 def _as_spark(kind: Any) -> str:
-    """Of a time the zone does not count."""
+    """The type's name in rows.COLUMNS; the zone of a time does not count."""
     return TIME if pa.types.is_timestamp(kind) else _NAMES.get(kind, str(kind))
 
 
@@ -151,7 +154,7 @@ def _plain(column: Any, kind: Any, own: Iterable[str]) -> Any:
     if pa.types.is_dictionary(column.type):
         values = column.dictionary.cast(kind)
         column = pa.DictionaryArray.from_arrays(column.indices, values).dictionary_decode()
-    # Of a time what is below a microsecond is nothing to a broker.
+    # Nanoseconds of a time are cut off: a broker has no use for them.
     column = column.cast(kind, safe=not pa.types.is_timestamp(kind))
     if not pa.types.is_map(kind) and kind != _HEADERS:
         return column
@@ -163,5 +166,5 @@ def _plain(column: Any, kind: Any, own: Iterable[str]) -> Any:
 
 
 def _name_of(pair: Any) -> Any:
-    """Of a property, or a header."""
+    """The name of a property or of a header."""
     return pair["key"] if isinstance(pair, dict) else pair[0]
