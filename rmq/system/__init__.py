@@ -2,14 +2,14 @@
 
     kernel_files        what /proc and /sys say
     topology            cores and NUMA nodes
-    affinity            threads and memory bound to them
+    affinity            binds threads to cores and memory to nodes
     threads             what one thread of a process does just now
     memory_limit        how much memory this process may use
     disk_use            how full a file system is
-    descriptors         how many files and clients it may have
+    descriptors         how many files and clients this process may have
     checks              what `rmq check` compares
     child               a process that ends with this one
-    held_signals        Ctrl-C, behind a block instead of in it
+    held_signals        Ctrl-C is handled after a block instead of within it
 
-Read from /proc and /sys; set by system calls, of this process alone.
+All is read from /proc and /sys, and set by system calls for this process alone.
 """

@@ -4,18 +4,19 @@ The order at a shard's start is what makes this work without touching the compil
 
     children_on(core)                  in the supervisor: the process begins on its own core, as
                                        batch work
-    prefer_node(node)                  policy of the calling thread; later threads inherit it;
+    prefer_node(node)                  policy of the calling thread, which later threads inherit;
                                        then memory is taken and the threads are started
     pin_thread("rmq-reactor", core)    the one thread that gets a core to itself
-    spread(node's processors)          when it serves: the other threads, now ordinary ones
+    spread(node's processors)          when the shard serves: the other threads may use the node,
+                                       and are ordinary threads from then on
 
-So a shard that starts, which is 0.3 s of the interpreter's imports and of recovery, takes the core
-that is its own anyway, and nothing of its siblings' cores.
+So a starting shard (0.3 s of imports by the interpreter and of recovery) uses the core that is its
+own anyway, and no time of its siblings' cores.
 
-The memory policy is MPOL_PREFERRED: pages come from the node as long as it has any, and from
-elsewhere then, rather than an out-of-memory kill. set_mempolicy is called as a system call, through
-ctypes: libnuma need not be installed. All say whether it worked; a container that forbids it costs
-locality and nothing else.
+The memory policy is MPOL_PREFERRED: pages come from the node while it has any, and then from
+elsewhere, so that no process is killed for want of memory. set_mempolicy is called as a system
+call, through ctypes, so libnuma need not be installed. Each function returns why it failed, or "".
+If a container forbids a call, only locality is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _NODES_MAX = 1024
 
 
 def allow(cpus: Iterable[int]) -> str:
-    """This thread and those it starts run on these processors; why not, or nothing."""
+    """Binds this thread, and those that it will start, to these processors. Returns why that
+    failed, or ""."""
     wanted = set(cpus)
     if not wanted:
         return ""
@@ -46,8 +48,9 @@ def allow(cpus: Iterable[int]) -> str:
 
 @contextlib.contextmanager
 def children_on(cpus: Iterable[int]) -> Iterator[None]:
-    """Processes that this thread starts meanwhile begin on these processors (none: anywhere), and
-    as batch work, which preempts nobody when it wakes, unless this one has a policy of its own."""
+    """Processes that this thread starts within the block begin on these processors (none given:
+    anywhere), and as batch work, which preempts no other thread when it wakes. They do not become
+    batch work if this thread has a policy of its own."""
     before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, set(cpus) or before)
@@ -65,14 +68,14 @@ def children_on(cpus: Iterable[int]) -> Iterator[None]:
 
 
 def spread(cpus: Iterable[int], apart: str) -> str:
-    """All threads of this process but `apart` may use these processors from now on (none: as
-    before), and none is batch work any more; why not, or nothing."""
+    """Lets all threads of this process but the one named `apart` use these processors (none given:
+    those of before), and makes ordinary threads of all. Returns why that failed, or ""."""
     wanted = set(cpus)
     failure = ""
     for path in Path("/proc/self/task").iterdir():
         thread = int(path.name)
         try:
-            # Where it could not become batch work it need not cease to be; affinity comes first.
+            # Affinity comes first, as it may work where a change of the policy is forbidden.
             if wanted and (path / "comm").read_text().strip() != apart:
                 os.sched_setaffinity(thread, wanted)
             if os.sched_getscheduler(thread) == os.SCHED_BATCH:
@@ -85,7 +88,8 @@ def spread(cpus: Iterable[int], apart: str) -> str:
 
 
 def pin_thread(name: str, cpus: Iterable[int]) -> str:
-    """The thread of this process with this name; why not, or nothing."""
+    """Binds this process's thread of that name to these processors. Returns why that failed,
+    or ""."""
     wanted = set(cpus)
     if not wanted:
         return ""
@@ -102,7 +106,8 @@ def pin_thread(name: str, cpus: Iterable[int]) -> str:
 
 
 def prefer_node(node: int) -> str:
-    """Memory of this thread and those it starts comes from the node; why not, or nothing."""
+    """Lets memory of this thread, and of those that it will start, come from the node. Returns why
+    that failed, or ""."""
     if node < 0:
         return ""
     number = _SET_MEMPOLICY.get(platform.machine())

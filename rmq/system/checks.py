@@ -1,13 +1,13 @@
-"""Checks: of `rmq check`: for each thing what it is, what is advised, why, and the command.
+"""Checks: those of `rmq check`, each with the value of now, the advised one, why, and a command.
 
     for finding in check(KernelFiles(), Path("/store"), settings): ...
         Finding("vm.swappiness", now="60", advised="at most 10", good=False, why="..",
                 command="sysctl -w vm.swappiness=1")
 
-The list is that of RocketMQ's os.sh and of its best practice, less what has no effect on rmq
-(drop_caches, page-cluster), plus what matters to a process pinned to its cores. `good` is None
-where the kernel does not say. Commands are for root and last until the next boot; `rmq check
---sysctl` prints the keys for a file under /etc/sysctl.d.
+The list is that of RocketMQ's os.sh and of its best practice, without settings that have no effect
+on rmq (drop_caches, page-cluster), and with those that matter to a process pinned to its cores.
+`good` is None where the kernel does not give the value. Commands are for root and last until the
+next boot; `rmq check --sysctl` prints the keys for a file under /etc/sysctl.d.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Finding(msgspec.Struct, frozen=True):
     advised: str
     good: bool | None
     why: str
-    command: str = ""  # sets it; empty when there is none, or nothing to do
+    command: str = ""  # sets the advised value; empty when there is none, or nothing to do
 
     @property
     def sysctl(self) -> str | None:
-        """The line for /etc/sysctl.d, of findings that are one."""
+        """The line for /etc/sysctl.d; None when the finding is about something else."""
         prefix = "sysctl -w "
         return self.command[len(prefix):] if self.command.startswith(prefix) else None  # fmt: skip
 

@@ -1,16 +1,16 @@
-"""Descriptors of a process: its limit raised as far as it may be, and shared out at the start.
+"""Descriptors: those of a process: the limit is raised if possible, and shared out at the start.
 
-    share(namesrv, broker)      one or both, with their settings; says what it did in one line
+    share(namesrv, broker)      settings of one or both; logs in one line what it did
 
-The soft limit (often 1,024) is raised to the hard one. Of what there is, files come first: log and
-queue files, threads, one metrics server, `rmq` and brokers that ask; the rest is for clients, and
-rmqMaxConnections is lowered to it (and the limit of an address, where it would be none). Who is
-beyond is closed at once instead of waiting for ever, and a client that asked for nothing makes room
-for one that came later, so that an operator's tool gets in (cext/net/listener,
-rmq/serving/listener.py).
+The soft limit (often 1,024) is raised to the hard one. Of these descriptors files come first: log
+and queue files, threads, one metrics server, `rmq` and brokers that ask. The rest is for clients,
+and rmqMaxConnections is lowered to that number. (So is the limit of an address, if it would not
+limit anything any more.) A connection beyond the limit is closed at once instead of waiting for
+ever, and a client that has asked for nothing makes room for a later one, so that an operator's tool
+gets in (cext/net/listener, rmq/serving/listener.py).
 
-Example: a limit of 64, name server and broker in one process: 12 clients of the broker, 4 of the
-name server. ConfigError below LEAST.
+Example: with a limit of 64, and name server and broker in one process, there can be 12 clients of
+the broker and 4 of the name server. Below LEAST share() raises ConfigError.
 """
 
 from __future__ import annotations
@@ -24,28 +24,29 @@ from rmq.errors import ConfigError
 
 log = logging.getLogger("rmq.system.descriptors")
 
-LEAST = 56  # a broker's own, its files, and some clients
+LEAST = 56  # for a broker's own descriptors, its files, and some clients
 BROKER_OWN = 28  # event loops, threads and open log files of a broker
 CLIENTS_LEAST = 4
 NO_LIMIT = 1 << 30
-# Descriptors that the tables of queue files keep, from this limit on, and fewer below it: see
-# files_kept() in cext/store/queues/queue_files.pyx.
+# Descriptors that the tables of queue files keep if the limit is FULL_LIMIT or more, and in
+# proportion fewer below it: see files_kept() in cext/store/queues/queue_files.pyx.
 QUEUE_FILES, FULL_LIMIT, FILES_LEAST = (1024, 256, 64), 16384, 4
 
 
 def raise_limit() -> tuple[int, int]:
-    """(soft limit before, soft limit now)."""
+    """Returns (soft limit before, soft limit now)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):  # no right to, or more than the kernel takes
+        except (OSError, ValueError):  # it is forbidden, or more than the kernel takes
             return soft, soft
     return soft, hard
 
 
 def open_files_max() -> int:
-    """As many as this process may have, its limit raised: a number also where there is none."""
+    """How many files this process may open, after raising its limit; NO_LIMIT where there is none.
+    """
     limit = raise_limit()[1]
     return NO_LIMIT if limit == resource.RLIM_INFINITY else limit
 
@@ -61,7 +62,7 @@ def for_clients(limit: int, used: int, has_broker: bool) -> int:
 
 
 def share(namesrv: Settings | None, broker: Settings | None) -> None:
-    """Raises the limit, lowers rmqMaxConnections of each to what there is, and says so."""
+    """Raises the limit, lowers rmqMaxConnections of each server to what is left, and logs it."""
     before, limit = raise_limit()
     left = for_clients(limit, len(list(Path("/proc/self/fd").iterdir())), broker is not None)
     if limit == resource.RLIM_INFINITY:
@@ -85,7 +86,7 @@ def share(namesrv: Settings | None, broker: Settings | None) -> None:
             settings.set("rmqMaxConnections", str(may))
             reduced.append(f"rmqMaxConnections={wanted}")
             of_address = int(settings.rmqMaxConnectionsPerAddress)
-            if of_address >= may:  # it would be no limit: three quarters, as where none is given
+            if of_address >= may:  # it would not limit anything: 0 makes it three quarters
                 settings.set("rmqMaxConnectionsPerAddress", "0")
                 reduced.append(f"rmqMaxConnectionsPerAddress={of_address}")
         given.append(f"{min(may, wanted)} clients of the {what}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def space_of(path: Path) -> os.statvfs_result:
-    """Of the file system that holds it, or will: while it is missing, of the next directory above
-    that is there. OSError of one that cannot be asked."""
+    """The space of the file system that holds `path`. While `path` is missing, the next directory
+    above that exists is asked. OSError when the file system cannot be asked."""
     place = path.absolute()
     while True:
         try:
@@ -20,8 +20,8 @@ def space_of(path: Path) -> os.statvfs_result:
 
 
 def used_part(space: os.statvfs_result) -> float:
-    """0..1 of what can be used, as df says it: what is kept for root, or beyond a quota, is no part
-    of it. 0 of a file system without blocks, such as /proc."""
+    """The used part, 0..1, of the usable space, as df shows it: space kept for root, or beyond a
+    quota, is not usable. 0 for a file system without blocks, such as /proc."""
     used = space.f_blocks - space.f_bfree
     usable = used + space.f_bavail
     return used / usable if usable > 0 else 0.0

@@ -1,15 +1,16 @@
-"""Held signals: Ctrl-C, and a kill that ends a command as it does, never come within a block.
+"""Held signals: Ctrl-C, and signals that end a command like it, are not handled within a block.
 
     with held_signals():
-        event.set()                 handled behind the block: KeyboardInterrupt, or whatever it is
+        event.set()                 a signal is handled after the block: KeyboardInterrupt, or ..
 
     with noted_signals() as noted:
-        ..                          done to its end
-    noted.came                      the third one raises KeyboardInterrupt: what is stuck ends by it
+        ..                          runs to its end, unless a third signal comes: that one raises
+    noted.came                      KeyboardInterrupt, which ends a block that is stuck
 
-An exception between the taking of a lock and the `with` that gives it back leaves it taken. Event
-and Condition are written in Python, and the next who sets that Event waits forever. So whatever is
-used again after a Ctrl-C is held; what waits long is not to be in such a block.
+An exception between the taking of a lock and the `with` that gives it back leaves the lock taken.
+Event and Condition are written in Python, so this can happen in them, and the next thread that sets
+the Event would wait forever. So a block that uses an object which is used again after a Ctrl-C must
+hold signals. A long wait must not be in such a block.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Noted:
 
 @contextmanager
 def noted_signals() -> Iterator[Noted]:
-    """For the main thread: Python runs handlers in no other. Those whose handler is not in Python
-    (ignored, or the end of the process) stay what they are."""
+    """For the main thread: Python runs handlers in no other thread. Signals whose handler is not in
+    Python (they are ignored, or end the process) keep it."""
     noted = Noted()
 
     def note(number: int, _: object) -> None:
@@ -43,7 +44,7 @@ def noted_signals() -> Iterator[Noted]:
         if len(noted.numbers) > NOTED_MAX:
             raise KeyboardInterrupt
 
-    with ExitStack() as before:  # all of it is set back, also if one comes in between
+    with ExitStack() as before:  # sets all handlers back, also if a signal comes in between
         for number in NUMBERS:
             if callable(handler := signal.getsignal(number)):
                 before.callback(signal.signal, number, handler)
@@ -53,7 +54,7 @@ def noted_signals() -> Iterator[Noted]:
 
 @contextmanager
 def held_signals() -> Iterator[None]:
-    """The first one that came is handled as it would have been before."""
+    """The first signal that came within the block is handled after it, by its usual handler."""
     with noted_signals() as noted:
         yield
     if noted.came:

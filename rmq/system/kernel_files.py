@@ -1,4 +1,4 @@
-"""Kernel files: what the kernel says of the machine under /proc and /sys, read as text.
+"""Kernel files: what the kernel says about the machine under /proc and /sys, read as text.
 
     kernel = KernelFiles()              or KernelFiles(root) on a copy of the two trees, for tests
     kernel.sysctl("vm.swappiness")      60, None when this kernel has no such key
@@ -6,7 +6,7 @@
                                         "always [madvise] never"
     kernel.disk(Path("/store"))         Disk(device="nvme0n1", file_system="ext4", ..)
 
-Nothing is changed, nothing is run; what may not be read counts as not there.
+Nothing is changed and nothing is run. A file that may not be read counts as missing.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class KernelFiles:
             group = group.rpartition("/")[0]
 
     def disk(self, directory: Path) -> Disk:
-        """Of the directory, or of the nearest one above that exists."""
+        """The disk of the directory, or of the nearest one above that exists."""
         directory = directory.absolute()
         while not directory.exists() and directory != directory.parent:
             directory = directory.parent
@@ -109,7 +109,7 @@ class KernelFiles:
         return Disk(kind, frozenset(options.split(",")), self._device(number), point)
 
     def _device(self, number: str) -> str | None:
-        """The whole disk of "major:minor", which may be a partition of it."""
+        """The whole disk that has the device "major:minor", which may be a partition of it."""
         link = self.root / "sys/dev/block" / number
         try:
             real = Path(os.path.realpath(link))
@@ -132,5 +132,5 @@ def parse_list(text: str) -> list[int]:
 
 
 def unescape(text: str) -> str:
-    """Blanks in mount points are written \\040."""
+    """Decodes mount points, in which the kernel writes a blank as \\040."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)

@@ -1,8 +1,8 @@
-"""Memory limit: of this process: the machine's, or less where a control group says so.
+"""Memory limit: how much memory this process may use: the machine's, or less in a control group.
 
     memory_bytes()      268435456 in a container of 256 MiB
 
-Control groups of both kinds count, this process's own and those above it.
+Control groups of both versions count: this process's own and those above it.
 """
 
 import os
@@ -21,7 +21,8 @@ def memory_bytes(root: Path = Path("/")) -> int:
             base, file = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
         else:
             continue
-        # In a container the path may be one of the machine's, not to be seen here: then its top.
+        # In a container the path may be one of the machine's, which does not exist here. Then the
+        # directories above it are looked at, up to the top, which is the container's group.
         directory = base / group.lstrip("/")
         while True:
             limit = _text(directory / file)

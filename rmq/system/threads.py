@@ -1,16 +1,17 @@
-"""Threads: what one thread of a process does just now, as the kernel has it.
+"""Threads: what one thread of a process does just now, as the kernel shows it.
 
-    thread = named_thread(os.getpid(), REACTOR)     None: there is none
+    thread = named_thread(os.getpid(), REACTOR)     None: there is no such thread
     thread = numbered_thread(os.getpid(), native_id)
-    thread.waits_for_disk                           of this machine, or of another one
+    thread.waits_for_disk                           a disk of this machine, or of another one
     thread.is_held_back                             stopped, by a debugger for example
-    thread.has_run_since(before)                    it got time of a processor
+    thread.has_run_since(before)                    it got processor time
     str(thread)                                     "waits for a disk (folio_wait_bit)"
 
-A thread in a disk call (state D) ends with its process when the call returns, and not before. A
-file system of a process (FUSE) may have its callers sleep (S) in request_wait_answer, to the same
-effect: the kernel's fs/fuse/dev.c, request_wait_answer(). Where a thread waits the kernel tells
-those alone who may trace it: nobody else sees that of a sleeping one.
+When its process is killed, a thread in a disk call (state D) ends only when the call returns. In a
+file system that is a process (FUSE) callers may sleep (state S) in request_wait_answer instead,
+with the same effect (request_wait_answer() in the kernel's fs/fuse/dev.c). The kernel shows the
+place where a thread waits only to processes that may trace it; to others such a thread looks like
+any sleeping one.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from typing import NamedTuple
 
 REACTOR = "rmq-reactor"  # the name of a broker's thread that serves
 DISK_SLEEP, RUNS = "D", "R"
-DISK_PLACES = ("request_wait_answer", "fuse_", "rpc_wait_bit_killable", "nfs")  # names begin so
+DISK_PLACES = ("request_wait_answer", "fuse_", "rpc_wait_bit_killable", "nfs")  # prefixes
 _STATES = {RUNS: "runs", "S": "sleeps", DISK_SLEEP: "waits for a disk", "T": "is stopped",
            "t": "is stopped by a debugger"}  # fmt: skip
 
 
 class Thread(NamedTuple):
     state: str  # a letter of /proc/PID/task/TID/stat
-    place: str = ""  # where in the kernel it waits; empty: nowhere, or it is not said
-    cpu_ticks: int = 0  # of processors it has had so far, in the kernel's clock ticks
+    place: str = ""  # where in the kernel it waits; empty: nowhere, or the kernel does not say
+    cpu_ticks: int = 0  # processor time it has had so far, in the kernel's clock ticks
 
     @property
     def waits_for_disk(self) -> bool:
@@ -51,7 +52,7 @@ class Thread(NamedTuple):
 
 
 def threads_of(pid: int) -> Iterator[tuple[str, Thread]]:
-    """Each with its name, by number; none of a process that has ended."""
+    """The threads of a process, each with its name, by number; none if the process has ended."""
     try:
         tasks = sorted(Path(f"/proc/{pid}/task").iterdir(), key=lambda each: int(each.name))
     except OSError:
@@ -68,13 +69,13 @@ def named_thread(pid: int, name: str) -> Thread | None:
 
 
 def numbered_thread(pid: int, native_id: int) -> Thread | None:
-    """The one with this number of the kernel's (threading.get_native_id())."""
+    """The thread with this number in the kernel (threading.get_native_id())."""
     found = _read(Path(f"/proc/{pid}/task/{native_id}"))
     return found[1] if found is not None else None
 
 
 def _read(task: Path) -> tuple[str, Thread] | None:
-    """Name and thread; None: it has ended."""
+    """(name, thread); None: the thread has ended."""
     try:
         found, _, rest = (task / "stat").read_text().rpartition(")")
     except OSError:
@@ -87,6 +88,6 @@ def _read(task: Path) -> tuple[str, Thread] | None:
 def _place(task: Path) -> str:
     try:
         place = (task / "wchan").read_text().strip()
-    except OSError:  # not for everybody
+    except OSError:  # this process may not read it
         return ""
     return "" if place == "0" else place

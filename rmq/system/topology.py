@@ -1,4 +1,4 @@
-"""Topology: cores and nodes as the kernel shows them, and what of them this process may use.
+"""Topology: cores and nodes as the kernel shows them, and which of them this process may use.
 
     /sys/devices/system/cpu/online                          0-7
     /sys/devices/system/cpu/cpu0/topology/thread_siblings_list   0,4    two threads of one core
@@ -7,9 +7,9 @@
     /proc/self/cgroup + /sys/fs/cgroup/<path>/cpuset.cpus.effective   0-1
     /sys/fs/cgroup/<path>/cpu.max                           200000 100000   two cores' worth of time
 
-What is usable is online, in the process' affinity, and in the cpuset of its cgroup. Whatever is
-missing (old kernels, containers that hide /sys) falls back: no topology directory means a processor
-is a core of its own, no node directory means one node.
+A processor is usable if it is online, in the process' affinity, and in the cpuset of its cgroup.
+Where files are missing (old kernels, containers that hide /sys), each processor counts as a core
+(no topology directory), and all belong to one node (no node directory).
 
 Example: read_topology() on two cores with two threads each, on one node, is
 Topology((Core(0, (0, 2)), Core(0, (1, 3))), None). Tests give a fake tree as `root`.
@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-CPUS_MAX = 8192  # of the kernel; a list that names more is malformed
+CPUS_MAX = 8192  # the kernel's most; a list that names more is malformed
 
 
 class Core(msgspec.Struct, frozen=True, order=True):
@@ -44,7 +44,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 def parse_cpu_list(text: str) -> set[int]:
-    """{0, 1, 2, 3, 8} of "0-3,8"; ValueError when it is none."""
+    """{0, 1, 2, 3, 8} of "0-3,8"; ValueError when the text is no such list."""
     found: set[int] = set()
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
@@ -57,7 +57,7 @@ def parse_cpu_list(text: str) -> set[int]:
 
 
 def read_topology(root: Path = Path("/"), affinity: set[int] | None = None) -> Topology:
-    """What this process may use. `affinity`: in place of the kernel's answer, for tests."""
+    """The cores that this process may use. `affinity` replaces the kernel's answer, for tests."""
     allowed = set(os.sched_getaffinity(0)) if affinity is None else set(affinity)
     system = root / "sys/devices/system"
     online = _cpu_list(system / "cpu/online")
@@ -76,7 +76,8 @@ def read_topology(root: Path = Path("/"), affinity: set[int] | None = None) -> T
 
 
 def home_node(topology: Topology) -> int:
-    """Where a broker of one shard goes: the node with most processors for it; -1: there is one."""
+    """The node for a broker of one shard: the one with most usable processors; -1: only one exists.
+    """
     nodes = topology.nodes()
     if len(nodes) == 1:
         return -1
@@ -91,7 +92,7 @@ def _text(path: Path) -> str | None:
 
 
 def _cpu_list(path: Path) -> set[int]:
-    """Empty when the file is missing or not understood."""
+    """The processors that the file lists; none when it is missing or not understood."""
     try:
         return parse_cpu_list(_text(path) or "")
     except ValueError:
@@ -117,9 +118,9 @@ def _nodes(directory: Path) -> dict[int, int]:
 
 
 def _cgroup_directories(root: Path) -> list[Path]:
-    """Directories whose files bind this process: its own cgroup and all above it, both versions.
-    In a container the path of /proc may lie outside what is mounted; the mount's top counts then.
-    """
+    """Directories whose files limit this process: its own cgroup and all above it, of both
+    versions. In a container the path in /proc may lie outside of what is mounted; then the top of
+    the mount counts."""
     mount = root / "sys/fs/cgroup"
     found: list[Path] = []
     for line in (_text(root / "proc/self/cgroup") or "").splitlines():
@@ -133,7 +134,7 @@ def _cgroup_directories(root: Path) -> list[Path]:
 
 
 def _cpuset(groups: list[Path]) -> set[int]:
-    """Of the innermost directory that says something; the kernel keeps it inside the outer ones."""
+    """The cpuset of the innermost directory that has one. The kernel keeps it within outer ones."""
     for group in groups:
         for name in ("cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"):
             found = _cpu_list(group / name)
@@ -143,7 +144,7 @@ def _cpuset(groups: list[Path]) -> set[int]:
 
 
 def _quota(groups: list[Path]) -> float | None:
-    """The smallest limit of all levels."""
+    """The smallest limit of all levels, in cores."""
     limits = []
     for group in groups:
         words = (_text(group / "cpu.max") or "").split()
