@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 
 
 class TopicSettings(msgspec.Struct, frozen=True):
-    """Of one topic at one broker; hashable, so that equal ones can be counted."""
+    """The settings of one topic at one broker; hashable, so that equal ones can be counted."""
 
     read_queues: int
     write_queues: int
@@ -55,7 +55,7 @@ class TopicSettings(msgspec.Struct, frozen=True):
 
 
 class BrokerState(msgspec.Struct, frozen=True):
-    """One broker name. What its master does not say is empty."""
+    """The brokers of one broker name. What the master does not say is empty."""
 
     name: str
     cluster: str
@@ -64,11 +64,11 @@ class BrokerState(msgspec.Struct, frozen=True):
     topics: Mapping[str, TopicSettings] = {}
     static_topics: frozenset[str] = frozenset()  # their queues are mapped, not counted
     groups: Mapping[str, Mapping[str, Any]] = {}  # RocketMQ's members
-    forbidden: frozenset[Pair] = frozenset()  # (group, topic) that it may not read
+    forbidden: frozenset[Pair] = frozenset()  # (group, topic): the group may not read the topic
     modes: Mapping[Pair, tuple[str, int]] = {}  # (topic, group) -> (mode,
     # popShareQueueNum), for consumers that ask the broker how they consume
-    controllers: tuple[str, ...] = ()  # under whom it is, if it is
-    pops_in_rocksdb: bool = False  # RocketMQ's popConsumerKVServiceEnable: nobody can ask for them
+    controllers: tuple[str, ...] = ()  # addresses of its controllers, if it has any
+    pops_in_rocksdb: bool = False  # RocketMQ's popConsumerKVServiceEnable: no request shows them
 
     @property
     def master(self) -> str | None:

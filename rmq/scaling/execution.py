@@ -4,12 +4,12 @@
     outcome = execution.run(plan, system)
     outcome.done, outcome.failed, outcome.left
 
-A step that is refused does not keep the others from being done; one that nobody answers ends the
-run. Either way the plan made anew has what is left.
+A step that is refused does not keep other steps from being done. A step that gets no answer ends
+the run. Either way, a new plan has the steps that are left.
 
-Producers go on sending to a broker for as long as they have its old route: clients look every 30 s
-(pollNameServerInterval), and brokers take what comes, so that nothing fails. So a broker is empty
-when nothing has been unconsumed, and nothing has come, for QUIET_S.
+Producers go on sending to a broker while they have its old route. Clients ask for routes every 30 s
+(pollNameServerInterval), and brokers take what comes until then, so that no send fails. So a broker
+counts as empty when, for QUIET_S, nothing has been unconsumed and no message has come.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from rmq.scaling.survey import Survey
 from rmq.scaling.unconsumed import Unconsumed
 
 QUIET_S = 35.0
-POLL_S = 0.5  # between two looks at a broker, and LOOKS_SHARE of what one takes: many topics and
-LOOKS_SHARE = 4  # groups make many questions, and the broker has other things to do
+POLL_S = 0.5  # between two looks at a broker, but LOOKS_SHARE times as long as a look takes: many
+LOOKS_SHARE = 4  # topics and groups make many questions, and the broker has other things to do
 REPORT_S = 1.0  # between two lines of progress
-AGAIN_S = 10.0  # between two that say the same
-CHANGE_S = 15.0  # a change waits for a slave, and for name servers
+AGAIN_S = 10.0  # between two lines that say the same
+CHANGE_S = 15.0  # for one change, which waits for a slave and for name servers
 
 
 class Outcome(msgspec.Struct):
@@ -63,7 +63,7 @@ class Execution:
         self, cluster: Cluster, survey: Survey, report: Callable[[str], None],
         quiet_s: float = QUIET_S, wait_s: float | None = None, ignored: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        """wait_s: how long consumers are waited for; None: until there is nothing left.
+        """wait_s: how long to wait for consumers; None: until nothing is left.
         ignored: groups that are not waited for."""
         self._cluster, self._survey, self._report = cluster, survey, report
         self._quiet_s, self._wait_s, self._ignored = quiet_s, wait_s, tuple(ignored)
@@ -138,7 +138,7 @@ class Execution:
                 self._change(address, RequestCode.DELETE_KV_CONFIG, fields)
 
     def _set_permission(self, address: str, permission: int) -> None:
-        """And looks whether it is so: a broker may answer with 0 what it does not do."""
+        """Sets it, and asks for it again: a broker may answer 0 and not do what it was told."""
         body = java_properties.format([("brokerPermission", str(permission))]).encode()
         self._change(address, RequestCode.UPDATE_BROKER_CONFIG, {}, body)
         present = self._survey.permission(address)
@@ -163,7 +163,7 @@ class Execution:
     # ---- consumers
 
     def _await(self, waits: list[Step], system: frozenset[str], outcome: Outcome) -> None:
-        """Looks until each broker is empty, or time is up."""
+        """Looks at the brokers until each is empty, or the time is over."""
         began = time.monotonic()
         watches = {step.broker: _Watch(step) for step in waits}
         while True:
@@ -194,7 +194,7 @@ class Execution:
             watch.lost(str(error))
 
     def _follow_master(self, name: str, watch: _Watch) -> None:
-        """Another replica that became master, or one that was started anew, is told, too."""
+        """Drains the master of now: another replica may have become it, or it was restarted."""
         self._cluster.brokers()
         address = self._cluster.address_of(name)
         if self._survey.permission(address) & PERM_WRITE:
@@ -204,8 +204,9 @@ class Execution:
 
 
 def _blocking_step(plan: Plan, step: Step, outcome: Outcome) -> Step | None:
-    """A step that was not done and without which this one would do harm. A topic that a broker
-    did not take must not be in its order; else the steps of one broker rest on those before."""
+    """A step that failed and without which this one would do harm; None: there is none. In a plan
+    that adds a broker, a topic that the broker did not take must not get queues in that topic's
+    order. In other plans each step of a broker needs all of the broker's earlier steps."""
     for failed, _ in outcome.failed:
         if failed.broker == step.broker and (plan.verb != "add" or _is_of_one_topic(failed, step)):
             return failed
@@ -218,13 +219,13 @@ def _is_of_one_topic(one: Step, other: Step) -> bool:
 
 
 class _Watch:
-    """What is seen of one broker that empties."""
+    """What the looks at one broker, which is becoming empty, have shown."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.left: Unconsumed | None = None
         self._quiet_since: float | None = None
-        self._told = ("", float("-inf"))  # the last line, and when
+        self._told = ("", float("-inf"))  # the last line, and when it was reported
         self._trouble = ""
 
     def saw(self, left: Unconsumed) -> None:
@@ -246,7 +247,7 @@ class _Watch:
         return -1.0 if self._quiet_since is None else time.monotonic() - self._quiet_since
 
     def tell(self, report: Callable[[str], None], quiet_s: float) -> None:
-        """A line when there is something new, and now and then all the same."""
+        """Reports a line when it is a new one, and now and then when it is the same."""
         text, now = self._text(quiet_s), time.monotonic()
         is_new, is_end = text != self._told[0], self.quiet_for() >= quiet_s
         if now - self._told[1] >= (REPORT_S if is_new else AGAIN_S) or (is_new and is_end):

@@ -1,28 +1,29 @@
-"""Plan: what has to change so that a cluster is as it is wanted. State in, steps out; no I/O.
+"""Plan: what must change so that a cluster becomes as it is wanted. State in, steps out; no I/O.
 
-    add      topics and groups that the other brokers have, also on this one
-    drain    no more sends, then wait until its messages are consumed
-    undrain  sends again
-    remove   nothing is read of it any more; it may be stopped
+    add      gives a broker the topics and groups that the other brokers have
+    drain    no more sends to a broker, then wait until its messages are consumed
+    undrain  sends to the broker again
+    remove   nothing is read from the broker any more; it may be stopped
 
-What is so already makes no step: a plan that was interrupted is made again and has what is left.
+What is as wanted already makes no step. So if a plan was interrupted, a new one has what is left.
 
-How sends are kept from a broker. There are two ways in RocketMQ:
+RocketMQ has two ways to keep sends from a broker:
 
-    205 wipeWritePerm at each name server changes what that one process has in memory. It is
-        forgotten when the name server or the broker is started again, or their connection breaks,
-        and for each topic that is made or changed at the broker; a name server that was down, or
-        comes later, never hears of it; and producers of a topic of fixed order go by
+    205 wipeWritePerm, sent to each name server, changes what that one process has in memory. That
+        is forgotten when the name server or the broker is restarted, when their connection breaks,
+        and for each topic that is made or changed at the broker. A name server that was down, or is
+        started later, never knows it. And producers of a topic of fixed order go by
         ORDER_TOPIC_CONFIG and send all the same.
-    25  brokerPermission=4 is the broker's own: it says so in each registration, to all name
-        servers, of new topics too, and refuses what comes back for a retry (36: clients send that
-        to another broker then) and sends to ordered topics. It holds until the broker's process
-        ends; Apache's broker writes it into its property file, too.
+    25  brokerPermission=4 is a setting of the broker. It says so in each registration, to all name
+        servers, for new topics too. It refuses messages that are sent back for a retry (36: clients
+        then send them to another broker) and sends to ordered topics. The setting holds until the
+        broker's process ends; Apache's broker also writes it into its property file.
 
-So it is 25, at each replica of the broker: one that becomes master is drained as well. What a
-restart forgets the same command does again, and until then nothing is lost: it takes sends.
-Topics of fixed order get 0 queues at it in ORDER_TOPIC_CONFIG first, or their sends would be
-refused; the row stays, and says to an undrain that there were some.
+So plans use 25, at each replica of the broker: then one that becomes master is drained, too. After
+a restart has forgotten it, the same command sets it again. Until then nothing is lost: the broker
+takes sends. Before that step, topics of fixed order get 0 queues at the broker in
+ORDER_TOPIC_CONFIG, because their sends would be refused. The row stays, so that an undrain knows
+that the topic had queues there.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ from rmq.scaling.step import (
 )
 from rmq.scaling.unconsumed import Unconsumed
 
-NO_QUEUES = "0"  # in a row of ORDER_TOPIC_CONFIG: it is drained
-UNREADABLE = 0  # brokerPermission of a broker that is left
+NO_QUEUES = "0"  # in a row of ORDER_TOPIC_CONFIG: the broker is drained
+UNREADABLE = 0  # brokerPermission of a broker that is removed
 UNCONSUMED = "unconsumed"  # the step that waits for consumers
 SHOWN_MAX = 5  # topics named in a refusal
 
 
 def add(state: ClusterState, names: Sequence[str], topics: Sequence[str] | None = None) -> Plan:
-    """`topics` None: all that users have."""
+    """`topics` None: all topics of users."""
     plan = Plan("add", tuple(names))
     orders = dict(state.orders)
     for name in names:
@@ -84,7 +85,7 @@ def drain(
     state: ClusterState, names: Sequence[str], unconsumed: Mapping[str, Unconsumed],
     force: bool = False,
 ) -> Plan:  # fmt: skip
-    """`unconsumed`: what each of them holds. `force`: also where sends have nowhere else to go."""
+    """`unconsumed`: what each broker holds. `force`: also if no other broker takes the sends."""
     plan = Plan("drain", tuple(names))
     orders = dict(state.orders)
     lonely = _lonely_topics(state, names)
@@ -133,7 +134,7 @@ def remove(
     state: ClusterState, names: Sequence[str], unconsumed: Mapping[str, Unconsumed],
     force: bool = False,
 ) -> Plan:  # fmt: skip
-    """`unconsumed`: of those that answer."""
+    """`unconsumed`: what each broker holds, for those that answer."""
     plan = Plan("remove", tuple(names))
     orders = dict(state.orders)
     for name in names:
@@ -187,7 +188,7 @@ def _remove_silent(plan: Plan, broker: BrokerState, force: bool) -> None:
     plan.notes.append(f"{name}: lost with it: all that is in its store and nowhere else")
 
 
-# ---- what several of them use
+# ---- what several plans use
 
 
 def _answering(state: ClusterState, name: str) -> BrokerState:
@@ -228,7 +229,7 @@ def _unheard(broker: BrokerState) -> Iterator[str]:
 
 
 def _lonely_topics(state: ClusterState, names: Sequence[str]) -> list[str]:
-    """Topics that producers could not send to any more."""
+    """Topics to which producers could not send any more."""
     going = [state.brokers[name] for name in names if name in state.brokers]
     staying = [each for name, each in state.brokers.items() if name not in names]
     found = set()
@@ -278,7 +279,7 @@ def _lost(left: Unconsumed) -> list[str]:
 
 
 def order_rows(conf: str) -> list[tuple[str, str]]:
-    """[("broker-a", "4"), ..]; what has no number is left out, as clients do."""
+    """[("broker-a", "4"), ..]; rows without a number are left out, as clients do."""
     rows = (part.rpartition(":") for part in conf.split(";") if part.strip())
     return [(name, queues) for name, _, queues in rows if name]
 
@@ -291,7 +292,7 @@ def with_broker(conf: str, name: str, queues: int) -> str:
 
 
 def with_queues(conf: str, name: str, queues: int) -> str:
-    """The same with so many queues at the broker, if it has a row."""
+    """The same text with this number of queues at the broker, if that has a row."""
     rows = order_rows(conf)
     if name not in dict(rows):
         return conf

@@ -1,8 +1,8 @@
-"""Replacement: how a broker comes back whose machine is gone. Pointers; no I/O, and no mechanism.
+"""Replacement: how a broker comes back whose machine is gone. Advice; no I/O, and no mechanism.
 
-What a dead broker held is in its replicas: the controller has elected one by itself, or a slave is
-made the master by hand, and a new replica is added by `rmq replica add`, or by
-`rmq broker --replica-of`. So every step here is one for whoever reads it.
+What a dead broker held is in its replicas. Either the controller has elected one by itself, or an
+operator makes a slave the master; and a new replica is added by `rmq replica add`, or by
+`rmq broker --replica-of`. So every step here is for the operator who reads the plan.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def replace(state: ClusterState, name: str) -> Plan:
 
 
 def command_of_master(name: str) -> str:
-    """What starts a slave's store as the master's.
+    """The command that starts a broker on a slave's store as the master.
 
     A start without --replica-of does not read rmqReplicaOf.json (rmq/cli/replica_of.py).
     """

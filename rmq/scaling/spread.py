@@ -1,10 +1,11 @@
-"""Spread: what a broker lacks of the topics and groups that the others of its cluster have.
+"""Spread: topics and groups that the other brokers of a cluster have and one broker lacks.
 
     steps, notes = spread(state, broker_b, [broker_a, broker_c], topics=None)
 
-Groups come first: a message is sent as soon as a topic is in the route, and its group's settings
-count from the first delivery. Where the others differ, most of them are right, of as many the first
-by name. Queues are not taken away from a broker that has more: messages may be in them.
+Groups come first: messages are sent as soon as a topic is in the route, and their group's settings
+must hold from the first delivery on. Where the other brokers differ, the settings that most of them
+have are right; of settings that equally many have, those of the first broker by name. No queues are
+taken away from a broker that has more than the others: messages may be in them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OWN_GROUPS = frozenset(
 
 
 def is_spread(state: ClusterState, topic: str) -> bool:
-    """A topic of users. Retry topics and dead letters come with their groups."""
+    """Whether it is a topic of users. Retry topics and dead letters come with their groups."""
     own = names.is_system(topic) or names.is_retry(topic) or names.is_dead_letter(topic)
     return not own and topic not in state.system
 
@@ -41,7 +42,7 @@ def spread(
     state: ClusterState, broker: BrokerState, sources: Sequence[BrokerState],
     topics: Sequence[str] | None,
 ) -> tuple[list[Step], list[str]]:  # fmt: skip
-    """The steps, and what one has to know. ConfigError: a topic that none of the sources has."""
+    """The steps, and notes for the operator. ConfigError: no source has one of the topics."""
     sources = sorted(sources, key=lambda each: each.name)
     notes: list[str] = []
     wanted = _wanted_topics(state, sources, topics, notes)
@@ -84,7 +85,7 @@ def _wanted_topics(
 
 
 def _most(what: str, rows: Sequence[tuple[str, T]], notes: list[str]) -> tuple[str, T]:
-    """(broker, value) as most have it. rows: the same, by broker."""
+    """The first row (broker, value) whose value most brokers have. rows: in the order of names."""
     counts = Counter(_key(value) for _, value in rows)
     best = max(counts.values())
     name, value = next(row for row in rows if counts[_key(row[1])] == best)
@@ -136,7 +137,7 @@ def _topic(
 
 
 def attribute_changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """{"+key": value, "-key": ""}; what is equal is not said: some may not be changed."""
+    """{"+key": value, "-key": ""}; equal ones are left out, as some of them may not be changed."""
     changes = {f"+{key}": text for key, text in wanted.items() if present.get(key) != text}
     return changes | {f"-{key}": "" for key in present if key not in wanted}
 
@@ -163,7 +164,7 @@ def _groups(
             action = PutGroup(broker.master, members)
             yield Step(broker.name, f"group {group}", None, f"as {source} has it", action)
             continue
-        # Brokers of other versions have other members; those of one side alone are no difference.
+        # Brokers of other versions have other members: one that only one side has is no difference.
         differs = [key for key in sorted(wanted) if key in present and
                    _key(present[key]) != _key(wanted[key])]  # fmt: skip
         changes = {}
@@ -197,7 +198,7 @@ def _forbidden(broker: BrokerState, sources: Sequence[BrokerState]) -> Iterator[
 
 
 def _modes(broker: BrokerState, sources: Sequence[BrokerState], topics: set[str]) -> Iterator[Step]:
-    """After the topics, without which a broker takes no mode."""
+    """The steps for request modes; they follow the topics, without which a broker takes no mode."""
     assert broker.master is not None
     wanted: dict[Pair, tuple[str, int]] = {}
     for source in reversed(sources):

@@ -2,7 +2,7 @@
 
     Step("broker-b", "topic orders", None, "8 queues rw", PutTopic("10.0.0.2:10911", "orders", ..))
 
-`action` None: nothing that can be done from here, but by whoever reads the plan.
+`action` None: nothing here can do the step; the operator who reads the plan must.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from rmq.scaling.cluster_state import TopicSettings
 
 
 class PutGroup(msgspec.Struct, frozen=True):
-    """200: the group's members by RocketMQ's names; attributes are changes, "+key" and "-key"."""
+    """200: the group's members by RocketMQ's names; its attributes as changes, "+key" and "-key".
+    """
 
     address: str
     members: Mapping[str, Any]
@@ -31,7 +32,7 @@ class ForbidReading(msgspec.Struct, frozen=True):
 
 
 class PutTopic(msgspec.Struct, frozen=True):
-    """17: with changes of its attributes, "+key=value" and "-key"."""
+    """17: a topic's settings; its attributes as changes, "+key=value" and "-key"."""
 
     address: str
     topic: str
@@ -50,7 +51,7 @@ class PutRequestMode(msgspec.Struct, frozen=True):
 
 
 class PutOrder(msgspec.Struct, frozen=True):
-    """100 at every name server; empty: 102, there is none any more."""
+    """100 at every name server; with an empty order_conf 102, which deletes the row."""
 
     topic: str
     order_conf: str
@@ -64,7 +65,7 @@ class SetPermission(msgspec.Struct, frozen=True):
 
 
 class AwaitConsumers(msgspec.Struct, frozen=True):
-    """Until nothing is unconsumed at the broker."""
+    """Waits until nothing is unconsumed at the broker."""
 
 
 class Unregister(msgspec.Struct, frozen=True):
@@ -94,7 +95,7 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Steps in the order in which they are done, and what one has to know."""
+    """Steps in the order in which they are done, and notes for the operator."""
 
     verb: str
     brokers: tuple[str, ...]

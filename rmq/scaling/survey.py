@@ -5,7 +5,8 @@
     left = survey.unconsumed("broker-b", state.system)
 
 A broker that does not answer is in the state without its tables. What a broker of an older version
-does not know (modes of consumers, before 5.0) is empty or, among what is unconsumed, None.
+does not know (modes of consumers, before 5.0) is empty in the state, and None among what is
+unconsumed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rmq.format.remoting import Command
 from rmq.scaling.cluster_state import BrokerState, ClusterState, Pair, TopicSettings
 from rmq.scaling.unconsumed import DELAYED, HALVES, TIMED, Member, Unconsumed, count
 
-ALIVE_S = 2.0  # who says nothing for so long is away
+ALIVE_S = 2.0  # a broker that gives no answer for so long is away
 ANSWER_S = 5.0
 GONE = (UnreachableError, ProtocolError)
 
@@ -135,7 +136,7 @@ class Survey:
             raise ProtocolError(f"{address}: its settings cannot be read: {error}") from None
 
     def permission(self, address: str) -> int:
-        """brokerPermission, as of now."""
+        """The brokerPermission of now."""
         return _permission(self.settings(address), address)
 
     def _modes(self, address: str) -> dict[Pair, tuple[str, int]]:
@@ -159,7 +160,7 @@ class Survey:
         return {str(topic): str(conf) for topic, conf in table.items()}
 
     def _system(self, brokers: Mapping[str, BrokerState]) -> frozenset[str]:
-        """Names of brokers and clusters are topics, too."""
+        """Topics that are not users'. Names of brokers and clusters are topics, too."""
         found = {*brokers, *(each.cluster for each in brokers.values())}
         for broker in brokers.values():
             found.add(names.reply_topic(broker.cluster))
@@ -172,10 +173,11 @@ class Survey:
     # ---- what is unconsumed
 
     def unconsumed(self, name: str, system: frozenset[str]) -> Unconsumed:
-        """Of the broker's master, as of now. UnreachableError: it does not answer.
+        """What is unconsumed at the broker's master now. UnreachableError: it does not answer.
 
-        What moves meanwhile is seen once at least: offsets first, then what is on its way, and
-        the ends of queues last. A message that failed is sent back before its offset moves.
+        A message that moves meanwhile is counted at least once: offsets are asked for first, then
+        what is on its way inside the broker, and the ends of queues last. A message that failed is
+        sent back before its offset moves.
         """
         address = self._cluster.address_of(name)
         topics = converted(
@@ -192,7 +194,7 @@ class Survey:
         spans = self._spans(address, [*mine, *revive, names.HALF_TOPIC, names.SCHEDULE_TOPIC])
         internal[DELAYED] = _behind(spans.get(names.SCHEDULE_TOPIC, {}), levels)
         if internal[HALVES] is None and names.HALF_TOPIC in spans:
-            # Transactions are ended in their order in the queue, as far as its offset says.
+            # The offset of the half queue says up to where all transactions are ended.
             ended = offsets.get(names.HALF_TOPIC, {}).get(names.TRANSACTION_GROUP, {})
             internal[HALVES] = _behind(spans[names.HALF_TOPIC], ended)
         members = self._members(address, list(groups))
@@ -236,9 +238,10 @@ class Survey:
         return found
 
     def _delay_offsets(self, address: str) -> dict[int, int]:
-        """Of each queue of delayed messages the first that was not delivered.
+        """For each queue of delayed messages the offset of the first one that was not delivered.
 
-        Runtime info has them, too, but not of a level at which RocketMQ has delivered nothing yet.
+        Runtime info has these offsets, too, but not for a level of which RocketMQ has delivered
+        nothing yet.
         """
         reply = self._call(address, RequestCode.GET_ALL_DELAY_OFFSET)
         table = converted(reply.body, _DelayOffsets, address).offsetTable or {}
@@ -266,7 +269,7 @@ class Survey:
             return self._cluster.connect(address).ask_all(code, rows)
 
     def _optional(self, address: str, code: RequestCode) -> Command | None:
-        """None: a broker of a version that does not know it."""
+        """The reply; None: the broker's version does not know the request."""
         reply = self._cluster.ask(address, code, timeout_s=ANSWER_S)
         return reply if reply.code == ResponseCode.SUCCESS else None
 

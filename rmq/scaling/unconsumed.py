@@ -1,19 +1,21 @@
-"""Unconsumed: what a broker holds that somebody has still to consume. Plain values; no I/O.
+"""Unconsumed: what a broker holds that groups have still to consume. Plain values; no I/O.
 
     left = Unconsumed(by_group={("orders", "billing"): 17}, internal={"delayed": 4})
     left.waited_for            21
     left.text()                "billing 17 of orders, delayed 4"
 
-A group has to consume a topic when it has offsets there, or is online and subscribes it; and its
-retry topics in any case. Not waited for, as nobody will come for them: topics without a group, and
-what groups that broadcast have read (they keep their offsets themselves). Messages of a topic that
-a group has left are not its business any more, unless it is offline: then nobody can tell.
+A group must consume a topic if it is online and subscribes the topic, or if it is offline and has
+offsets there; its retry topics it must consume in any case. (A group that is online and does not
+subscribe the topic has left it; of one that is offline nobody can tell.) Not waited for are topics
+without a group, as nobody will read them, and topics of groups that broadcast, as these keep their
+offsets themselves.
 
-`internal` is what is on its way inside the broker, None where it does not say. Pops that are not
-acknowledged are there, too: their check points are timed messages, until they are due. Then
-brokers read them from the revive topic, RocketMQ's within some seconds, and what was not
-acknowledged is in a retry topic. How far that topic is read says nothing: RocketMQ leaves its last
-records until others come. So its end counts among the `ends`, for which it is to be quiet.
+`internal` is what is on its way inside the broker, None where the broker does not say. Pops that
+are not acknowledged are there, too: until they are due, their check points are timed messages. Then
+brokers read the check points from the revive topic (RocketMQ's within some seconds), and messages
+that were not acknowledged are in a retry topic. How far the revive topic is read says nothing,
+because RocketMQ leaves its last records there until others come. So its end is part of `ends`,
+which must stay the same for a while before a broker counts as empty.
 """
 
 from __future__ import annotations
@@ -33,9 +35,9 @@ DELAYED, TIMED, HALVES = "delayed", "timed", "open transactions"
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A group that is online, as its members say."""
+    """A group that is online, as its members describe it."""
 
-    topics: frozenset[str]  # that it subscribes
+    topics: frozenset[str]  # those that it subscribes
     broadcasts: bool = False
 
 
@@ -57,7 +59,7 @@ class Unconsumed(msgspec.Struct, frozen=True):
         return [what for what, count in self.internal.items() if count is None]
 
     def without(self, groups: Iterable[str]) -> Unconsumed:
-        """The same but for what these groups have to consume."""
+        """The same without what these groups must consume."""
         left = {pair: count for pair, count in self.by_group.items() if pair[1] not in set(groups)}
         return Unconsumed(left, self.internal, self.unread, self.broadcast, self.ends)
 
@@ -87,8 +89,8 @@ def count(
     groups: Set[str],
     internal: Mapping[str, int | None],
 ) -> Unconsumed:
-    """spans: of the topics that are not the system's. groups: those that the broker knows; what
-    a deleted one has committed counts no more."""
+    """spans: of topics that are not the system's. groups: those that the broker knows; offsets of
+    a deleted group do not count any more."""
     groups = {each for each in groups if not names.is_system_group(each)}
     by_group: dict[tuple[str, str], int] = {}
     unread: dict[str, int] = {}
@@ -115,7 +117,8 @@ def _readers(
     topic: str, committed: Mapping[str, Mapping[int, int]], members: Mapping[str, Member],
     groups: Set[str],
 ) -> tuple[dict[str, Mapping[int, int]], bool]:  # fmt: skip
-    """(group -> its offsets, for those that have to consume the topic; whether one broadcasts)."""
+    """(group -> its offsets, for groups that must consume the topic; whether a group broadcasts).
+    """
     owner = retry_owner(topic, groups)
     if owner is not None:
         return {owner: committed.get(owner, {})}, False
@@ -135,7 +138,7 @@ def _readers(
 
 
 def retry_owner(topic: str, groups: Set[str]) -> str | None:
-    """Whose retry topic it is: %RETRY%g, and of pops %RETRY%g_t and %RETRY%g+t."""
+    """The group whose retry topic this is: %RETRY%g, and of pops %RETRY%g_t and %RETRY%g+t."""
     if not names.is_retry(topic):
         return None
     rest = topic[len(names.RETRY_PREFIX) :]
