@@ -5,7 +5,7 @@
     queue_columns           a queue as numpy arrays;  column_files: written as .npz, .csv, .parquet
     overview                a row for each kind of file
     report                  problems by file and byte
-    open_files              pieces of thousands of files
+    open_files              reads pieces of thousands of files
 
-It reads a store that a stopped broker left, or with --live beside one that serves.
+The store may be that of a stopped broker or, with --live, of one that serves.
 """

@@ -6,15 +6,15 @@
             position, checksum, queue offsets; BLANKs; eight zeros behind the last record
     queue   names and lengths of files, none missing; every entry: a record of this topic, queue and
             offset starts there, with this size and tag code; entries in the order of the log
-    both    every record that belongs into a queue has its entry
+    both    every record that belongs to a queue has its entry
     index   headers, chains and slots of the key index; every entry leads to a record with that
-            key; every key of a record is in (index_check.py)
-    small   checkpoint: the own part and its marks against the log; queueEnds: its checksum, and
-            that the log has what it says of each queue's last entry
+            key; every key of a record is in the index (index_check.py)
+    small   checkpoint: rmq's part of it, and its marks against the log; queueEnds: its checksum,
+            and that the log has the last entry that the file names for each queue
 
 Queue files lag behind the log by seconds while a broker runs or after it was killed: entries
 missing at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or
-`strict`) they are problems too. Nothing is written.
+`strict`) they are problems, too. Nothing is written.
 
 Example: .../consumequeue/T/0/00000000000000000000:140: entry of offset 7: 1200+97, but the log has
     1297+99 of T/0 offset 8 there
@@ -55,15 +55,15 @@ from rmq.offline.open_files import OpenFiles
 from rmq.offline.report import Report
 from rmq.progress import Progress, no_progress
 
-# Their tag codes are times; of delay levels the times are not known here, and a queue of timed
-# messages that was made anew from the log has codes of tags.
+# Tag codes in these topics are times. The times of delay levels are not known here, and a queue of
+# timed messages that was repaired from the log has codes of tags.
 TIMES_TOPICS = (SCHEDULE_TOPIC.encode(), TIMER_TOPIC.encode())
 QUEUE_FILE_BYTES = 6_000_000
 EPOCH_FILE = "epochFileCheckpoint"  # of a broker under a controller
 
 
 class QueueFiles:
-    """The files of one queue as one row of entries."""
+    """The files of one queue as one sequence of entries."""
 
     def __init__(
         self, path: Path, files: list[Path], file_bytes: int, open_files: OpenFiles
@@ -73,7 +73,7 @@ class QueueFiles:
         self.per_file = file_bytes // QUEUE_ENTRY_BYTES
         self.files = {int(file.name) // file_bytes: file for file in files}
         self.first = min(self.files) * self.per_file if self.files else 0
-        self.end = 0  # one above the last entry; set by the check of the entries
+        self.end = 0  # one behind the last entry; check_entries sets it
 
     def place(self, offset: int) -> tuple[Path, int]:
         """(file, byte) where the entry of `offset` is, or would be."""
@@ -91,7 +91,7 @@ class QueueFiles:
 
 
 def _used_bytes(data: bytes) -> int:
-    """Up to the last eight bytes that are not all zero."""
+    """The length up to the last eight bytes that are not all zero."""
     in_words = len(data) - len(data) % 8
     if any(data[in_words:]):
         return len(data)
@@ -105,7 +105,7 @@ def _tags_code(properties: bytes) -> int:
 
 
 class Checker:
-    """One store, once."""
+    """Checks one store, once."""
 
     def __init__(
         self,
@@ -123,11 +123,11 @@ class Checker:
         self.segments: dict[int, Segment] = {}
         self.segment_bytes = 0
         self.log_min = self.log_end = self.segments_end = 0
-        self.last_start = -1  # of the last segment that has a record
+        self.last_start = -1  # where the last segment begins that has a record
         self.progress_mark = "", -1
         self.last: Record | None = None  # that was asked for
         self.damaged: list[Damage] = []
-        self.believed_below = 0  # records below it must have their entries
+        self.believed_below = 0  # records below this log offset must have their entries
         self.queues: dict[tuple[bytes, int], QueueFiles] = {}
         self.open_files = OpenFiles()
         self.index = IndexChecker(root / "index", shape, self.report, progress)
@@ -187,7 +187,7 @@ class Checker:
 
     def scan_log(self) -> None:
         starts = sorted(self.segments)
-        # The prepared next segments are empty: the log ends in the last one that has a record.
+        # Segments made ahead are empty: the log ends in the last segment that has a record.
         while len(starts) > 1 and not self.has_record(starts[-1]):
             self.report.count("segments_prepared")
             starts.pop()
@@ -274,8 +274,8 @@ class Checker:
         if believed > self.log_end:
             self.report.problem(path, 1064, f"entries persisted up to log offset {believed}, "
                                 f"the log ends at {self.log_end}")  # fmt: skip
-        # A broker under a controller keeps out of its queues what was not confirmed when it
-        # stopped; the next start puts it in.
+        # A broker under a controller makes no entries for records that are not confirmed when it
+        # stops; the next start makes them.
         if not self.strict or (self.root / EPOCH_FILE).exists():
             self.believed_below = believed
 
@@ -303,7 +303,7 @@ class Checker:
             self.queues[topic, queue_id] = QueueFiles(path, files, size, self.open_files)
 
     def check_queue_ends(self) -> None:
-        """What rmq has noted of the ends of all queues (cext/store/queues/queue_ends.pxd)."""
+        """Checks the queue ends that rmq has noted (cext/store/queues/queue_ends.pxd)."""
         for path in (self.root / "queueEnds", self.root / "queueEnds.synced"):
             if not path.exists():
                 continue
@@ -317,7 +317,7 @@ class Checker:
                 if entry.min_offset == entry.end_offset or entry.last_size == BLANK_ENTRY[1]:
                     continue
                 if entry.last_physical < self.log_min or end > self.log_end:
-                    continue  # trimmed; or the log lost its end, and nobody believes the file
+                    continue  # trimmed; or the log lost its end, and no start believes the file
                 self.report.count("queue_ends")
                 what = self.compare_place(topic, queue_id, entry.end_offset - 1,
                                           entry.last_physical, entry.last_size)  # fmt: skip
@@ -373,7 +373,7 @@ class Checker:
             self.report.problem(*files.place(offset), what)
 
     def compare(self, topic: bytes, queue_id: int, offset: int, entry: tuple[int, int, int]) -> str:
-        """What is wrong about an entry that points into the log; "" when nothing is."""
+        """What is wrong with an entry that points into the log; "" when nothing is."""
         physical, size, code = entry
         what = self.compare_place(topic, queue_id, offset, physical, size)
         if what or topic in TIMES_TOPICS:
@@ -409,8 +409,9 @@ class Checker:
             return
         entry = files.entry(record.queue_offset)
         if entry[0] == record.offset and entry[1] > 0:
-            return  # checked from the other side
-        # A topic made anew may hold fewer messages than the older one: then its last entry says it.
+            return  # check_entries has compared the two
+        # A topic made anew may hold fewer messages than the older one. Then its last entry, which
+        # points behind this record, shows that the record is of the older topic.
         newest = files.entry(min(record.queue_offset, files.end - 1)) if files.end > 0 else entry
         if newest != (0, 0, 0) and newest != BLANK_ENTRY and newest[0] > record.offset:
             self.report.count("records_of_older_topic")  # deleted and made anew since
@@ -431,8 +432,9 @@ def check_store(
     shape: Shape = DEFAULT_SHAPE,
     progress: Progress = no_progress,
 ) -> Report:
-    """Everything found in a store. `strict`: queue files must be complete; None: after a clean
-    stop, which is what a missing abort file says. NotADirectoryError when there is no store."""
+    """A report of everything that was found in a store. `strict`: queue files must be complete;
+    None: they must be complete if the stop was clean, that is, if there is no abort file.
+    NotADirectoryError when there is no store."""
     root = Path(root)
     log = Path(commit_log) if commit_log is not None else root / "commitlog"
     if not log.is_dir():

@@ -5,7 +5,7 @@
     write_columns(columns, Path("queue.parquet"))   needs pyarrow
 
 Times are datetime64[ms] in .npz, timestamps in .parquet and 2026-11-21T12:00:00.000 in .csv; all
-are UTC. What is missing is NaT and -1 in .npz, null in .parquet and empty in .csv.
+are UTC. Missing values are NaT and -1 in .npz, null in .parquet and empty in .csv.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from rmq.offline.queue_columns import NO_SIZE, QueueColumns
 
 
 def write_columns(columns: QueueColumns, path: Path) -> None:
-    """The file's ending says what it becomes; ConfigError for any other, and without pyarrow."""
+    """Writes the kind of file that the path's ending names. ConfigError for any other ending, and
+    for .parquet without pyarrow."""
     writers[ending(path)](columns, path)
 
 

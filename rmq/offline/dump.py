@@ -2,10 +2,10 @@
 
     for row in dump_file(Path(".../commitlog/00000000000000000000")): print(line(row))
 
-The kind follows from the place: .../commitlog/<20 digits>, .../<topic>/<queueId>/<20 digits>,
-.../index/<17 digits>, or a file called checkpoint. One row per record, queue entry or index entry;
-bytes that are none are shown as such. Offsets of a segment are log offsets, those of a queue file
-are queue offsets, those of an index file numbers of entries.
+The kind follows from the path: .../commitlog/<20 digits>, .../<topic>/<queueId>/<20 digits>,
+.../index/<17 digits>, or a file called checkpoint. There is one row for each record, queue entry or
+index entry, and one for bytes that are no record. Offsets are log offsets in a segment, queue
+offsets in a queue file, and numbers of entries in an index file.
 
 Example:
     0 97 T/0 #0 stored 2026-11-21T12:00:00.000Z KEYS=k TAGS=TagA
@@ -153,7 +153,7 @@ def dump_index(path: Path, start: int, shape: Shape) -> Iterator[dict[str, Any]]
 def dump_file(
     path: Path, start: int = 0, bodies: bool = False, shape: Shape = DEFAULT_SHAPE
 ) -> Iterator[dict[str, Any]]:
-    """The file's rows from offset `start` on. ValueError: no file of a store, by its name."""
+    """The file's rows from offset `start` on. ValueError: by its name it is no file of a store."""
     if path.name == "checkpoint":
         return dump_checkpoint(path)
     if path.parent.name == "index" and NAME.fullmatch(path.name):

@@ -3,15 +3,15 @@
     index = IndexChecker(root / "index", DEFAULT_SHAPE, report)
     index.open(log_min, log_end, strict)    headers, chains and slots of all files
     index.look(record)                      for each record of the log, in its order
-    index.close()                           entries that no record was found for
+    index.close()                           entries for which no record was found
 
-A file by itself: length, header, entries in the order of the log, every chain as the entries before
-it make it, slots and their number. With the log: an entry leads to the start of a record that has
-this key and was stored in this second; between a file's first and last record no unique key and no
-key is missing (tags may be: older brokers do not index them).
+A file by itself: length, header, entries in the order of the log, every chain as the earlier
+entries make it, slots and their number. Against the log: an entry leads to the start of a record
+that has this key and was stored in this second; from the first record of the index to its last, no
+unique key and no key is missing (tags may be, as older brokers do not index them).
 
-The last file of a store that was not stopped cleanly may be wrong; the next start mends it, so what
-is found in it is a note. Files of another length than the shape says are not looked into.
+The last file of a store that was not stopped cleanly may be wrong. The next start mends it, so
+problems in it are reported as notes. Files whose length does not fit the shape are not looked into.
 
 Example: .../index/20260101000000000:60040: entry 1: leads to log offset 97, where no record starts
 """
@@ -35,7 +35,7 @@ INT64_MAX = 2**63 - 1
 SECONDS_MAX = 2**31 - 1
 NAME = re.compile(r"\d{17}")
 ENTRIES_AT_ONCE = 65_536
-PROBLEMS_PER_FILE_MAX = 100  # problems; what is more is counted
+PROBLEMS_PER_FILE_MAX = 100  # listed problems; those beyond are only counted
 
 
 class Shape(NamedTuple):
@@ -59,11 +59,11 @@ class IndexFile:
         self.wrong = 0  # problems found; the first PROBLEMS_PER_FILE_MAX are listed
 
     def place(self, number: int) -> int:
-        """Byte of an entry."""
+        """The byte at which the entry of this number begins."""
         return HEAD.size + 4 * self.shape.slots + ENTRY.size * number
 
     def entries(self) -> Iterator[Entry]:
-        """From the first on."""
+        """All entries, from the first on."""
         number = 1
         with self.path.open("rb") as file:
             while number < self.header.next_entry:
@@ -82,7 +82,7 @@ class IndexFile:
 
 
 class IndexChecker:
-    """Reads the files twice: once for themselves, once along with the log."""
+    """Reads the files twice: first each by itself, then along with the log."""
 
     def __init__(
         self, directory: Path, shape: Shape, report: Report, progress: Progress = no_progress
@@ -95,7 +95,7 @@ class IndexChecker:
         self.newest = directory
         self.log_min = self.log_end = 0
         self.strict = True
-        self.first = INT64_MAX  # log offsets between which keys must be in
+        self.first = INT64_MAX  # log offsets between which all keys must be in the index
         self.last = -1
         self.rest: Iterator[tuple[IndexFile, int, Entry]] = iter(())
         self.next: tuple[IndexFile, int, Entry] | None = None
@@ -200,7 +200,7 @@ class IndexChecker:
                     yield file, number, entry
 
     def look(self, record: Record) -> None:
-        """Entries up to this record's, and whether all its keys are among them."""
+        """Checks the entries up to this record's, and that all keys of the record are there."""
         if not self.first <= record.offset <= self.last:
             if self.files and record.offset > self.last:
                 self.report.count("records_not_indexed_yet")
@@ -233,7 +233,7 @@ class IndexChecker:
                 self._problem(file, 0, what)
 
     def _file_of(self, offset: int) -> IndexFile:
-        """Where the keys of this record belong."""
+        """The file to which the keys of the record at this offset belong."""
         return next(file for file in self.files if offset <= file.header.end_offset)
 
     def _lost(self, file: IndexFile, number: int, entry: Entry) -> None:
@@ -246,14 +246,14 @@ class IndexChecker:
             self._problem(file, file.place(number), what)
 
     def close(self) -> None:
-        """What is left leads to nothing."""
+        """Reports the entries that are left: they lead to no record."""
         while self.next is not None:
             self._lost(*self.next)
             self.next = next(self.rest, None)
 
 
 def seconds_since(begin_ms: int, store_ms: int) -> int:
-    """As a file keeps it."""
+    """The time of a record as an index file has it: seconds since the file's first record."""
     if begin_ms <= 0:
         return 0
     return max(0, min((store_ms - begin_ms) // 1000, SECONDS_MAX))

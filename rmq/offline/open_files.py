@@ -4,8 +4,8 @@
     files.read(path, at=140, count=20)      # fewer bytes at the file's end
     files.close()
 
-For readers that come back to thousands of files in any order: each queue of a store has a file of
-megabytes, and the entry of a record in it is 20 bytes.
+This is for readers that come back to thousands of files in any order: each queue of a store has
+files of megabytes, and a record's entry in one is 20 bytes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ MOST = 256  # descriptors; a process has 1,024 by default
 
 
 class OpenFiles:
-    """At most `most` are open: the one that was not read for the longest is closed."""
+    """At most `most` files are open. To open another, the one unread for the longest is closed."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._descriptors: OrderedDict[Path, int] = OrderedDict()
 
     def read(self, path: Path, at: int, count: int) -> bytes:
-        """OSError: it cannot be opened or read."""
+        """The bytes; OSError: the file cannot be opened or read."""
         descriptor = self._descriptors.get(path)
         if descriptor is None:
             if len(self._descriptors) >= self._most:

@@ -1,4 +1,4 @@
-"""A store at a glance: one row for each kind of file, queue and index file, from names and heads.
+"""Overview: a store at a glance: a row for the log, each queue and index file, and the checkpoint.
 
     for row in overview(Path("/var/rmq")): row.what, row.files, row.size, row.first, row.last
 
@@ -36,14 +36,14 @@ class Row(NamedTuple):
 
     what: str
     files: int
-    size: int  # bytes, as the names of files say; holes count
+    size: int  # bytes, by the lengths of the files; holes count
     first: str
     last: str
     since: str | None = None
 
 
 def overview(root: Path, commit_log: Path | None = None) -> Iterator[Row]:
-    """NotADirectoryError when there is no store."""
+    """The rows of a store; NotADirectoryError when there is no store."""
     log = commit_log if commit_log is not None else root / "commitlog"
     if not log.is_dir():
         raise NotADirectoryError(f"{log} is no directory: not a store")
@@ -88,7 +88,7 @@ def _queue(what: str, directory: Path) -> Row:
 
 
 def entry_count(path: Path) -> int:
-    """Entries before the zeros at a file's end, by halving."""
+    """The number of entries before the zeros at a file's end, by a binary search."""
     low, high = 0, path.stat().st_size // QUEUE_ENTRY_BYTES
     with path.open("rb") as file:
         while low < high:

@@ -4,18 +4,18 @@
     columns.offset              array([0, 1, 2, ..])        offsets in the queue
     columns.physical_offset     where each message's record is in the log
     columns.size                bytes of the record
-    columns.tags_code           hash of its tag; in queues of delays the time it is due
+    columns.tags_code           hash of its tag; in queues of delay levels the time it is due
     columns.store_time          datetime64[ms], UTC: when the broker stored it
     columns.body_size           bytes of the body in it, as it is stored: packed or not
 
     columns.size.mean(); numpy.diff(columns.store_time).max()       mean size, longest pause
 
-The first four are in the queue's files (entries of 20 bytes, big-endian), the last two in the
+The first four come from the queue's files (entries of 20 bytes, big-endian), the last two from the
 heads of the log's records. store_time is NaT (no time) and body_size -1 where the log has no record
-of the message: retention has deleted it, or the files contradict each other, which
-`rmq store check` names. No body is read.
+of the message: either retention has deleted it, or the files contradict each other, which
+`rmq store check` reports. No body is read.
 
-Reads only, by mapping the files, and works beside a running broker.
+Files are only read, through mappings, which also works beside a running broker.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from rmq.codes import BORNHOST_V6_FLAG, MAGIC_V1, MAGIC_V2, STOREHOSTADDRESS_V6_FLAG
 from rmq.format.store_files import BLANK_ENTRY, QUEUE_ENTRY_BYTES, numbered_files
 
-# One entry, and the head of a record as far as the length of its body. Behind the longer address of
-# a sender with IPv6, and behind that of a broker, all is 12 bytes further.
+# One entry, and the head of a record up to the length of its body. An IPv6 address of the sender
+# moves all that follows by 12 bytes, and so does an IPv6 address of the broker.
 QUEUE_ENTRY_TYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 HEAD_TYPE = np.dtype({
     "names": ["magic", "queue_offset", "physical_offset", "sys_flag", "store_ms", "store_ms_v6",
@@ -75,7 +75,7 @@ def queue_columns(
 def read_columns(
     directory: Path, commit_log: Path, start: int = 0, count: int | None = None
 ) -> QueueColumns:
-    """Of a queue by its directory."""
+    """The same for a queue that is given by its directory."""
     if not directory.is_dir():
         raise NotADirectoryError(f"{directory} is no directory: not a queue")
     offset, entries = _entries(directory, start, count)
@@ -91,7 +91,7 @@ def read_columns(
 
 
 def _mapped(path: Path, kind: Any) -> NDArray[Any]:
-    """The file's whole items; what is left over at its end is no item."""
+    """The file's whole items, without a part of one at its end."""
     items = path.stat().st_size // np.dtype(kind).itemsize
     if not items:
         return np.empty(0, kind)
@@ -99,7 +99,7 @@ def _mapped(path: Path, kind: Any) -> NDArray[Any]:
 
 
 def _entries(directory: Path, start: int, count: int | None) -> tuple[NDArray[np.int64], Any]:
-    """(offsets, entries) without those that are not written yet or fill the front of a file."""
+    """(offsets, entries), without entries that are not written yet and blanks at a file's front."""
     offsets = [np.empty(0, np.int64)]
     parts = [np.empty(0, QUEUE_ENTRY_TYPE)]
     left = count
@@ -126,7 +126,7 @@ def _of_records(
     physical_offset: NDArray[np.int64],
     size: NDArray[np.int32],
 ) -> tuple[NDArray[np.datetime64], NDArray[np.int32]]:
-    """(store times, sizes of bodies)"""
+    """(store times, sizes of bodies) of the records to which these entries lead."""
     times = np.full(len(offset), np.datetime64("NaT", "ms"))
     sizes = np.full(len(offset), NO_SIZE, np.int32)
     segments = [path for path in numbered_files(log)[0] if path.stat().st_size]
@@ -159,8 +159,9 @@ def _of_records(
 
 
 def _heads(data: NDArray[Any], at: NDArray[np.int64]) -> tuple[Any, NDArray[np.int64]]:
-    """The heads of the records there, and by how many bytes each is longer than the shortest. What
-    would lie behind the file's end is made up of its last byte; a head that ends there is whole."""
+    """The heads of the records at these places, and by how many bytes each is longer than the
+    shortest head. Bytes that would lie behind the file's end are filled with its last byte, so that
+    the last head of a file can be read like all others."""
     bytes_of_head = HEAD_TYPE.itemsize
     packed = np.empty((len(at), bytes_of_head), np.uint8)
     inside = at <= len(data) - bytes_of_head
