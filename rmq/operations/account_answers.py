@@ -1,10 +1,10 @@
 """Account answers: what the servers of a cluster that keep accounts answer to one question.
 
     found = account_answers(cluster, controllers, code, fields, decode)
-    found.by_address            of all brokers and name servers, or of these controllers alone
-    found.problems              who does not answer, and why: a line for each cause
+    found.by_address            answers of all brokers and name servers, or of these controllers
+    found.problems              which servers do not answer, and why: a line for each cause
 
-A name server that asks nobody for an account is left out where others have answered.
+A name server that asks for no accounts is left out if other servers have answered.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def account_answers(
     cluster: ClusterView, controllers: Sequence[str], code: RequestCode,
     fields: Mapping[str, Any], decode: Callable[[bytes], T], not_supported: str = "",
 ) -> AccountAnswers[T]:  # fmt: skip
-    """not_supported: said of who does not know the code, in place of its own words. RemoteError: no
-    server answers, with all their reasons. UnreachableError: none can be asked."""
+    """not_supported: the text for a server that does not know the code, instead of its own words.
+    RemoteError: no server answers the question; it has all their reasons. UnreachableError: no
+    server can be reached."""
     found: dict[str, T] = {}
     failures: dict[str, Failure] = {}
     for address in account_servers(cluster, controllers):
@@ -63,7 +64,7 @@ def _why_nobody_answers(failures: Mapping[str, Failure], not_supported: str) -> 
 
 
 def _problems(failures: Mapping[str, Failure], not_supported: str) -> list[str]:
-    """One line for each cause, with whom it is about."""
+    """One line for each cause, with the addresses of the servers that it is about."""
     by_text: dict[str, list[str]] = {}
     for address, error in failures.items():
         by_text.setdefault(_text(error, not_supported), []).append(address)

@@ -1,11 +1,11 @@
-"""Account lists: users and what they may do, as servers have them, and in what these differ.
+"""Account lists: users and what they may do, as servers have them, and in what servers differ.
 
     found = users(cluster)                      or users(cluster, controllers, "ali")
-    found.rows                                  of the first server that answers
-    found.problems                              who has others, and who does not answer
+    found.rows                                  the users of the first server that answers
+    found.problems                              which servers have other users, or do not answer
 
-Each server keeps accounts of its own, and commands change all of them: where one was away, or was
-changed by hand, it differs. Passwords are not compared, as servers show them to few.
+Each server keeps accounts of its own, and commands change those of all servers. A server that was
+away, or was changed by hand, differs. Passwords are not compared, as servers show them to few.
 
 Example: bob was made at 10.0.0.1:10911 alone. problems: ["10.0.0.2:10911 has not what
 10.0.0.1:10911 has: no bob"].
@@ -23,7 +23,7 @@ from rmq.codes import RequestCode
 from rmq.format import fastjson
 from rmq.operations.account_answers import AccountAnswers, account_answers
 
-NAMES_MAX = 5  # that a line says of each kind
+NAMES_MAX = 5  # names of each kind in a line
 
 
 class User(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class AclEntry(msgspec.Struct, frozen=True):
-    """`name`: of the user."""
+    """One entry of a user's policies; `name` is the user's."""
 
     name: str
     policy: str | None
@@ -54,14 +54,14 @@ class AccountList(msgspec.Struct, Generic[Row]):
 def users(
     cluster: ClusterView, controllers: Sequence[str] = (), part: str = ""
 ) -> AccountList[User]:
-    """Those whose names hold the text. Raises as account_answers()."""
+    """Users whose names contain `part`. Raises the errors of account_answers()."""
     return _list(cluster, controllers, RequestCode.AUTH_LIST_USER, {"filter": part}, user_rows)
 
 
 def acl_entries(
     cluster: ClusterView, controllers: Sequence[str] = (), part: str = "", resource_part: str = ""
 ) -> AccountList[AclEntry]:
-    """Those whose users' names and whose resources hold the texts."""
+    """Entries whose user's name contains `part` and whose resource contains `resource_part`."""
     fields = {"subjectFilter": part, "resourceFilter": resource_part}
     return _list(cluster, controllers, RequestCode.AUTH_LIST_ACL, fields, acl_rows)
 
@@ -76,7 +76,7 @@ def _list(
 
 
 def differences(by_address: Mapping[str, Sequence[Row]]) -> list[str]:
-    """A line for each way in which servers differ from the first one, with who they are."""
+    """A line for each way in which servers differ from the first one, with their addresses."""
     by_text: dict[str, list[str]] = {}
     known = {address: _by_name(rows) for address, rows in by_address.items()}
     first = next(iter(known), "")
@@ -103,7 +103,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _by_name(rows: Sequence[Row]) -> dict[str, frozenset[Any]]:
-    """In whatever order a server has them."""
+    """name -> rows, for a comparison that does not depend on a server's order."""
     found: dict[str, set[Any]] = {}
     for row in rows:
         key = row if isinstance(row, User) else msgspec.structs.replace(
@@ -113,11 +113,11 @@ def _by_name(rows: Sequence[Row]) -> dict[str, frozenset[Any]]:
     return {name: frozenset(keys) for name, keys in found.items()}
 
 
-# ---- what RocketMQ's servers say
+# ---- JSON of RocketMQ's servers
 
 
 class _Wire(msgspec.Struct, rename="camel"):
-    """What is not there, or null, is None."""
+    """A member that is missing or null is None."""
 
 
 class _WireUser(_Wire):

@@ -1,9 +1,9 @@
-"""Askers: whether servers know who asks, and whether they want to know it at all.
+"""Askers: whether servers know the account that asks, and whether they ask for accounts at all.
 
-    is_let_in(Cluster(namesrv, account=alice))          her password is right, whatever she may do
-    is_let_in(Cluster(namesrv, account=STRANGER))       everybody is: there are no accounts
+    is_let_in(Cluster(namesrv, account=alice))          True: her password is right
+    is_let_in(Cluster(namesrv, account=STRANGER))       True: servers do not ask for accounts
 
-What a server says of the signature counts, not whether the account may ask what is asked.
+Only the server's answer about the signature counts, not whether the account may send the request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rmq.client.blocking.cluster import BrokerEntry, ClusterView
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.signature import Credentials
 
-# How refusals of who asks end, among those of rmq.errors.ACCESS_REMEDIES.
+# How refusals of unknown accounts end, among the texts of rmq.errors.ACCESS_REMEDIES.
 _NOT_KNOWN = dict.fromkeys(
     ("username cannot be null.", "is not found.", "is disabled.", "check signature failed."), ""
 )
@@ -23,12 +23,12 @@ STRANGER = Credentials("no-account-of-this-name", secrets.token_urlsafe(16))
 
 
 def is_unknown_asker(error: RmqError) -> bool:
-    """Whether it says that a server does not know who asked."""
+    """Whether the error says that a server does not know the account that asked."""
     return isinstance(error, RemoteError) and error.of_access(_NOT_KNOWN) is not None
 
 
 def is_let_in(cluster: ClusterView) -> bool:
-    """Asked of a name server, and of the first broker that answers. UnreachableError: none does."""
+    """Asks a name server, and the first broker that answers. UnreachableError: no broker does."""
     try:
         entries = cluster.brokers()
     except RemoteError as error:

@@ -1,12 +1,12 @@
-"""Audit log: who asked the servers of a cluster for what, and whether he was let in.
+"""Audit log: which users asked the servers of a cluster for what, and whether it was allowed.
 
     found = audit_log(cluster, AuditQuery(count=50, user="alice"))
     found.lines                 of all brokers and name servers, the newest first
-    found.older_than_ms         before it there are more; None: these are all
-    found.problems              who does not tell, and why
+    found.older_than_ms         there are more lines before this time; None: these are all
+    found.problems              which servers show no log, and why
 
-Servers that write to one file, as the shards of a broker, tell of it once. RocketMQ's servers keep
-no such log, and say that they do not support the request.
+If servers write to one file, as the shards of a broker do, its lines are taken once. RocketMQ's
+servers keep no such log, and answer that they do not support the request.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ NOT_SUPPORTED = "it keeps no audit log that can be asked for: rmq's servers do"
 class AuditLog(msgspec.Struct):
     lines: list[AuditLine]
     older_than_ms: int | None = None
-    is_whole: bool = True  # else what is longest ago stands in files alone
+    is_whole: bool = True  # False: the oldest lines are only in the servers' files
     problems: list[str] = []
 
 
 def audit_log(cluster: ClusterView, query: AuditQuery, controllers: Sequence[str] = ()) -> AuditLog:
-    """RemoteError: no server tells, with all their reasons. UnreachableError: none answers."""
+    """RemoteError: no server shows its log; it has all their reasons. UnreachableError: no server
+    can be reached."""
     answers = account_answers(
         cluster, controllers, RequestCode.GET_AUDIT_LOG, query.fields(), decode_tail, NOT_SUPPORTED
     )
@@ -44,7 +45,7 @@ def audit_log(cluster: ClusterView, query: AuditQuery, controllers: Sequence[str
 
 
 def merged(tails: Iterable[AuditTail], count: int) -> AuditLog:
-    """The newest lines of all; none that is older than what a tail has left out."""
+    """The newest lines of all tails. Lines older than some that a tail has left out are dropped."""
     tails = list(tails)
     ends = [each.lines[-1].time_ms for each in tails if each.has_more and each.lines]
     lines = sorted((line for each in tails for line in each.lines), key=lambda line: -line.time_ms)

@@ -1,11 +1,11 @@
-"""Broker samples: of every broker at the name servers, for `rmq top` and `rmq broker status`.
+"""Broker samples: those of every registered broker, for `rmq top` and `rmq broker status`.
 
     samples = BrokerSamples(cluster)
-    samples.poll()        [Figures, ..] since the last poll, unreachable ones among them
+    samples.poll()        [Figures, ..] since the last poll, also for unreachable brokers
 
-    sample_of(cluster, entry, address, "tables")    one broker's, and RocketMQ's table
+    sample_of(cluster, entry, address, "tables")    one broker's sample, and RocketMQ's table
 
-A broker that is not rmq, or an older one, shows what RocketMQ's runtime table holds.
+Of a broker that is not rmq's, or of an older one, the sample has what RocketMQ's runtime table has.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class BrokerSamples:
         return rows
 
     def newest(self) -> list[Sample]:
-        """The samples of the last poll; brokers that are not rmq's give none."""
+        """The samples of the last poll, without those of brokers that are not rmq's."""
         return [sample for sample in self._last.values() if sample.pools]
 
 
 def sample_of(
     cluster: ClusterView, entry: BrokerEntry, address: str, detail: str = "brief"
 ) -> tuple[Sample, dict[str, str]]:
-    """The broker's sample, and its runtime table; detail: how much of rmq's sample is wanted."""
+    """The broker's sample and its runtime table; detail: how much rmq's sample shall have."""
     single = BrokerEntry(entry.name, entry.cluster, {0: address})
     table = admin.runtime_info(cluster, single, detail)
     text = table.pop("rmqSample", None)
@@ -65,13 +65,13 @@ def sample_of(
 
 
 def recent_rates(table: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """Messages in and out a second, as the broker itself says of its last ten seconds."""
+    """Messages in and out per second, as the broker counts them over its last ten seconds."""
     out = table.get("getTransferredTps") or table.get("getTransferedTps") or ""
     return first_number(table.get("putTps", "")), first_number(out)
 
 
 def first_number(text: str) -> float | None:
-    """RocketMQ gives rates as "10s 1min 10min": the first of them."""
+    """The first of RocketMQ's three rates (of 10 s, 1 min and 10 min); None: there is none."""
     try:
         return float(text.split()[0])
     except (IndexError, ValueError):

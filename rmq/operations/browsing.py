@@ -1,12 +1,13 @@
-"""Browsing: a page of a topic's messages, the newest or from a place on, read within a time.
+"""Browsing: a page of a topic's messages, the newest or from a place on, within a time limit.
 
     ranges = admin.topic_queues(cluster, "orders")
     found = newest(cluster, ranges, 20, Filter(tags=("paid",)), until)
     found = onwards(cluster, ranges, Start("time", ms), 20, Filter(), until)
-    found.messages, found.is_cut            there may be more: the time was over, or the queues many
+    found.messages, found.is_cut            there may be more: time was over, or too many queues
 
-A filter that lets little pass has brokers look through much: what is found until then is shown.
-Of topics of many queues those are read to which something came last.
+If a filter lets few messages pass, brokers must look through many; the page then has what was found
+until the time was over. In a topic of many queues the QUEUES_MAX queues with the latest messages
+are read.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from rmq.errors import MessageError
 from rmq.format.fastjson import MessageQueue
 
 QUEUES_MAX = 16
-WINDOW_MAX = 4096  # messages that are looked through backwards at a time
+WINDOW_MAX = 4096  # messages in one step backwards
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Of brokers: tags or an SQL92 expression; `key`: looked for here."""
+    """Brokers filter by tags or by an SQL92 expression; this process filters by `key`."""
 
     tags: tuple[str, ...] = ()
     sql: str | None = None
@@ -44,14 +45,14 @@ class Filter(msgspec.Struct, frozen=True):
 
 class Browsed(msgspec.Struct):
     messages: list[ReceivedMessage]
-    is_cut: bool = False  # not all that was asked for was looked through
-    next_offset: int | None = None  # of a single queue: where it goes on
+    is_cut: bool = False  # some of what was asked for was not looked through
+    next_offset: int | None = None  # if one queue was read: where to go on in it
 
 
 def newest(
     cluster: Cluster, ranges: Sequence[QueueRange], count: int, wanted: Filter, until: float
 ) -> Browsed:
-    """The newest first. until: a moment of clock.monotonic()."""
+    """The newest messages, the newest first. until: a moment of clock.monotonic()."""
     wanted.check()
     busy = _busiest(ranges)
     found: list[ReceivedMessage] = []
@@ -68,7 +69,7 @@ def onwards(
     cluster: Cluster, ranges: Sequence[QueueRange], start: Start, count: int, wanted: Filter,
     until: float,
 ) -> Browsed:  # fmt: skip
-    """From a place in each queue on, the oldest first."""
+    """Messages from a place in each queue on, the oldest first."""
     wanted.check()
     busy = _busiest(ranges)
     found: list[ReceivedMessage] = []
@@ -99,7 +100,7 @@ def _moment(message: ReceivedMessage) -> tuple[int, int]:
 def _backwards(
     cluster: Cluster, span: QueueRange, count: int, wanted: Filter, until: float
 ) -> tuple[list[ReceivedMessage], bool]:
-    """The last ones of a queue, and whether all that was needed was looked through."""
+    """The last messages of a queue, and whether all that was needed was looked through."""
     found: list[ReceivedMessage] = []
     end, window = span.max_offset, count
     while end > span.min_offset and len(found) < count:
@@ -116,7 +117,7 @@ def _forwards(
     cluster: Cluster, queue: MessageQueue, begin: int, end: int, count: int, wanted: Filter,
     until: float,
 ) -> tuple[list[ReceivedMessage], int]:  # fmt: skip
-    """Those from `begin` to before `end`, and up to where was looked."""
+    """Messages from `begin` to before `end`, and the offset up to which the queue was searched."""
     found: list[ReceivedMessage] = []
     while begin < end and len(found) < count:
         if clock.monotonic() >= until:
@@ -128,6 +129,6 @@ def _forwards(
                 if len(found) == count:
                     return found, message.stored.queue_offset + 1
         if part.next_offset <= begin:
-            return found, end  # nothing more is there, and no way forward
+            return found, end  # nothing more is there
         begin = part.next_offset
     return found, begin

@@ -1,9 +1,9 @@
-"""Client keywords: for a client with an engine of its own, what the blocking one goes by.
+"""Client keywords: give a client with an engine the account and TLS settings of blocking clients.
 
-    Producer(group, namesrv_addr=.., **client_keywords())           as the process asks
-    Producer(group, namesrv_addr=.., **client_keywords(account))    as somebody else asks
+    Producer(group, namesrv_addr=.., **client_keywords())           with the process's account
+    Producer(group, namesrv_addr=.., **client_keywords(account))    with another account
 
-Whether it speaks TLS, and whom it trusts, is the process's either way.
+Whether the client speaks TLS, and which authorities it trusts, are the process's settings always.
 """
 
 from __future__ import annotations

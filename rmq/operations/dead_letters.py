@@ -1,4 +1,4 @@
-"""Dead letters: what a group gave up, gone through letter by letter.
+"""Dead letters: the messages that a group gave up, listed and sent again one by one.
 
     for group in groups_with_letters(cluster): group_letters(cluster, group).waiting
     topic = topic_of(cluster, "billing")                %DLQ%billing
@@ -7,9 +7,9 @@
     total = check_sending(cluster, places, chosen, "billing", None)
     Sending(cluster, keywords, "billing", None, notes=True).run(places, chosen)
 
-They lie in %DLQ%group until they expire. How far they were sent again is kept at the brokers, as
-the offset of the tools' group in that topic. However many there are, no more of them are in memory
-than one answer of each broker brings.
+Dead letters are in the topic %DLQ%group until they expire. Brokers keep how far they were sent
+again, as the offset of the tools' group in that topic. However many there are, memory holds no more
+of them than one answer of each broker brings.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from cext.client.message import Message
     from rmq.client.parameters.keywords import ClientKeywords
 
-ORIGIN = "origin"  # as a target: the topic that each came from
-ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic it came from
+ORIGIN = "origin"  # as a target: the topic that each letter came from
+ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic a letter came from
 
 
 @dataclass(frozen=True)
 class Letters:
-    """Dead letters in one queue: first .. end, of which those before `sent` were sent again."""
+    """Dead letters in one queue: first .. end. Those before `sent` were sent again."""
 
     queue: MessageQueue
     first: int
@@ -85,8 +85,8 @@ class Place:
 
 @dataclass
 class Chosen:
-    """Which letters of the places: with this key, of these ids, so many at most. `missing`: ids
-    that did not come yet."""
+    """Chooses letters: with this key, with these ids, at most `count`. `missing`: ids that were not
+    met yet."""
 
     key: str | None = None
     ids: Sequence[str] = ()
@@ -106,7 +106,7 @@ class Chosen:
         return True
 
     def check(self, found: int) -> None:
-        """Of so many that came. RmqError: what was named is not there."""
+        """RmqError: no letter has the key, or an id, that was asked for. found: letters taken."""
         if self.missing or (self.key is not None and not found):
             name = min(self.missing) if self.missing else self.key
             raise RmqError(f"no dead letter has {name}")
@@ -144,12 +144,12 @@ def group_letters(cluster: Cluster, group: str) -> GroupLetters:
 
 
 def sent_before(cluster: Cluster, queue: MessageQueue) -> int:
-    """The offset before which all were sent again."""
+    """The offset before which all letters of the queue were sent again."""
     return admin.committed_offset(cluster, TOOLS_CONSUMER_GROUP, queue) or 0
 
 
 def topic_of(cluster: Cluster, group: str) -> str:
-    """RemoteError: the group has no dead letters."""
+    """The topic of the group's dead letters; RemoteError: the group has none."""
     topic = dlq_topic(group)
     if topic not in cluster.topics():
         raise RemoteError(ResponseCode.TOPIC_NOT_EXIST, f"group {group} has no dead letters")
@@ -157,8 +157,8 @@ def topic_of(cluster: Cluster, group: str) -> str:
 
 
 def places_of(cluster: Cluster, topic: str, start: Start | None) -> list[Place]:
-    """From there on, and up to where the queues end now. Without a start, in each queue those that
-    were not sent again."""
+    """The letters from `start` on, up to the queues' ends of now. Without a start: the letters of
+    each queue that were not sent again."""
     found = []
     for each in letters_of(cluster, topic):
         begin, end = max(each.first, each.sent), each.end
@@ -170,8 +170,8 @@ def places_of(cluster: Cluster, topic: str, start: Start | None) -> list[Place]:
 
 
 def unsent(cluster: Cluster, places: Sequence[Place]) -> Iterator[Place]:
-    """What is left of them: somebody else may have sent some again meanwhile. Each queue is asked
-    about when its turn comes."""
+    """What is left of the places: another process may have sent some letters again meanwhile. Each
+    queue is asked about when its turn comes."""
     for place in places:
         begin = max(place.begin, sent_before(cluster, place.queue))
         if begin < place.end:
@@ -179,7 +179,7 @@ def unsent(cluster: Cluster, places: Sequence[Place]) -> Iterator[Place]:
 
 
 def letters(cluster: Cluster, places: Iterable[Place], chosen: Chosen) -> Iterator[ReceivedMessage]:
-    """Queue after queue, in their order."""
+    """The chosen letters, queue after queue, in the order of each queue."""
     left = chosen.count if chosen.count is not None else -1
     for place in places:
         for letter in tail(
@@ -194,7 +194,7 @@ def letters(cluster: Cluster, places: Iterable[Place], chosen: Chosen) -> Iterat
 
 
 def origin_of(letter: ReceivedMessage) -> str | None:
-    """The topic that its group read it from; None: nothing says so."""
+    """The topic from which the group read the letter; None: no property says it."""
     found = _came_by(letter)
     group = letter.stored.topic.removeprefix(DLQ_PREFIX)
     if found is None or found == retry_topic(group):
@@ -209,10 +209,10 @@ def _came_by(letter: ReceivedMessage) -> str | None:
 
 
 def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Message:
-    """What is sent: to the topic `target`, to where it came from (ORIGIN), or to the group alone
-    (None). MessageError: it cannot be."""
+    """The message to send for a letter. target: a topic; ORIGIN: the topic that the letter came
+    from; None: a retry topic, which this group alone reads. MessageError: it cannot be sent."""
     origin, came_by = origin_of(letter), _came_by(letter)
-    # Who pops reads a retry topic for each topic, which is the one that it came by.
+    # A group that pops has a retry topic for each topic; such a letter came by that retry topic.
     is_popped = came_by != origin
     topic = origin if target == ORIGIN else target
     if target is None:
@@ -226,19 +226,21 @@ def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Messa
     except MessageError as error:
         raise MessageError(f"{error}; --id and --from send others") from None
     if target is None and origin is not None and not is_popped:
-        made.put_property("RETRY_TOPIC", origin)  # as which the group sees it
+        made.put_property("RETRY_TOPIC", origin)  # the topic that the group will see
     return made
 
 
 class Copies:
-    """What is sent for letters. `cluster`: for what it has of groups, read once a retry topic."""
+    """Makes the messages to send for letters. The cluster is asked about its groups, once for each
+    retry topic."""
 
     def __init__(self, cluster: Cluster, group: str, target: str | None) -> None:
         self._cluster, self._group, self._target = cluster, group, target
         self._checked = {retry_topic(group)}
 
     def of(self, letter: ReceivedMessage) -> Message:
-        """MessageError: it cannot be sent, or would be another group's."""
+        """The message for a letter. MessageError: it cannot be sent, or another group would get it.
+        """
         made = message_of(letter, self._group, self._target)
         if self._target is None and made.topic not in self._checked:
             self._check_reader(letter, made.topic)
@@ -246,10 +248,12 @@ class Copies:
         return made
 
     def _check_reader(self, letter: ReceivedMessage, topic: str) -> None:
-        """Whether the group is given what is sent to this retry topic of what it pops.
-        MessageError: it is not, as %RETRY%a_b is that of a group a_b, which whoever sends there
-        makes, and of what is there a gets what brokers have put there themselves; clients do not
-        send to %RETRY%a+b."""
+        """MessageError: the group would not get what is sent to this retry topic of its pops.
+
+        %RETRY%a_b is the pop retry topic of group a and topic b, and also the retry topic of a
+        group a_b. A client that sends there makes group a_b, and then group a gets only messages
+        that brokers have put there themselves. To %RETRY%a+b clients do not send at all.
+        """
         other = topic.removeprefix(RETRY_PREFIX)
         if POP_RETRY_V2 in other:
             why = "which brokers alone write"
@@ -266,14 +270,15 @@ class Copies:
 
 
 def _has_ours(cluster: Cluster) -> bool:
-    """Whether a broker is rmq's."""
+    """Whether the cluster has a broker of rmq."""
     return any("rmqVersion" in admin.runtime_info(cluster, each) for each in cluster.masters())
 
 
 def check_sending(
     cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None
 ) -> int:
-    """How many there are to send. All are read before one is sent: MessageError, one cannot be."""
+    """The number of letters to send. All are read before the first is sent. MessageError: a letter
+    cannot be sent."""
     copies, total = Copies(cluster, group, target), 0
     for each in letters(cluster, places, chosen):
         copies.of(each)
@@ -283,24 +288,27 @@ def check_sending(
 
 
 class Sending:
-    """`notes`: brokers keep how far they are. Two that send at the same time send some twice."""
+    """Sends letters again. `notes`: brokers keep how far this went. If two processes do it at the
+    same time, some letters are sent twice."""
 
     def __init__(
         self, cluster: Cluster, keywords: ClientKeywords, group: str, target: str | None, *,
         notes: bool, told: Callable[[int], None] = lambda count: None,
     ) -> None:  # fmt: skip
-        """keywords: of the producer; told: called with `count` after each."""
+        """keywords: those of the producer; told: called with `count` after each letter."""
         self._cluster, self._group, self._target, self._notes = cluster, group, target, notes
         self._keywords, self._told = keywords, told
         self.count = 0
 
     def run(self, places: Sequence[Place], chosen: Chosen) -> None:
-        """RmqError: one could not be sent; `count` were before."""
+        """Sends the letters. RmqError: one could not be sent; `count` letters were sent before it.
+        """
         for name in {each.queue.broker_name for each in places} if self._notes else ():
-            self._cluster.address_of(name)  # its master takes note of how far it is
+            self._cluster.address_of(name)  # fails now if there is no master to keep the notes
         left = unsent(self._cluster, places) if self._notes else places
         taken: list[ReceivedMessage] = []
-        # Where somebody else sends some meanwhile, others than were checked are the first `count`.
+        # check_sending may have seen others: if another process sends letters again meanwhile, the
+        # first Chosen.count letters are not those of the check.
         copies = Copies(self._cluster, self._group, self._target)
 
         def messages() -> Iterator[Message]:
@@ -323,8 +331,9 @@ class Sending:
         admin.commit_offset(self._cluster, TOOLS_CONSUMER_GROUP, queue, stored.queue_offset + 1)
 
     def _check_taken(self, topic: str, message_id: str) -> None:
-        """After the first one: of a group that consumes in order, and holds locks, brokers make
-        dead letters of what comes to its retry topic. A member may have done so, too. RmqError."""
+        """RmqError: the first letter that was sent is a dead letter again. If a group consumes in
+        order, and holds locks, brokers make dead letters of all that comes to its retry topic. A
+        member may have given the message up, too."""
         for each in tail(self._cluster, topic, start=Start("back", 1)):
             if each.properties.get("UNIQ_KEY") == message_id:
                 raise RmqError(

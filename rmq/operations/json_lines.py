@@ -5,12 +5,12 @@
      "born_host":"..","id":"..","tag":"paid","keys":"7","reconsume_times":0,"properties":{..},
      "body":"hello"}
 
-A body that is no text is "body_base64". A message with a sharding key has "sharding_key", one that
-was to come later "deliver_at" and "deliver_at_ms".
+A body that is no text is "body_base64". A message with a sharding key has "sharding_key", a delayed
+message "deliver_at" and "deliver_at_ms".
 
-To send, `body` or `body_base64` is enough; tag, keys, properties, sharding_key and deliver_at (or
-deliver_at_ms), which counts while it is to come, are taken along. All that a broker or client gave
-the message is not: it becomes a new one, with an id and an offset of its own.
+A line that is sent needs only `body` or `body_base64`. Its tag, keys, properties and sharding_key
+are sent, too, and deliver_at (or deliver_at_ms) if that time is not over. What brokers or clients
+gave the message is left out: it becomes a new message with an id and an offset of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NAMES = {
     "origin_topic", "offset_id", "groups",  # of `rmq dlq show` and `rmq message show`
 }  # fmt: skip
 DELIVER_AT = "TIMER_DELIVER_MS"
-# When a message was to come: as its sender said it, and as brokers note it.
+# When a delayed message is due: the sender's property, and the one in which brokers keep it.
 _DELIVERY = (DELIVER_AT, "TIMER_OUT_MS")
 
 
@@ -62,7 +62,7 @@ def members(message: ReceivedMessage) -> dict[str, Any]:
 
 
 def property_members(properties: Mapping[str, str]) -> dict[str, Any]:
-    """What properties say that has a name of its own."""
+    """The members that are made of properties, such as id and tag."""
     found: dict[str, Any] = {
         "id": properties.get("UNIQ_KEY"),
         "tag": properties.get("TAGS"),
@@ -85,7 +85,7 @@ def body_members(body: bytes, packing: str | None = None) -> dict[str, str]:
 
 def message_of(line: bytes, topic: str) -> Message:
     """A message to send; MessageError with what is wrong with the line."""
-    from cext.client.message import Message  # who only prints needs no compiled module
+    from cext.client.message import Message  # printing alone needs no compiled module
 
     try:
         found = msgspec.json.decode(line)
@@ -129,7 +129,7 @@ def _sharding_key(found: dict[str, Any]) -> str | None:
 
 
 def _due_ms(found: dict[str, Any]) -> int:
-    """0: it says nothing."""
+    """When the message is due; 0: the line does not say it."""
     given, text = found.get("deliver_at_ms"), found.get("deliver_at")
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= LAST_MS:
@@ -155,5 +155,5 @@ def _body(found: dict[str, Any]) -> bytes:
         return body.encode()
     try:
         return base64.b64decode(body, validate=True)
-    except ValueError as error:  # binascii.Error, and what is no ASCII
+    except ValueError as error:  # binascii.Error, or a character that is not ASCII
         raise MessageError(f"member body_base64: {error}") from None

@@ -1,9 +1,10 @@
-"""Message copy: a stored message made new, so that it can be sent again.
+"""Message copy: a new message made of a stored one, so that it can be sent again.
 
-    copy_of(message, "orders")      its body, tag, keys, flag and the properties of its sender
+    copy_of(message, "orders")      has the body, tag, keys, flag and the sender's properties
 
-What brokers and clients gave it is left out: it gets an id and an offset of its own, and comes at
-once, though it may have been delayed. Messages of a sharding key keep to one queue.
+Properties that brokers and clients made are left out: the copy gets an id and an offset of its own,
+and comes at once, even if the stored message was delayed. Copies with the same sharding key go to
+one queue.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def copy_of(message: ReceivedMessage, topic: str) -> Message:
-    """MessageError: its body cannot be unpacked."""
+    """The copy, to be sent to `topic`; MessageError: the stored body cannot be unpacked."""
     from cext.client.message import Message, unpack_body
 
     stored = message.stored
@@ -42,7 +43,7 @@ def place_of(message: ReceivedMessage) -> str:
 
 
 def send_each(messages: Iterable[Message], given: ClientKeywords) -> Iterator[SendResult]:
-    """What became of each, once it is stored. `given`: where to, and as whom."""
+    """Yields the result of each send when the message is stored. `given`: servers and account."""
     from rmq.client.threaded.producer import Producer
 
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:

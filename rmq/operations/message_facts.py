@@ -2,10 +2,10 @@
 
     found = find(cluster, "7F00000100002A9F0000000000000061")
     for name, value in facts(found): ...
-    for group, state in tracks(cluster, found): ...         which groups have passed it
+    for group, state in tracks(cluster, found): ...         which groups have passed the message
     said = consume_directly(cluster, found, "billing")      a member consumes it now
 
-A group has passed what it consumed, sent back for a later try, or filtered out.
+A group has passed a message that it consumed, sent back for a later try, or filtered out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ CONSUMED = ("CR_SUCCESS", "CR_COMMIT")
 
 
 def find(cluster: Cluster, message_id: str, topic: str | None = None) -> ReceivedMessage:
-    """By its offset id, or with its topic by its unique id; RemoteError: there is none."""
+    """Finds a message by its offset id, or, if the topic is given, by its unique id. RemoteError:
+    there is none."""
     if topic is None:
         return by_id(cluster, message_id)
     found = by_key(cluster, topic, message_id, UNIQUE)
@@ -56,7 +57,7 @@ def facts(found: ReceivedMessage) -> Iterator[tuple[str, object]]:
 
 
 def tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[tuple[str, str]]:
-    """Each group that reads the topic: passed, not yet, or unknown."""
+    """Each group that reads the topic, and its state: passed, not yet, or unknown."""
     stored = found.stored
     queue = MessageQueue(stored.topic, found.broker_name, stored.queue_id)
     for group in admin.groups_of_topic(cluster, stored.topic):
@@ -67,7 +68,7 @@ def tracks(cluster: Cluster, found: ReceivedMessage) -> Iterator[tuple[str, str]
 
 
 class Consumed(msgspec.Struct):
-    """What a member said of a message that it got directly."""
+    """A member's answer to a message that it got directly."""
 
     client: str
     result: str
@@ -82,7 +83,7 @@ class Consumed(msgspec.Struct):
 def consume_directly(
     cluster: Cluster, found: ReceivedMessage, group: str, client: str | None = None
 ) -> Consumed:
-    """client: the member that gets it; None: any that is online, or RemoteError."""
+    """client: the member that gets the message; None: any one online (RemoteError: none is)."""
     member = client or _member(cluster, group)
     fields = {
         "consumerGroup": group, "clientId": member, "topic": found.stored.topic,

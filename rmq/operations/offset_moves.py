@@ -1,10 +1,10 @@
-"""Offset moves: where a group goes on in a topic, computed before anything is changed.
+"""Offset moves: where a group would go on in a topic, computed before anything is changed.
 
     moves = moves_to(cluster, "billing", "orders", Start("time", moment_ms))
     for each in moves: each.queue, each.at, each.to, each.skipped, each.again
     carry_out(cluster, "billing", moves)
 
-Members that are online go there as well: the broker tells them.
+Members that are online go on from there, too: the broker tells them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rmq.format.fastjson import MessageQueue
 
 @dataclass(frozen=True)
 class Move:
-    """A group in one queue: where it is (None: it never committed) and where it is to be."""
+    """A group in one queue: its offset of now (None: it never committed) and the one to be set."""
 
     queue: MessageQueue
     at: int | None
@@ -40,7 +40,8 @@ class Move:
 def moves_to(
     cluster: Cluster, group: str, topic: str, place: Start, queue_ids: Sequence[int] = ()
 ) -> list[Move]:
-    """In all queues of the topic, or in these. RemoteError: there is no such group or queue."""
+    """Moves in all queues of the topic, or in `queue_ids`. RemoteError: the group or a queue does
+    not exist."""
     admin.require_groups(cluster, group)
     return [
         Move(queue, admin.committed_offset(cluster, group, queue), _place(cluster, queue, place))

@@ -1,4 +1,4 @@
-"""Replica sets: who copies whom, of all brokers or some, asked of controllers and brokers.
+"""Replica sets: which replicas copy which master; controllers and brokers are asked for them.
 
     replicas = Replicas(cluster, controllers_of(replicas, cluster.brokers()))
     for found in replica_sets(replicas, entries): found.name, found.replicas
@@ -16,7 +16,7 @@ from rmq.errors import ProtocolError, RemoteError, UnreachableError
 
 
 def controllers_of(replicas: Replicas, entries: Sequence[BrokerEntry]) -> list[str]:
-    """The controllers that brokers name; one broker of each name that answers is enough."""
+    """The controllers that brokers name. Of each broker name the first that answers is asked."""
     found: dict[str, None] = {}
     for entry in entries:
         for _, address in sorted(entry.addresses.items()):
@@ -34,7 +34,8 @@ def controllers_of(replicas: Replicas, entries: Sequence[BrokerEntry]) -> list[s
 def replica_sets(
     replicas: Replicas, entries: Sequence[BrokerEntry], names: Collection[str] = ()
 ) -> list[ReplicaSet]:
-    """Of these names; without: all that controllers know, and brokers that have slaves."""
+    """Sets of these names; without names all sets that controllers know, and brokers with slaves.
+    """
     sets = replicas.sets(list(names)) if replicas.controllers else []
     known = {found.name for found in sets}
     plain = [each for each in entries if each.name not in known and _is_wanted(each, names)]

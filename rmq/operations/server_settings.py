@@ -1,11 +1,11 @@
-"""Server settings: of brokers and name servers that run, as they say them themselves.
+"""Server settings: those of running brokers and name servers, which are asked for them.
 
     found = settings_of(cluster)                    {"broker-a": {"listenPort": "10911", ..}}
     name_server_settings(cluster, "10.0.0.1:9876")  of one name server
     change(cluster, "broker-a", {"fileReservedTime": "48"})
     differing(found)                                keys in which servers differ
 
-What may not be changed while a server runs is refused by the server.
+A setting that may not be changed while the server runs is refused by the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ConfigError, RemoteError
 
-# Of one broker alone: where it is, and who it is.
+# Settings that belong to one broker: its names, addresses, ports and paths.
 OWN = re.compile(
     "brokerName|brokerId|brokerIP1|brokerIP2|listenPort|haListenPort|fastListenPort|.*[Pp]ath.*"
     "|metricsPromExporterPort|haMasterAddress|controllerAddr|rmqShard.*|bindAddress"
@@ -41,7 +41,7 @@ def settings_of(
 
 
 def name_server_settings(cluster: Cluster, address: str) -> Settings:
-    """Of this one alone."""
+    """The settings of this one name server."""
     return _settings_at(cluster, address, RequestCode.GET_NAMESRV_CONFIG)
 
 
@@ -50,7 +50,8 @@ def _settings_at(cluster: Cluster, address: str, code: RequestCode) -> Settings:
 
 
 def _parsed(text: str) -> Settings:
-    """rmq writes properties as Java reads them; RocketMQ as they are, backslashes and all."""
+    """The settings in a body. rmq escapes values as Java's properties do; RocketMQ does not escape
+    them, so a backslash in one may not be readable as an escape."""
     try:
         return java_properties.parse(text)
     except ConfigError:
@@ -65,7 +66,7 @@ def _address(cluster: Cluster, server: str, is_name_server: bool) -> str:
 def change(
     cluster: Cluster, server: str, changes: Mapping[str, str], *, name_servers: bool = False
 ) -> str:
-    """All of them or none; what the server says to it. RemoteError names the server."""
+    """Makes all changes or none, and returns the server's remark. RemoteError names the server."""
     body = java_properties.format(changes.items()).encode()
     code = RequestCode.UPDATE_NAMESRV_CONFIG if name_servers else RequestCode.UPDATE_BROKER_CONFIG
     try:
@@ -76,7 +77,7 @@ def change(
 
 
 def differing(found: Mapping[str, Settings], *, with_own: bool = False) -> Iterator[str]:
-    """Settings in which servers differ; with_own: also what each has for itself."""
+    """Settings in which servers differ; with_own: also those that belong to one broker (OWN)."""
     for key in sorted({key for settings in found.values() for key in settings}):
         values = {settings.get(key) for settings in found.values()}
         if len(values) > 1 and (with_own or not OWN.fullmatch(key)):

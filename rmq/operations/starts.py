@@ -1,15 +1,17 @@
-"""Starts: where each queue is begun and ended, as people write it.
+"""Starts: where reading begins and ends in each queue, as people write it.
 
-    first, start        with the first message that is there
-    last, end           behind the last one
+    first, start        at the first message that is there
+    last, end           behind the last message
     17  17:             at offset 17
     17:25  :25          from offset 17, or the first, to before offset 25
-    -10                 with the last 10 of each queue
-    @2025-06-01T08:30   with what was stored at that time or later: any moment of times.py, as
-    @-1h  -1h           @1763726400000, @2025-06-01T06:30:00Z; without @ it may be one, too
-    @-2h:@-1h           what was stored from then to before then
+    -10                 at the tenth message before the end of each queue
+    @2025-06-01T08:30   at the first message stored at that time or later: any moment of times.py,
+    @-1h  -1h           such as @1763726400000 or @2025-06-01T06:30:00Z; the @ may be left out
+    @-2h:@-1h           from the first message stored two hours ago or later to before the first
+                        one stored an hour ago or later
 
-A number of ten digits or more is a time, s or ms since 1970; as an offset it has a colon behind it.
+A number of ten digits or more is a time, in s or ms since 1970; an offset so large must have a
+colon behind it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ FORMS = (
 
 
 def parse_start(text: str) -> Start:
-    """ValueError says what is wanted."""
+    """The start that the text means; ValueError says what may be written."""
     if text in WORDS:
         return Start(WORDS[text])
     if re.fullmatch("[0-9]{1,9}", text):

@@ -3,10 +3,10 @@
     time_text(1763726400000)        "2025-11-21 13:00:00.000"
     counted(3, "message")           "3 messages"
     span(273_600)                   "3d 4h"
-    shown_line(message)             its body on one line, or "(12 bytes, not text)"
+    shown_line(message)             the body on one line, or "(12 bytes, not text)"
     hex_lines(b"hi")                "000000  68 69 ...  hi"
 
-Names and bodies come from strangers: printable() takes what commands a terminal out of them.
+Names and bodies come from strangers: printable() replaces characters that command a terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Without what would be a command to a terminal; `kept`: control characters that stay."""
+    """The text with U+FFFD for characters that could command a terminal, but for those in `kept`.
+    """
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in kept else "\ufffd" for each in text)
@@ -56,7 +57,7 @@ def span(seconds: float | None) -> str | None:
 
 
 def as_text(body: bytes) -> str | None:
-    """None: it is none."""
+    """The body as text; None: it is no UTF-8."""
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -64,7 +65,7 @@ def as_text(body: bytes) -> str | None:
 
 
 def shown_body(message: ReceivedMessage) -> str:
-    """The body as text, or what it is."""
+    """The body as text, or its length and kind if it is none."""
     text = as_text(message.body) if message.packing is None else None
     return (
         text
@@ -74,13 +75,13 @@ def shown_body(message: ReceivedMessage) -> str:
 
 
 def shown_line(message: ReceivedMessage) -> str:
-    """The same in a cell of a table: one line, and not all of it."""
+    """The same for a cell of a table: one line of at most LINE_CHARACTERS_MAX characters."""
     text = shown_body(message).replace("\n", " ")
     return text if len(text) <= LINE_CHARACTERS_MAX else text[: LINE_CHARACTERS_MAX - 3] + "..."
 
 
 def hex_lines(body: bytes, bytes_max: int = HEX_BYTES_MAX) -> Iterator[str]:
-    """Place, bytes and characters, sixteen to a line, of the first `bytes_max`."""
+    """Lines of offset, sixteen bytes and their characters, for the first `bytes_max` bytes."""
     for at in range(0, min(len(body), bytes_max), 16):
         line = body[at : min(at + 16, bytes_max)]
         text = "".join(chr(each) if 32 <= each < 127 else "." for each in line)

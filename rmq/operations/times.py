@@ -3,9 +3,9 @@
     2025-06-01T08:30 | 2025-06-01 | 1763726400000 | 1763726400 | now | -1h | +1h     a moment
     500ms | 10s | 5m | 2h | 1d                                                       a duration
 
-Local time, as clocks on the wall show it; seconds and milliseconds since 1970 are told apart by
-their digits. A moment as tables show it (2025-06-01 08:30:00.123) can be given again, and so can
-one with the @ that a start has. A moment with Z behind it is UTC, as data has it:
+Times are local, as a clock on the wall shows them. Seconds and milliseconds since 1970 are told
+apart by their number of digits. A moment may be given as tables show it (2025-06-01 08:30:00.123),
+or with the @ of a start. A moment with Z behind it is UTC, as in data:
 
     moment_members("stored", 1763726400123)
         {"stored": "2025-11-21T12:00:00.123Z", "stored_ms": 1763726400123}
@@ -29,7 +29,7 @@ DURATIONS = "a time such as 500ms, 10s, 5m, 2h or 1d"
 
 
 def moment_ms(text: str) -> int:
-    """Milliseconds since 1970; ValueError with what is wanted."""
+    """Milliseconds since 1970; ValueError says what may be written."""
     given = text.removeprefix("@")
     if re.fullmatch("[0-9]{10,13}", given):
         return int(given) * (1000 if len(given) == 10 else 1)
@@ -52,7 +52,7 @@ def moment_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds; ValueError with what is wanted."""
+    """Milliseconds; ValueError says what may be written."""
     found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)([a-z]+)", text)
     if found is None or found[2] not in UNITS:
         raise ValueError(f"{text!r}: {DURATIONS}")
@@ -60,13 +60,13 @@ def duration_ms(text: str) -> int:
 
 
 def utc_text(ms: int) -> str | None:
-    """In UTC, by ISO 8601; None for never (0 and below), and for what no calendar has."""
+    """A moment in UTC, by ISO 8601; None for never (0 and below) and beyond LAST_MS."""
     if not 0 < ms <= LAST_MS:
         return None
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ms // 1000)) + f".{ms % 1000:03d}Z"
 
 
 def moment_members(key: str, ms: int | None) -> dict[str, Any]:
-    """What data has of a moment; both are null for never."""
+    """The two members for a moment in JSON; both are null for never."""
     known = ms if ms is not None and ms > 0 else None
     return {key: utc_text(known or 0), f"{key}_ms": known}

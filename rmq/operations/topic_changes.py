@@ -1,7 +1,7 @@
 """Topic changes: what a change of a topic would do, before it is made.
 
-    check_change(states, {"write_queues": 4})                       RmqError: what is against it
-    for line in unread(cluster, states, {"read_queues": 4}): ...    messages out of sight
+    check_change(states, {"write_queues": 4})                       RmqError: why it must not be
+    for line in unread(cluster, states, {"read_queues": 4}): ...    messages nobody could read
     for state in states: described(state)                           broker-a has 8 queues, rw
 
 States are those of rmq/client/blocking/topics.py, one for each broker.
@@ -19,12 +19,13 @@ from rmq.codes import PERM_READ, PERM_WRITE
 from rmq.errors import RmqError
 from rmq.operations.texts import counted
 
-MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")  # of the attribute message.type
+MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")  # values of the attribute message.type
 PERMS = {"r": PERM_READ, "w": PERM_WRITE, "rw": PERM_READ | PERM_WRITE}
 
 
 def check_change(there: Sequence[TopicState], named: Mapping[str, Any]) -> None:
-    """named: fields of TopicState by their name. RmqError: it cannot be, or nobody would read."""
+    """named: fields of TopicState by name. RmqError: the change is impossible, or new messages
+    would go to queues that nobody reads."""
     for state in there:
         if state.is_static:
             raise RmqError(
@@ -40,7 +41,7 @@ def check_change(there: Sequence[TopicState], named: Mapping[str, Any]) -> None:
 
 
 def unread(cluster: Cluster, there: Sequence[TopicState], named: Mapping[str, Any]) -> list[str]:
-    """What would be read no more, a line for each broker."""
+    """A line for each broker about messages that nobody could read after the change."""
     lines = []
     for state in there:
         count = named.get("read_queues", state.read_queues)

@@ -26,7 +26,7 @@ Writing, and the rest
     collector   Python's garbage collector in Spark's workers
     error_text  what an error says to Spark's user
 
-The package pyspark_rmq registers the source: Spark finds that package by its name. Importing
-rmq.spark imports nothing. Only source, stream, store and sink, and what they import, run on
-executors. Options, the choice of messages and the reading itself are in rmq/arrow.
+The package pyspark-rmq beside rmq registers the source: Spark finds that package by its name.
+Importing rmq.spark imports nothing. Only source, stream, store and sink, and what they import, run
+on executors. Options, the choice of messages and the reading itself are in rmq/arrow.
 """
