@@ -39,8 +39,8 @@ from rmq.filters.tree import (
     is_truth,
 )
 
-CHARACTERS_MAX = 32_768  # of one expression; ours
-NESTING_MAX = 64  # parentheses and signs inside one another, comparisons in a row; ours
+CHARACTERS_MAX = 32_768  # of one expression; rmq's own limit
+NESTING_MAX = 64  # nested parentheses and signs, comparisons in a row; rmq's own limit
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _SEARCHES = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 _SIGNS = (">", ">=", "<", "<=")

@@ -75,7 +75,7 @@ def questions(stream: Any) -> Iterator[Question]:
 def main(arguments: list[str]) -> None:
     channel = socket.socket(fileno=int(arguments[0]))
     os.dup2(2, 1)  # what the function prints must not mix with anything
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; the broker decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the broker decides when this ends
     function = load(arguments[1], arguments[2] if len(arguments) > 2 else "")
     encoder = msgspec.msgpack.Encoder()
 
