@@ -1,9 +1,9 @@
-"""Setup: files that a secured broker begins with, and what its clients need.
+"""Setup: files with which a secured broker begins, and what its clients need.
 
-    certificates    an authority of one's own and what it signs, or a request for a real one
+    certificates    an authority and the certificates it signs, or a request to a real authority
     tls_files       certificates in a folder, and the settings of servers that use them
     security        which files there are, and what is in them
-    clients         how clients of each language use them
+    clients         how clients of each language use these files
 
-Nothing here is used by a broker.
+No broker uses these modules.
 """

@@ -1,10 +1,10 @@
-"""Certificates of a test, or of a company without an authority; and requests for a real one.
+"""Certificates: for tests, or a company without an authority; and requests to a real authority.
 
     authority = Authority.make()
     server = authority.sign(["broker.example.org", "10.0.0.5"])    server.certificate, server.key
     request(["broker.example.org"])                                 a key, and what is to be signed
 
-All as PEM. Keys are elliptic, P-256, and not locked: files hold them with mode 0600.
+Everything is PEM. Keys are elliptic (P-256) and have no password: their files have mode 0600.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Authority:
         return Pair(self._certificate.public_bytes(serialization.Encoding.PEM), _private(self._key))
 
     def sign(self, names: Sequence[str]) -> Pair:
-        """A certificate that is good at both ends of a connection: brokers ask each other."""
+        """A certificate for both ends of a connection, as brokers are also clients of each other.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())

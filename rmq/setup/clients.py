@@ -1,6 +1,6 @@
-"""Clients: what each kind of them needs to reach servers that `rmq setup security` made.
+"""Clients: what each kind of client needs to reach servers with files of `rmq setup security`.
 
-The account is the first Super user's: an application gets one of its own by `rmq user create`.
+The account is the first Super user's. An application gets its own account by `rmq user create`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ KINDS = {"rmq": RMQ, "Python": PYTHON, "Java": JAVA, "Go": GO, "Spark": SPARK, "
 
 
 def snippets(security: Security, address: str) -> dict[str, str]:
-    """kind -> text. address: of the name server."""
+    """kind of client -> text. address: the name server's."""
     is_ours = "authority.pem" in security.files
     given = {
         "address": address,

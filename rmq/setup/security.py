@@ -1,14 +1,14 @@
-"""Security: the files of a broker that lets in only who belongs.
+"""Security: the files of a broker that lets in only known accounts.
 
-    authority.pem, authority.key   who signs; not where a real authority is asked
-    server.pem, server.key         what servers show
+    authority.pem, authority.key   the authority that signs; not made if a real one shall sign
+    server.pem, server.key         what servers show to clients
     server.csr                     instead of server.pem: for a real authority
     admin.json                     the first Super user
     security.conf                  settings that name these files
 
-Keys and passwords have mode 0600, a folder that is made 0700. Nothing is overwritten. The audit
-log, which the settings name, is made by the server that writes it (0600), in this folder where no
-other place is named.
+Keys and passwords have mode 0600, and a new folder has mode 0700. Nothing is overwritten. The
+settings also name the audit log. The server that writes it makes the file (0600), in this folder
+unless another place is given.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Security:
         self, folder: Path, names: Sequence[str], admin: str, mode: str,
         audit_log: Path | None = None,
     ) -> None:  # fmt: skip
-        """names: what clients call the servers by, host names and addresses; the first one is the
-        certificate's subject."""
+        """names: host names and addresses by which clients connect to the servers; the first one is
+        the certificate's subject."""
         self.folder = folder.expanduser().absolute()
         self.audit_log = (audit_log or self.folder / "audit.log").expanduser().absolute()
         self.admin, self.mode = admin, mode
@@ -40,7 +40,7 @@ class Security:
         self.files: dict[str, bytes] = {}
 
     def make(self, *, by_real_authority: bool) -> None:
-        """Fills `files`. ConfigError without the library that makes certificates."""
+        """Fills `files`. ConfigError: the library that makes certificates is not installed."""
         self.files |= certificate_files(self.names, by_real_authority=by_real_authority)
         user = {"username": self.admin, "password": self.password}
         self.files["admin.json"] = json.dumps(user).encode() + b"\n"
@@ -68,5 +68,5 @@ class Security:
         return str(self.folder / name)
 
     def write(self) -> None:
-        """As write_new()."""
+        """Writes the files as write_new() does."""
         write_new(self.folder, self.files)

@@ -3,7 +3,7 @@
     write_new(folder, certificate_files(["broker.example.org", "10.0.0.5"]))
     [*server_settings(folder, "enforcing"), *client_settings(f"{folder}/authority.pem")]
 
-Keys have mode 0600, a folder that is made 0700. Nothing is overwritten.
+Keys have mode 0600, and a new folder has mode 0700. Nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from rmq.errors import ConfigError
 
 
 def certificate_files(names: Sequence[str], *, by_real_authority: bool = False) -> dict[str, bytes]:
-    """By name. ConfigError without the library that makes them, and for what is no name."""
+    """File name -> content. ConfigError: the library that makes certificates is not installed, or
+    one of `names` is no name."""
     try:
         from rmq.setup.certificates import Authority, request
     except ImportError as error:
@@ -40,7 +41,7 @@ def certificate_files(names: Sequence[str], *, by_real_authority: bool = False) 
 
 
 def server_settings(folder: Path, mode: str) -> list[str]:
-    """key=value: what is shown to clients, from the files of this folder."""
+    """key=value: settings by which servers show clients the certificate in this folder."""
     return [
         f"tls.server.mode={mode}",
         f"tls.server.certPath={folder / 'server.pem'}",
@@ -49,7 +50,8 @@ def server_settings(folder: Path, mode: str) -> list[str]:
 
 
 def client_settings(trusted: str) -> list[str]:
-    """key=value: how servers ask each other; the first one asks, the others say whom to believe."""
+    """key=value: settings of servers as clients of other servers. The first one turns TLS on, the
+    others say which certificates to trust."""
     return [
         "tls.enable=true",
         "tls.client.authServer=true",
@@ -58,7 +60,7 @@ def client_settings(trusted: str) -> list[str]:
 
 
 def write_new(folder: Path, files: Mapping[str, bytes]) -> None:
-    """ConfigError for a file that is there, or that cannot be written; then none is left."""
+    """Writes the files. ConfigError: one exists or cannot be written; then no new one is left."""
     there = [name for name in files if (folder / name).exists()]
     if there:
         raise ConfigError(
