@@ -1,16 +1,16 @@
-"""Generate: files that other programs run and watch servers by, for `rmq generate`.
+"""Generate: files by which other programs run and watch servers, for `rmq generate`.
 
-    systemd             units, and the settings they name
+    systemd             units, and the settings files that they name
     compose             containers of one machine: servers, console, Prometheus, Grafana
-    kubernetes          manifests of a cluster; the same as a chart is helm
-    helm                the chart: Chart.yaml, values, templates
+    kubernetes          manifests of a cluster
+    helm                the same manifests as a chart: Chart.yaml, values, templates
     dashboard, panels   Grafana's dashboard, and what is in it
     alerts              Prometheus' rules
-    server_settings     broker.conf, namesrv.conf, controller.conf of these
+    server_settings     broker.conf, namesrv.conf, controller.conf for these ways to run servers
     accounts            first passwords
-    checks              names, sizes and paths as users give them
-    template            a text with places for values; they lie in the folder templates
+    checks              checks of names, sizes and paths that users give
+    template            fills in the texts of the folder templates, which have places for values
     output              files, printed or written
 
-Nothing here is used by a server.
+No server uses these modules.
 """

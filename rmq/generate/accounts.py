@@ -1,9 +1,10 @@
-"""Accounts: the first passwords of servers in containers, and who needs them.
+"""Accounts: the first passwords of servers in containers, and the files that hold them.
 
-    admin       the first Super user: servers sign by it, and an operator makes the others
-    metrics     who reads /metrics
+    admin       the first Super user: servers sign their requests with it, and an operator makes
+                other users with it
+    metrics     the user that reads /metrics
 
-Servers have them as JSON in variables of the environment, which no image and no manifest holds.
+Servers get them as JSON in environment variables, whose values are in no image and no manifest.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ METRICS_USER = "prometheus"
 
 
 class Accounts(msgspec.Struct, frozen=True):
-    """JSON of a user and a password each."""
+    """admin, metrics: JSON of a user and a password."""
 
     admin: str
     metrics: str
@@ -37,7 +38,8 @@ class Accounts(msgspec.Struct, frozen=True):
         return "Accounts()"
 
     def for_compose(self) -> list[GeneratedFile]:
-        """Prometheus runs as a user of its image: others may read its file, and not its folder."""
+        """All users may read Prometheus' file, as Prometheus runs as a user of its image; but not
+        the folder that has the file."""
         variables = f"{ADMIN}='{self.admin}'\n{METRICS}='{self.metrics}'\n"
         return [
             _secret("servers.env", variables),

@@ -1,7 +1,7 @@
-"""Alerts: rules by which Prometheus tells that somebody has to look.
+"""Alerts: rules by which Prometheus tells operators that something needs attention.
 
-A rule is a row of RULES. Its text says what happened and what to do; where there is more to say it
-names a heading of docs/operations.md. Metrics are those of rmq/observe, and `up`, Prometheus' own.
+A rule is a row of RULES. Its text says what happened and what to do; if there is more to say, the
+rule names a heading of docs/operations.md. Metrics are those of rmq/observe, and Prometheus' `up`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PAGE = "docs/operations.md"
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """An alert. wait: how long it has to be so."""
+    """An alert. wait: how long the expression must be true."""
 
     name: str
     expression: str
@@ -22,7 +22,7 @@ class Rule(msgspec.Struct, frozen=True):
     severity: str  # critical: messages are refused or at stake; warning: they will be
     summary: str
     remedy: str
-    heading: str = ""  # of PAGE
+    heading: str = ""  # in PAGE
 
 
 BROKER = "{{ $labels.node_id }}"
@@ -105,8 +105,9 @@ RULES = (
     ),
     Rule(
         "RmqDeadLetters",
-        # A group's first ones are no increase: its series begins with them. They stand first, as an
-        # increase of 0 is one, too, and of two sides with a series `or` takes the first.
+        # A group's first dead letters are no increase, because its series begins with them. They
+        # stand before `or`, which takes its left side if both have a series; and the right side has
+        # one, too, with an increase of 0.
         "sum by (cluster, consumer_group) ((rocketmq_send_to_dlq_messages_total unless "
         "rocketmq_send_to_dlq_messages_total offset 15m) or "
         "increase(rocketmq_send_to_dlq_messages_total[15m])) > 0",
@@ -159,7 +160,7 @@ RULES = (
 
 
 def alerts_file(job: str) -> str:
-    """YAML of the rules; job: the name that Prometheus scrapes brokers under."""
+    """YAML of the rules; job: the name of Prometheus' job that scrapes brokers."""
     lines = ["# Rules of Prometheus for brokers of rmq; made by `rmq generate grafana`.",
              "groups:", "  - name: rmq", "    rules:"]  # fmt: skip
     for rule in RULES:

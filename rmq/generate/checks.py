@@ -1,6 +1,6 @@
-"""Checks: what users say goes into files of several languages, and must mean nothing there.
+"""Checks: values that users give go into files of several languages, where none may be syntax.
 
-    absolute_path("/opt/rmq")     it, or ValueError with what is wanted
+    absolute_path("/opt/rmq")     the path; ValueError says what may be given
 
 No value that passes holds a blank, a quote, or a sign that YAML, systemd, a shell or PromQL reads.
 """
@@ -13,14 +13,15 @@ from collections.abc import Callable
 
 Check = Callable[[str], str]
 
-# Beyond these systemd's units see nothing: ProtectHome=.
+# Units of systemd do not see what is in these folders: ProtectHome=.
 HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
-# YAML would read them as something else than a text.
+# Words that YAML would not read as a text.
 WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
 def pattern_check(pattern: str, wanted: str, *, is_text: bool = False) -> Check:
-    """Of a whole text, ASCII alone. is_text: it is to be one in YAML, too, without quotes."""
+    """A check that a whole text, of ASCII alone, fits the pattern. is_text: YAML must read it as a
+    text, too, without quotes."""
     compiled = re.compile(pattern, re.ASCII)
 
     def check(text: str) -> str:
@@ -74,7 +75,7 @@ def path_for_units(text: str) -> str:
 
 
 def ipv4_address(text: str) -> str:
-    """What clients call a broker by: messages carry it."""
+    """The address of a broker for its clients; it must be IPv4, as messages carry it."""
     try:
         found = ipaddress.IPv4Address(text)
     except ValueError:

@@ -1,11 +1,11 @@
-"""Compose: a name server, a broker, the console, Prometheus and Grafana in containers of a machine.
+"""Compose: name server, broker, console, Prometheus and Grafana in containers of one machine.
 
-Ports are published on one address of the machine. On 127.0.0.1 nobody is asked who he is, as with
-`rmq standalone`; on another one accounts are made, unless somebody says --insecure.
+Ports are published on one address of the machine. On 127.0.0.1 servers ask for no accounts, as with
+`rmq standalone`. On another address accounts are made, unless --insecure is given.
 
-The console has the machine's network. In one of its own it could not reach a broker that tells
-clients 127.0.0.1, and would have to listen on all addresses, where it takes any name for its own
-(rmq/console/settings.py), and passwords in the clear.
+The console has the machine's network. In a network of its own it could not reach a broker whose
+address for clients is 127.0.0.1. It would also have to listen on all addresses, where it takes any
+host name for its own (rmq/console/settings.py), and would get passwords in the clear.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def default_image() -> str:
 def compose_files(
     address: str, image: str, python: str, cluster: str, *, insecure: bool
 ) -> list[GeneratedFile]:
-    """address: where ports are published, and by which clients call the broker; python: the version
+    """address: where ports are published, and the broker's address for clients; python: the version
     that the wheel is for, such as 3.13."""
     is_here = ipaddress.ip_address(address).is_loopback
     is_open = is_here or insecure
@@ -62,7 +62,7 @@ def _places(
     address: str, image: str, python: str, *, is_here: bool, is_open: bool
 ) -> dict[str, str]:
     insecure = ", --insecure" if is_open else ""
-    # Where only this machine can connect: the ports of the containers are published here alone.
+    # --insecure is safe for is_here: only this machine can connect to the published ports.
     broker = f"[broker, -c, /etc/rmq/broker.conf, --set, brokerIP1={address}{insecure}]"
     credentials = "" if is_open else f" --credentials {FOLDER}/admin.json"
     return {

@@ -1,6 +1,6 @@
 """Dashboard: Grafana's, as JSON to be imported or provisioned; panels.py says what it shows.
 
-Its data source is chosen above it, and so are clusters and brokers.
+Users choose its data source, clusters and brokers above it.
 """
 
 from __future__ import annotations
@@ -91,5 +91,5 @@ def _panel(panel: Panel, number: int, place: dict[str, int]) -> Json:
 
 
 def chosen(expression: str) -> str:
-    """Of the clusters and brokers above the dashboard alone."""
+    """The expression for those clusters and brokers only that are chosen above the dashboard."""
     return expression.replace("{..", CHOSEN)

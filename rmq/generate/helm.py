@@ -1,4 +1,4 @@
-"""Helm: the manifests of kubernetes.py as a chart, whose values are those of a Cluster.
+"""Helm: the manifests of kubernetes.py as a chart, whose values are the fields of a Cluster.
 
     helm install rmq ./chart --set broker.replicas=3
 
@@ -54,7 +54,7 @@ def helm_files(cluster: Cluster) -> list[GeneratedFile]:
 
 
 def places() -> dict[str, str]:
-    """What stands in the places of the templates: Helm's expressions."""
+    """What goes into the places of the templates: Helm's expressions."""
     access = EVERYWHERE + _either(NO_ACCOUNTS, ACCOUNTS)
     settings = ServerSettings(
         cluster="{{ .Values.cluster }}",
@@ -85,7 +85,7 @@ def places() -> dict[str, str]:
 
 
 def _either(insecure: str, secure: str) -> str:
-    """Lines of the one or the other."""
+    """Lines of a template: the first ones with the value insecure, the second ones without."""
     if not secure:
         return "{{- if .Values.insecure }}\n" + insecure + "{{- end }}\n"
     if not insecure:
@@ -109,7 +109,7 @@ def _defaults(cluster: Cluster) -> dict[str, str]:
 
 
 def schema() -> Json:
-    """Of values.yaml."""
+    """The JSON schema of values.yaml."""
     optional = f"({checks.LABEL})?"
     broker = {
         "replicas": _number(0, 1000),

@@ -2,8 +2,8 @@
 
     manifests(places(Cluster(image="registry.example.org/rmq:0.1.0")))    file -> YAML
 
-The manifests are templates: with values of a Cluster in their places `kubectl apply` takes them,
-with expressions of Helm (rmq/generate/helm.py) they are a chart.
+The manifests are templates. With the values of a Cluster in their places they are for `kubectl
+apply`; with expressions of Helm (rmq/generate/helm.py) they are a chart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ prometheus.io/scrape: "true"
 prometheus.io/port: "5557"
 prometheus.io/path: /metrics
 """
-# Who scrapes by annotations has no password, and would be answered 401.
+# Not by annotations: a Prometheus that scrapes by them has no password, and would be answered 401.
 SCRAPING_BY_PASSWORD = f"""\
 # /metrics wants a user and a password: the Secret's key `metrics` has both. Prometheus' job for
 # these pods, which docs/install.md has, gives them:
@@ -51,7 +51,8 @@ VARIABLE = """\
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """What is to run; rmq/generate/checks.py has seen the texts. memory, storage: such as 2Gi."""
+    """What shall run. rmq/generate/checks.py has checked the texts. memory, storage: such as 2Gi.
+    """
 
     image: str
     name: str = "rmq"
@@ -95,7 +96,7 @@ def manifests(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def places(cluster: Cluster) -> dict[str, str]:
-    """What stands in the places of the templates."""
+    """What goes into the places of the templates."""
     name = cluster.name
     servers = ";".join(f"{name}-namesrv-{at}.{name}-namesrv:9876"
                        for at in range(cluster.name_servers))  # fmt: skip

@@ -1,11 +1,11 @@
 """Output: generated files, printed or written.
 
-    shown(files)                  all of them; a heading of each where there are several
-    shown(files, "broker.conf")   that one alone
-    write(files, folder, ..)      below the folder, where there are no others of these names
+    shown(files)                  all of them; if there are several, each with a heading
+    shown(files, "broker.conf")   that file alone
+    write(files, folder, ..)      below the folder; other files of these names are refused
 
-What is secret is never shown; it is written with mode 0600, and kept where it is there: a password
-that changes with each call would shut out who knows the first one.
+A secret file is never shown. It is written with its own mode (0600 by default), and kept if it
+exists: if a password changed with each call, those who know the first one would be shut out.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ PUBLIC_MODE = 0o644
 
 
 class GeneratedFile(msgspec.Struct, frozen=True):
-    name: str  # from the folder
+    name: str  # path below the folder
     text: str
     is_secret: bool = False
     mode: int = 0o600  # of a secret
 
 
 def shown(files: Sequence[GeneratedFile], only: str | None = None) -> str:
-    """What is to be printed; `only`: of the file of that name. ConfigError: there is none."""
+    """The text to print; `only`: the text of that file alone. ConfigError: there is no such file.
+    """
     public = [file for file in files if not file.is_secret]
     if only is not None:
         found = [file for file in public if file.name == only]
@@ -43,8 +44,8 @@ def shown(files: Sequence[GeneratedFile], only: str | None = None) -> str:
 
 
 def write(files: Sequence[GeneratedFile], folder: Path, *, overwrite: bool) -> list[str]:
-    """Names of what was written, not of what is there as it is to be. Secrets belong together: all
-    of them are there, or none."""
+    """Writes the files, and returns the names of those that were not there already with the same
+    text. Secrets belong together: ConfigError if some of them exist and some do not."""
     secrets = [file.name for file in files if file.is_secret]
     lost = [name for name in secrets if not (folder / name).exists()]
     if lost and len(lost) < len(secrets):
@@ -80,7 +81,7 @@ def _write_one(file: GeneratedFile, path: Path) -> None:
     if not file.is_secret:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, "utf-8")
-        path.chmod(PUBLIC_MODE)  # whatever the umask is: containers read them as somebody else
+        path.chmod(PUBLIC_MODE)  # whatever the umask is: containers read it as another user
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)

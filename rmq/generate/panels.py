@@ -1,4 +1,4 @@
-"""Panels: what the dashboard shows, a row of it each.
+"""Panels: what the dashboard shows; each table here is a row of it.
 
 In an expression {..} stands for the clusters and brokers that are chosen above the dashboard.
 Metrics are those of rmq/observe.
@@ -16,7 +16,8 @@ EVERY = "[$__rate_interval]"
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """kind: stat shows the last value, timeseries a line for each. unit: in Grafana's words."""
+    """kind: stat shows the last value, timeseries a line for each series. unit: as Grafana names
+    it."""
 
     title: str
     unit: str
@@ -26,7 +27,7 @@ class Panel(msgspec.Struct, frozen=True):
 
 
 def _sum(metric: str, by: str, labels: str = "{..}", legend: str = "") -> Query:
-    """So many a second."""
+    """A query for the metric's increase per second."""
     return f"sum by ({by}) (rate({metric}{labels}{EVERY}))", legend or BROKER
 
 

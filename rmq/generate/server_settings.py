@@ -1,8 +1,8 @@
-"""Server settings: broker.conf, namesrv.conf and controller.conf, as samples of a machine; of the
-first two those of containers, too.
+"""Server settings: broker.conf, namesrv.conf and controller.conf.
 
-In containers every server listens on all addresses of its own, so accounts are asked for: their
-passwords come in the environment, from a file or a Secret that only the operator reads.
+They are samples for servers on a machine; the first two are also made for containers. There every
+server listens on all addresses of its container, so it asks for accounts. Their passwords come in
+the environment, from a file or a Secret that only the operator reads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ METRICS_PASSWORD = f"rmqMetricsCredentials=${METRICS}\n"
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
-    """What differs from place to place. broker: its name's line, empty where a command gives it."""
+    """What differs between the ways to run servers. broker: the line with its name; empty if the
+    command line gives the name."""
 
     config: str = "/etc/rmq"
     cluster: str = "DefaultCluster"

@@ -1,6 +1,6 @@
-"""systemd: units of a broker, a name server and a controller, and the settings they name.
+"""systemd: units of a broker, a name server and a controller, and the settings that they name.
 
-The store is below /var/lib/rmq, which systemd makes and gives to the user.
+The store is below /var/lib/rmq, which systemd makes and gives to the service's user.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ UNITS = ("rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service")
 
 
 def systemd_files(prefix: str, user: str, config: str) -> list[GeneratedFile]:
-    """prefix: where rmq is installed; config: the folder that the settings are in."""
+    """prefix: where rmq is installed; config: the folder with the settings."""
     values = {"prefix": prefix, "user": user, "config": config}
     settings = ServerSettings(config=config)
     return [

@@ -1,10 +1,10 @@
-"""Template: a text with places for values. They lie in the folder templates.
+"""Template: a text with places for values, from the folder templates.
 
     filled("namesrv.conf", {"config": "/etc/rmq", "access": "bindAddress=127.0.0.1"})
 
-A place is @{name}: the texts themselves are full of $ and {}. One that stands alone on its line
-takes a value of several lines, indented as the place is; where the value is empty the line goes.
-KeyError for a place that has no value.
+A place is written @{name}, because the texts themselves are full of $ and {}. The value of a place
+that is alone on its line may have several lines, which are indented like the place; if the value is
+empty, the line is left out. KeyError: a place has no value.
 """
 
 from __future__ import annotations
