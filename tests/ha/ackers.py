@@ -1,8 +1,9 @@
-"""Ackers: who acknowledged sends, under which masterEpoch.
+"""Ackers: which brokers acknowledged sends, under which masterEpoch.
 
     check_ackers(messages, findings)      # two-ackers, stale-acker, epoch-overlap, unleased-acker
 
-Acknowledgements whose epoch is not known (plain masters and slaves) are looked at for leases alone.
+Where the epoch of acknowledgements is not known (plain masters and slaves), only leases are
+checked.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def _check_two_ackers(broker: str, acks: list[Stored], findings: Findings) -> No
 
 
 def _check_stale(messages: Messages, broker: str, acks: list[Stored], findings: Findings) -> None:
-    """A send that an older epoch acknowledged, and that began when a newer one had done so."""
+    """Finds sends that an older epoch acknowledged although they began after an acknowledgement of
+    a newer epoch."""
     begun = [(messages.sent[e.message].at, e) for e in acks if e.message in messages.sent]
     begun.sort(key=lambda each: each[0])
     newest: Stored | None = None
@@ -73,7 +75,7 @@ def _check_stale(messages: Messages, broker: str, acks: list[Stored], findings: 
 
 
 def _check_overlap(messages: Messages, acks: list[Stored], findings: Findings) -> None:
-    """In each queue the offsets of a newer epoch are above those of all older ones."""
+    """Checks that in each queue the offsets of a newer epoch are above those of all older ones."""
     ends: dict[Queue, dict[int, tuple[Stored, Stored]]] = defaultdict(dict)  # least, greatest
     for ack in acks:
         if ack.offset != ELSEWHERE:

@@ -1,10 +1,11 @@
-"""Apache pairs: of a master and its slave one is Apache RocketMQ 5.5.0.
+"""Apache pairs: a master and its slave, one of which is Apache RocketMQ 5.5.0.
 
-    with ApacheSlave(folder) as cluster:        # it follows our master
+    with ApacheSlave(folder) as cluster:        # Apache's slave follows rmq's master
         cluster.nodes["slave"].kill(); cluster.nodes["slave"].start()
 
-SYNC_MASTER waits for its slave: at Apache's that is said by inSyncReplicas, too, which counts the
-master. Apache's broker starts in 9 s, looks for its master each 5 s and at its tables each 10 s.
+A SYNC_MASTER waits for its slave. An Apache master must be told that by inSyncReplicas, too, which
+counts the master itself. Apache's broker starts in 9 s. Every 5 s it looks for its master, and
+every 10 s it asks for the master's tables.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OWN = {"rmqMasterAddress"}  # Apache's broker learns it from the name server
 
 
 class ApacheBroker(Program, Broker):
-    """No fault gets at its disk or its clock."""
+    """A broker whose disk and clock no fault can reach."""
 
     def __init__(self, name: str, folder: Path, namesrv: str, settings: Mapping[str, str]) -> None:
         self._port = free_port(below=2, above=1)
@@ -56,13 +57,13 @@ class ApacheBroker(Program, Broker):
 
 
 def as_apache_has_them(options: tuple[str, ...]) -> dict[str, str]:
-    """Settings of the command line: --set key=value."""
+    """The settings in a command line: --set key=value."""
     given = [word.partition("=") for word in options if word != "--set" and "=" in word]
     return {key: value for key, _, value in given if key not in OWN}
 
 
 class ApachePair(PlainPair):
-    """`apache`: which of the two it is."""
+    """`apache`: which of the two brokers is Apache's."""
 
     apache = ""
     copies_ms = 10_000
@@ -78,14 +79,14 @@ class ApachePair(PlainPair):
         return self.nodes[name]
 
     def _has_followed(self) -> bool:
-        """A slave of ours says 1 to an Apache master whose log is empty."""
+        """rmq's slave reports 1 to an Apache master whose log is empty."""
         rows = self.nodes["master"].ha_status()
         return len(rows) == 1 and int(str(rows[0]["diff"])) <= 0
 
 
 class ApacheSlave(ApachePair):
-    """It never asks for tables when they have changed: changes are made, and answered as if they
-    had not come to it."""
+    """The slave does not ask for tables when they have changed. So changes are made, but answered
+    as if they had not reached it."""
 
     kind = "apache-slave"
     apache = "slave"
@@ -96,8 +97,8 @@ class ApacheSlave(ApachePair):
 
 
 class ApacheMaster(ApachePair):
-    """What happens to the master itself is Apache's matter: while it is gone a slave has offsets,
-    and resets of them, as they were up to 10 s before."""
+    """The master's own faults are Apache's matter. While it is gone the slave has offsets, and
+    resets of them, as they were up to 10 s before."""
 
     kind = "apache-master"
     apache = "master"

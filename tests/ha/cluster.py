@@ -1,11 +1,11 @@
-"""Clusters: what a round of tests/ha/rounds.py runs its clients and faults against.
+"""Clusters: what the clients and faults of a round (tests/ha/rounds.py) run against.
 
     with SingleBroker(folder) as cluster:
         cluster.nodes["a"].kill(); cluster.nodes["a"].start(); cluster.settle()
-    cluster.stores()        # of the brokers, which have stopped: a list for each broker name
+    cluster.stores()        # stores of the stopped brokers: a list for each broker name
 
-A kind of cluster is a class with what Cluster names. Every process ends with the one that started
-it.
+A kind of cluster is a class with the members that Cluster names. Every process ends when the
+process that started it ends.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 BROKER_NAME = "ha-a"
 PR_SET_PDEATHSIG = 1
 FLUSH_OFFSETS_MS = 500
-LOSES_MS = 6000  # of commits, by a kill: the interval, and what a busy machine adds
+LOSES_MS = 6000  # commits that a kill may lose: the write interval, and what a busy machine adds
 SETTINGS = (
     *PATIENT,
     "--set", f"mappedFileSizeCommitLog={16 << 20}",
@@ -55,14 +55,14 @@ SETTINGS = (
 
 @functools.cache
 def fault_shim() -> Path:
-    """One for all clusters of this process."""
+    """The library that makes disks fail; one for all clusters of this process."""
     directory = tempfile.TemporaryDirectory(prefix="rmq-faultio-")
     atexit.register(directory.cleanup)
     return compile_shim(Path(directory.name))
 
 
 def end_with_parent() -> None:
-    """In a process that was just forked."""
+    """Has the kernel kill this process, which was just forked, when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -86,12 +86,12 @@ class Node:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Returns when it is ready."""
+        """Starts the process, and returns when it is ready."""
         self.launch()
         self.until_ready()
 
     def launch(self) -> None:
-        """Begins a start: several that wait for each other are launched first."""
+        """Begins a start. Nodes that wait for each other are all launched first."""
         assert not self.is_running
         with self.log_path.open("a") as log:
             self.process = self.begin(log)
@@ -118,17 +118,17 @@ class Node:
             self.process.send_signal(number)
 
     def pause(self) -> None:
-        """SIGSTOP; returns when all threads stand still, which on a busy machine is later."""
+        """Sends SIGSTOP, and returns when all threads stand still: a busy machine takes a while."""
         if self.process is not None and self.is_running:
             stand_still(self.process.pid)
 
     def kill(self) -> None:
-        """Also when it is gone."""
+        """kill -9, also if the process has ended already."""
         self.signal(signal.SIGKILL)
         self._ended(HANG_S)
 
     def stop(self) -> int:
-        """Its exit code."""
+        """Stops the process by SIGTERM, and returns its exit code."""
         self.signal(signal.SIGTERM)
         return self._ended(HANG_S)
 
@@ -142,7 +142,7 @@ class Node:
 
 
 class Program(Node):
-    """A node that is none of rmq's; what it says is in its log."""
+    """A node that runs another program than rmq. Its output goes to its log."""
 
     def command(self) -> list[str]:
         raise NotImplementedError
@@ -155,7 +155,7 @@ class Program(Node):
 
 
 class Broker(Node):
-    """With a disk and a clock that a fault can get at."""
+    """A broker whose disk and clock faults can change."""
 
     def __init__(
         self, name: str, folder: Path, shim: Path, stack: contextlib.ExitStack, namesrv: str,
@@ -178,7 +178,7 @@ class Broker(Node):
         }}  # fmt: skip
 
     def is_master(self) -> bool:
-        """As it says itself; False when it does not answer."""
+        """Whether the broker says that it is master; False when it does not answer."""
         try:
             with Connection(self.address, connect_timeout=1.0) as connection:
                 reply = connection.call(RequestCode.GET_BROKER_HA_STATUS, timeout=2.0)
@@ -187,7 +187,7 @@ class Broker(Node):
         return fastjson.loads_object(reply.body)["master"] is True
 
     def in_sync(self) -> int:
-        """How many slaves are, as the master says; -1 when it does not answer."""
+        """How many slaves are in sync, as the master says; -1 when it does not answer."""
         try:
             with Connection(self.address) as connection:
                 reply = connection.call(RequestCode.GET_BROKER_HA_STATUS)
@@ -196,7 +196,7 @@ class Broker(Node):
         return int(fastjson.loads_object(reply.body)["inSyncSlaveNums"])
 
     def ha_status(self) -> list[dict[str, object]]:
-        """What the master says of each slave that is connected; nothing when it does not answer."""
+        """What the master says about each connected slave; [] when it does not answer."""
         try:
             with Connection(self.address) as connection:
                 reply = connection.call(RequestCode.GET_BROKER_HA_STATUS)
@@ -208,22 +208,22 @@ class Broker(Node):
 
 
 class Cluster(Protocol):
-    """What rounds need of a kind of cluster."""
+    """What a round needs to know of a kind of cluster."""
 
     kind: str
-    nodes: dict[str, Broker]  # by the name that faults use
+    nodes: dict[str, Broker]  # by the names that faults use
     controllers: list[Node]
     etcd: list[Node]
-    is_controlled: bool  # by a controller, which says who is master
-    lease_ms: int  # so long a master goes on without a controller's answer
+    is_controlled: bool  # a controller decides which broker is master
+    lease_ms: int  # how long a master goes on without a controller's answer
     namesrv: str
     clients: Host  # where the clients run
     network: Network | None
     all_copies: bool  # each store has all that was answered SEND_OK
-    has_replicas: bool  # who answer clients while the master is gone
-    is_told_of_changes: bool  # a replica; or a change is answered with 11 or 12, and made
-    copies_ms: int  # a replica has the tables so much later at most
-    faults: tuple[tuple[str, str], ...]  # (fault, node) that it is to survive
+    has_replicas: bool  # there are replicas that answer clients while the master is gone
+    is_told_of_changes: bool  # replicas are; False: a change is made, and answered with 11 or 12
+    copies_ms: int  # a replica gets a change of tables at most so much later
+    faults: tuple[tuple[str, str], ...]  # (fault, node) that it must survive
 
     def __enter__(self) -> Cluster: ...
     def __exit__(self, *_: object) -> None: ...
@@ -245,10 +245,10 @@ class PlainCluster:
     lease_ms = 0
     faults: tuple[tuple[str, str], ...] = ()
     hosts: tuple[str, ...] = ()
-    more_hosts: tuple[str, ...] = ("clients",)  # without a broker
+    more_hosts: tuple[str, ...] = ("clients",)  # hosts without a broker
 
     def __init__(self, folder: Path, settings: Sequence[str] = (), networked: bool = False) -> None:
-        """`settings`: more of the brokers', key=value."""
+        """`settings`: more settings for the brokers, key=value."""
         self.folder = folder
         self.settings = settings
         self.nodes: dict[str, Broker] = {}
@@ -275,7 +275,7 @@ class PlainCluster:
 
     def __exit__(self, *_: object) -> None:
         for node in (*self.nodes.values(), *self.controllers):
-            node.signal(signal.SIGKILL)  # each takes its memory down, at once
+            node.signal(signal.SIGKILL)  # all at once, as each needs time to free its memory
         self._stack.close()
 
     def _start_name_server(self, stack: contextlib.ExitStack) -> None:
@@ -306,15 +306,15 @@ class PlainCluster:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """This thread's sockets are where the clients are."""
+        """Sockets that this thread opens in the block are on the clients' host."""
         with contextlib.nullcontext() if self.network is None else self.network.inside("clients"):
             yield
 
     def settle(self) -> None:
-        """All is well again, after a fault has ended."""
+        """Returns when all is well again after a fault has ended."""
 
     def stop(self) -> dict[str, int]:
-        """Exit codes."""
+        """Stops all brokers, and returns their exit codes."""
         return {name: node.stop() for name, node in self.nodes.items()}
 
     def stores(self) -> list[list[Path]]:
@@ -335,7 +335,7 @@ class SingleBroker(PlainCluster):
 
 
 class PlainPair(PlainCluster):
-    """SYNC_MASTER and SLAVE. Nobody takes over: the master comes back."""
+    """SYNC_MASTER and SLAVE. The slave does not take over: the master comes back."""
 
     kind = "pair"
     all_copies = True
@@ -358,7 +358,7 @@ class PlainPair(PlainCluster):
                   "--set", f"rmqMasterAddress={master.address}")  # fmt: skip
 
     def settle(self) -> None:
-        """The slave is connected, and has the log."""
+        """Returns when the slave is connected and has the whole log."""
         with self.inside():
             wait_until(self._has_followed)
 
@@ -368,7 +368,7 @@ class PlainPair(PlainCluster):
 
 
 class CutPair(PlainPair):
-    """The same, each on a host of its own, between which links are cut."""
+    """The same pair, each broker on a host of its own, so that links can be cut."""
 
     kind = "cut-pair"
     faults = (*(

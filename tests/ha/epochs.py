@@ -1,10 +1,10 @@
-"""Epochs: where in the log each masterEpoch begins, as the stores of replicas tell it.
+"""Epochs: where in the log each masterEpoch begins, by the stores of replicas.
 
-    date(messages, replicas)      # acknowledgements get the epoch that their place in the log is of
+    date(messages, replicas)      # acknowledgements get the epoch of their place in the log
 
 An `epochFileCheckpoint` is text: a count, a checksum, then a line `epoch-start` for each epoch. Of
-the replicas of a broker name the longest list counts. A broker that was replaced and went on is
-found by it: what it acknowledged behind the start of the next epoch is a second acker's there.
+the replicas of a broker name the longest list counts. It shows a broker that was replaced and went
+on: an offset that it acknowledged behind the start of the next epoch has a second acker.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LINE = re.compile(r"(\d+)-(\d+)")
 
 
 def epochs_of(store: Path, findings: Findings) -> list[tuple[int, int]]:
-    """(epoch, start) in order; nothing where no controller was."""
+    """(epoch, start) in order; none where the brokers had no controller."""
     try:
         lines = (store / "epochFileCheckpoint").read_text().splitlines()
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def epochs_of(store: Path, findings: Findings) -> list[tuple[int, int]]:
 
 
 def name_of(store: Path) -> str:
-    """The broker name of a replica, `cluster#name#id` in its brokerIdentity; "": not known."""
+    """The broker name of a replica, from `cluster#name#id` in its brokerIdentity; "": unknown."""
     try:
         parts = (store / "brokerIdentity").read_text().strip().split("#")
     except FileNotFoundError:

@@ -4,9 +4,9 @@
         ...                     # node a stands still
                                 # and is well again
 
-What is random (how long, how far) is taken from the maker that is given. Each fault stands in the
-history of the nemesis. All is undone at the block's end, also when that comes by an exception; what
-a fault leaves in processes and names of the network ends with the test that made it.
+Random choices (how long, how far) are made by the given `maker`. Each fault is written into the
+history of the nemesis. A fault is undone at the block's end, also after an exception. Processes and
+names of the network that a fault leaves behind end with the test.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from tests.ha.quorum_faults import (
 from tests.ha.store_faults import all_killed, power_cut, torn, wiped
 
 LONG_PAUSE_S = 20
-BEHIND_S = 2.0  # below what makes a controller take a broker for dead
+BEHIND_S = 2.0  # less than the time after which a controller takes a broker for dead
 
 
 @contextlib.contextmanager
 def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """kill -9; started again at the end."""
+    """The node is killed (kill -9), and started again at the end."""
     node = cluster.nodes[target]
     with noted(history, "kill, until it is back", node.name, *taken_over(cluster)):
         kill(node, history)
@@ -64,8 +64,8 @@ def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 @contextlib.contextmanager
 def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The others stand still while the node goes on, and then all are killed. Those who stood still
-    are back first, without what was on its way to them."""
+    """The other nodes stand still while this one goes on, and then all are killed. The others are
+    back first, without the messages that were on their way to them."""
     node = cluster.nodes[target]
     others = [each for each in cluster.nodes.values() if each is not node]
     with noted(history, "behind", node.name, *taken_over(cluster)):
@@ -84,7 +84,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 @contextlib.contextmanager
 def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Stopped by SIGTERM, which loses nothing of its own; started again at the end."""
+    """The node is stopped by SIGTERM, by which it loses nothing, and started again at the end."""
     node = cluster.nodes[target]
     with noted(history, "restart", target, *taken_over(cluster)):
         code = node.stop()
@@ -97,7 +97,7 @@ def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
 
 @contextlib.contextmanager
 def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """SIGSTOP until the end."""
+    """The node stands still (SIGSTOP) until the end."""
     node = cluster.nodes[target]
     with noted(history, "pause", target, *taken_over(cluster)):
         node.signal(signal.SIGSTOP)
@@ -109,7 +109,7 @@ def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 @contextlib.contextmanager
 def paused_long(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Longer than leases, heartbeats, and what connections wait for."""
+    """The node stands still for longer than leases, heartbeats and timeouts of connections."""
     with paused(cluster, target, maker, history):
         time.sleep(LONG_PAUSE_S)
         yield
@@ -117,8 +117,8 @@ def paused_long(cluster: Cluster, target: str, maker: Random, history: Writer) -
 
 @contextlib.contextmanager
 def disk_full(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """No write and no new file of the log succeeds. A log that this has poisoned is opened again by
-    a kill and a start; since it was, offsets reach no file."""
+    """No write and no new file of the log succeeds. That poisons the log, and from then on offsets
+    reach no file. A kill and a start open it again."""
     node = cluster.nodes[target]
     after_ms = taken_over(cluster)[1]
     with noted(history, "disk-full", target, LOSES_MS, after_ms), _failing_disk(node, history):
@@ -152,9 +152,10 @@ def _failing_disk(node: Broker, history: Writer) -> Iterator[None]:
 
 @contextlib.contextmanager
 def clock_jump(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Somebody sets the node's wall clock back by up to an hour, or ahead by some seconds, and
-    right at the end. Ahead no further: the reactor's clock never goes back, so it stands until that
-    time has come, and with it what goes by the wall clock (check backs, revivals, pops)."""
+    """The node's wall clock is set back by up to an hour, or ahead by some seconds, and set right
+    at the end. It is not set further ahead because the reactor's clock never goes back: when the
+    wall clock is set right, the reactor's stands until that time has come, and so does all that
+    goes by the wall clock (check backs, revivals, pops)."""
     node = cluster.nodes[target]
     with jumping(node.clock, target, maker, history):
         yield
@@ -162,7 +163,7 @@ def clock_jump(cluster: Cluster, target: str, maker: Random, history: Writer) ->
 
 @contextlib.contextmanager
 def isolated(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Nobody reaches the node, and it reaches nobody."""
+    """No other host reaches the node, and it reaches none."""
     others = [name for name in network_of(cluster).hosts if name != target]
     with partition(cluster, history, "isolate", target):
         network_of(cluster).cut([[target], others])
@@ -171,7 +172,7 @@ def isolated(cluster: Cluster, target: str, maker: Random, history: Writer) -> I
 
 @contextlib.contextmanager
 def parted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The node and the other nodes do not see each other; all others see them all."""
+    """The node and the other nodes do not reach each other; all other hosts reach all of them."""
     with partition(cluster, history, "part", target):
         for other in _others(cluster, target):
             network_of(cluster).separate(target, other)
@@ -180,7 +181,7 @@ def parted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 
 @contextlib.contextmanager
 def bridged(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The node and one other do not see each other; the third, and the clients, see both."""
+    """The node and one other do not reach each other; the third, and the clients, reach both."""
     other = maker.choice(_others(cluster, target))
     with partition(cluster, history, f"bridge, not to {other}", target):
         network_of(cluster).separate(target, other)
@@ -189,7 +190,7 @@ def bridged(cluster: Cluster, target: str, maker: Random, history: Writer) -> It
 
 @contextlib.contextmanager
 def one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """What the node sends to another node does not come, or what it is sent."""
+    """Between the node and one other, what is sent in one of the two directions does not arrive."""
     other = maker.choice(_others(cluster, target))
     sender, receiver = maker.sample([target, other], 2)
     with partition(cluster, history, f"one-way {sender} to {receiver}", target):
@@ -199,7 +200,7 @@ def one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> It
 
 @contextlib.contextmanager
 def slow(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Everything that the node sends comes late."""
+    """Everything that the node sends arrives late."""
     network, milliseconds = network_of(cluster), maker.choice((5, 50, 300))
     with noted(history, f"delay {milliseconds} ms", target, *taken_over(cluster)):
         network.delay(target, milliseconds)
@@ -215,7 +216,7 @@ def _others(cluster: Cluster, target: str) -> list[str]:
 
 @contextlib.contextmanager
 def nothing(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """So that a round without a fault is a round, too."""
+    """No fault: a round without one is a round, too."""
     yield
 
 
@@ -234,9 +235,9 @@ FAULTS: dict[str, Nemesis] = {
 def inflict(
     name: str, cluster: Cluster, target: str, maker: Random, history: Writer, seconds: float
 ) -> None:
-    """One fault, for so long."""
+    """Does one fault to the target, for so many seconds."""
     if target:
         with cluster.inside():
-            target = cluster.nodes[target].name  # who is the master now
+            target = cluster.nodes[target].name  # "master" becomes the name of the master of now
     with FAULTS[name](cluster, target, maker, history):
         time.sleep(seconds)

@@ -1,10 +1,11 @@
 """Final read: all that a cluster holds of some topics, each queue from its first offset to its end.
 
     reader = FinalReader(namesrv, topics, history)
-    reader.read_on()            # what has come since the last time, into the history
+    reader.read_on()            # writes what has come since the last call into the history
     reader.finish()             # the rest, and how far each queue was read
 
-It goes by the offsets of the queues alone: no group, no filter, no helpful moving on by the broker.
+Only the offsets of the queues count: there is no group, no filter, and the broker may not move the
+reader on.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class FinalReader:
                 self._read(queue)
 
     def finish(self) -> None:
-        """Nothing is sent any more."""
+        """The last read; nothing is sent any more."""
         self.read_on()
         for queue, end in self._positions.items():
             self._history.add(

@@ -1,4 +1,4 @@
-"""Findings: what a check of histories and stores has found: violations of named rules, and counts.
+"""Findings: the result of a check of histories and stores: violations of named rules, and counts.
 
 findings = Findings()
 findings.violation("lost", "t/0 of a at 42: a/17 was acknowledged, and is not there", event, other)
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.ha.history import Event
 
-KEPT = 50  # violations of one rule that are told in full; all are counted
+KEPT = 50  # violations of one rule that are kept in full; all are counted
 
 RULES = {
     "lost": "what was answered SEND_OK is there at the end",
@@ -47,7 +47,7 @@ RULES = {
 class Violation:
     rule: str
     text: str
-    places: tuple[int, ...]  # of the events that show it
+    places: tuple[int, ...]  # places of the events that show it
 
 
 @dataclass

@@ -1,10 +1,11 @@
-"""Group offsets: what brokers say of how far groups are.
+"""Group offsets: whether brokers remember how far groups are.
 
 check_group_offsets(messages, findings)      # offset-fell, offset-unknown
 
-An answered commit is in memory, and in a file some seconds later (docs/promises.md): a fault says
-how far back it may take it (`Fault.loses_ms`), and takes back nothing that is older. A reset is
-safe when it is answered. A commit below the one before is its sender's wish, and is counted.
+A commit is in memory when it is answered, and in a file some seconds later (docs/promises.md). A
+fault says how old a commit may be to be lost by it (`Fault.loses_ms`); older commits must stay. A
+reset is safe when it is answered. A commit below the one before is what its sender wanted, and is
+only counted.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Step = Committed | OffsetRead | Reset
 
 
 class Loss(NamedTuple):
-    """What is committed from `begin` to `end` may be gone at any time from `fault` on: a commit
-    that an old master or a slave still took is overruled when the new master is heard."""
+    """Commits from `begin` to `end` may be gone at any time from `fault` on: a commit that an old
+    master or a slave still took is overruled when the new master is heard."""
 
     begin: int
     fault: int

@@ -1,13 +1,13 @@
-"""History: what clients of a cluster did and were told, one event a line, for tests/ha/checker.py.
+"""History: what clients of a cluster did and were told; each event is a line (tests/ha/checker.py).
 
     with Writer(folder, "producer-0") as history:
         history.add(Sending(message="producer-0/17", topic="t"))
         history.add(Stored(message="producer-0/17", topic="t", broker="a", queue_id=0, offset=42))
     for event in read([folder / "producer-0.jsonl"]): event.place
 
-A process writes one file; what it adds first stands first. `at` is CLOCK_MONOTONIC, which all
-processes of a machine share. A message has one id in all events, which is in its body, and is sent
-once: a sender that tries again makes a new message.
+Each process writes one file, with its events in the order in which they were added. `at` is
+CLOCK_MONOTONIC, which all processes of a machine share. A message has the same id in all events,
+which is also in its body, and is sent once: a sender that tries again makes a new message.
 
 Example of a line: {"event":"stored","at":81234567,"process":"producer-0","message":"producer-0/17",
 "topic":"t","broker":"a","queue_id":0,"offset":42}
@@ -27,7 +27,7 @@ from typing import TypeVar
 import msgspec
 
 FLUSH_BYTES = 1 << 16
-ELSEWHERE = -1  # an offset that is not one of the message's own queue, or not known
+ELSEWHERE = -1  # an offset that is not in the message's own queue, or not known
 LINE_BITS = 40
 
 
@@ -38,7 +38,7 @@ class HistoryError(Exception):
 class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True, gc=False):
     at: int = 0  # ns
     process: str = ""
-    place: int = 0  # file << LINE_BITS | line; set by read(), in no file
+    place: int = 0  # file << LINE_BITS | line; set by read(), not written to files
 
 
 class Sending(Event, tag="sending"):
@@ -51,7 +51,8 @@ class Sending(Event, tag="sending"):
 
 
 class Stored(Event, tag="stored"):
-    """It was answered SEND_OK. Of a kind that is kept elsewhere first the offset is ELSEWHERE."""
+    """The send was answered SEND_OK. If the message is kept in another topic first (delayed, timed,
+    transaction), its offset is ELSEWHERE."""
 
     message: str
     topic: str
@@ -64,7 +65,7 @@ class Stored(Event, tag="stored"):
 
 
 class Refused(Event, tag="refused"):
-    """The broker said no."""
+    """The broker refused the send."""
 
     message: str
     reason: str = ""
@@ -85,14 +86,14 @@ class Decided(Event, tag="decided"):
 
 
 class Subscribed(Event, tag="subscribed"):
-    """The group is to get every message of the topic in the end."""
+    """The group must get every message of the topic in the end."""
 
     group: str
     topic: str
 
 
 class QueueEvent(Event):
-    """Of one queue, as one group sees it."""
+    """An event of one queue, as one group sees it."""
 
     group: str
     topic: str
@@ -121,13 +122,15 @@ class Committed(QueueEvent, tag="committed"):
 
 
 class OffsetRead(QueueEvent, tag="offset_read"):
-    """The broker was asked at `asked` where the group is; ELSEWHERE: nowhere yet."""
+    """The broker's answer to the question, put at `asked`, how far the group is; ELSEWHERE: it has
+    no offset yet."""
 
     asked: int
 
 
 class Reset(QueueEvent, tag="reset"):
-    """An operator sends the group to this offset, from `asked` on; `acked`: he was answered."""
+    """An operator moves the group to this offset, by a request at `asked`; `acked`: it was
+    answered."""
 
     asked: int
     acked: bool = True
@@ -144,12 +147,16 @@ class Drained(Event, tag="drained"):
 
 
 class Fault(Event, tag="fault"):
-    """What a nemesis did, from `at` until its end. `loses_ms`: offsets that were committed less
-    than that before, or until `after_ms` behind its end, may fall by it, as docs/promises.md and
-    docs/operations.md have it. `hides_resets`: who answers meanwhile may not have heard of a reset
-    of that time, which is there again behind it. `fences_ms`: nobody grants a lease meanwhile, so
-    what is sent more than that after its begin is not acknowledged before its end; not by the
-    broker of the address `fenced`, where others have a lease."""
+    """What a nemesis did, from `at` until the event with `ends`.
+
+    loses_ms, after_ms      offsets committed less than loses_ms before the fault, or until after_ms
+                            behind its end, may be lost (docs/promises.md, docs/operations.md)
+    hides_resets            a broker that answers during the fault may not know of a reset of that
+                            time; after the fault the reset counts again
+    fences_ms               no lease is granted during the fault: what is sent more than fences_ms
+                            after its begin must not be acknowledged before its end
+    fenced                  the address of the only broker that gets no lease; "": none gets one
+    """
 
     name: str
     target: str = ""
@@ -169,7 +176,8 @@ E = TypeVar("E", bound=Event)
 
 
 class Writer:
-    """A history's file. add() is for any thread, and waits for no disk: a thread writes."""
+    """A history's file. Any thread may call add(), which does not wait for the disk: another thread
+    writes."""
 
     def __init__(self, folder: Path, process: str) -> None:
         self.process = process
@@ -193,13 +201,13 @@ class Writer:
         self.close()
 
     def add(self, event: Event) -> None:
-        """`at` is now, unless the event says when it was."""
+        """Adds an event. Its `at` is now, unless it has one."""
         event.at = event.at or time.monotonic_ns()
         event.process = self.process
         self._events.put(event)
 
     def close(self) -> None:
-        """Everything that was added is in the file; OSError when it is not."""
+        """Returns when everything that was added is in the file; OSError when it is not."""
         self._events.put(None)
         self._thread.join()
         os.close(self._descriptor)
@@ -224,8 +232,8 @@ class Writer:
 
 
 def read(paths: Iterable[Path]) -> Iterator[AnyEvent]:
-    """The events of all files, each file's in its order, each with its place. A last line that was
-    cut off with its process is left out."""
+    """The events of all files, those of each file in order, with their places. A last line that was
+    cut off when its process was killed is left out."""
     decoder = msgspec.json.Decoder(AnyEvent)
     names: dict[str, str] = {}
     for number, path in enumerate(paths):
@@ -241,7 +249,7 @@ def read(paths: Iterable[Path]) -> Iterator[AnyEvent]:
 
 
 def _share(event: AnyEvent, names: dict[str, str]) -> None:
-    """Names that come again and again are kept once."""
+    """Lets events share the texts of names that come again and again."""
     event.process = names.setdefault(event.process, event.process)
     if isinstance(event, Delivered | Stored):
         event.topic = names.setdefault(event.topic, event.topic)

@@ -1,14 +1,14 @@
-"""Losses: the settings of rounds, and the rules that a lost message breaks where they are weaker.
+"""Losses: the settings of rounds, and the rules that a lost message breaks if they are weaker.
 
     run(1, "trio", "behind", "master", seed, folder, seconds, settings="weak").lost     # 17
 
-`safe` are our defaults: in rounds with them nothing is lost, nor with `durable` by a power cut of
-all, which the defaults are not to survive. `weak` are Apache's of controller mode
-(docs/operations.md, "What each setting risks"): the master alone answers, so what it did not copy
-in time is gone with it. What then follows is no failure: a message that was acknowledged or
-delivered is gone, its place has another one, and groups that had passed it are sent back. An
-acknowledgement is dated by what is at its place in the log now, so the old master's seems to be one
-of the next epoch. All other rules hold with any settings.
+`safe` are rmq's defaults, with which rounds lose nothing. `durable` loses nothing by a power cut of
+all brokers either, which the defaults need not survive. `weak` are Apache's defaults in controller
+mode (docs/operations.md, "What each setting risks"): the master answers alone, so messages that it
+did not copy in time are lost with it. Then these consequences are no failure: a message that was
+acknowledged or delivered is gone, its place has another message, and groups that had passed it are
+sent back. An acknowledgement is dated by what is at its place in the log now, so one of the old
+master seems to be of the next epoch. All other rules hold with any settings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "weak": ("allAckInSyncStateSet=false", "minInSyncReplicas=1"),
 }
 WEAKER = {"weak"}
-FAULTS_TOO_MUCH = {"safe": {"power-cut"}}  # by the settings
+FAULTS_TOO_MUCH = {"safe": {"power-cut"}}  # settings -> faults that they need not survive
 
 OF_LOSSES = {
     "lost", "moved", "two-messages", "vanished", "overtaken", "undelivered", "reader-order",

@@ -50,7 +50,7 @@ class GroupQueue(NamedTuple):
 
 
 class Messages:
-    """All that the rules need, once through the events."""
+    """All that the rules need, gathered in one pass through the events."""
 
     def __init__(self, events: Iterable[AnyEvent], findings: Findings) -> None:
         self._findings = findings
@@ -64,7 +64,7 @@ class Messages:
         self.faults: list[Fault] = []
         self.refused: dict[str, Refused] = {}
         self.unknown: dict[str, Unknown] = {}
-        # Of each group and queue in the order of the files, for rules that look at one reader.
+        # For each group and queue, in the order of the files: for rules that look at one reader.
         self.steps: dict[GroupQueue, list[Delivered | Assigned | Reset]] = defaultdict(list)
         self.offsets: dict[GroupQueue, list[Committed | OffsetRead | Reset]] = defaultdict(list)
         self._queues: dict[tuple[str, str, int], Queue] = {}
@@ -127,8 +127,8 @@ class Messages:
         self._findings.violation("bad-history", text, *events)
 
     def promised(self) -> Iterator[Stored]:
-        """What has to be there at the end. Of a transaction that is open at the end of the history
-        nothing is promised."""
+        """The messages that must be there at the end. Nothing is promised for a transaction that is
+        open at the end of the history."""
         for stored in self.stored.values():
             sent = self.sent.get(stored.message)
             if sent is not None and sent.kind == "transaction":

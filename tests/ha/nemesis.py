@@ -1,4 +1,4 @@
-"""Nemesis: the form of a fault, and how it stands in the history.
+"""Nemesis: the form of a fault, and how it is written into the history.
 
     @contextlib.contextmanager
     def killed(cluster, target, maker, history):
@@ -6,8 +6,8 @@
             ...
             yield
 
-What is random (how long, how far) is taken from the maker that is given. All is undone at the
-block's end, also when that comes by an exception.
+Random choices (how long, how far) are made by the given `maker`. A fault is undone at the block's
+end, also after an exception.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.ha.network import Network
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
 AHEAD_S = 10
-RETURN_MS = 35_000  # until clients have gone back to the master: they try it again after 30 s
+RETURN_MS = 35_000  # until clients have gone back to the master, which they try after 30 s
 
 
 @contextlib.contextmanager
@@ -43,9 +43,10 @@ def noted(
 
 
 def taken_over(cluster: Cluster) -> tuple[int, int, bool]:
-    """What is not kept of commits where others answer for a master that is gone: the next one has
-    them as of a moment before, and a slave's are overruled when the master is back. Of a reset a
-    slave that asks in its own time may know nothing meanwhile."""
+    """Which commits may be lost (loses_ms, after_ms), and whether resets may be hidden, if other
+    brokers answer while a master is gone. The next master has commits as of a moment before, and
+    those that a slave takes are overruled when the master is back. A slave that asks for tables
+    only now and then may not know of a reset meanwhile."""
     if not cluster.has_replicas:
         return 0, 0, False
     return LOSES_MS + cluster.copies_ms, RETURN_MS, not cluster.is_told_of_changes
@@ -58,7 +59,7 @@ def network_of(cluster: Cluster) -> Network:
 
 @contextlib.contextmanager
 def partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
-    """Links that are cut in the block are whole again behind it."""
+    """Links that are cut in the block are mended at its end."""
     with noted(history, name, target, *taken_over(cluster)):
         try:
             yield
@@ -72,7 +73,7 @@ def kill(node: Node, history: Writer) -> None:
 
 
 def kill_all(nodes: Sequence[Node], history: Writer) -> None:
-    """At once: none of them is elected, or acknowledges, while another one is killed."""
+    """Kills all at once, so that none is elected, or acknowledges, while another one is killed."""
     for node in nodes:
         node.signal(signal.SIGKILL)
     for node in nodes:
@@ -80,7 +81,7 @@ def kill_all(nodes: Sequence[Node], history: Writer) -> None:
 
 
 def start_all(nodes: Sequence[Node]) -> None:
-    """Together: members of etcd are ready when they are a quorum."""
+    """Starts all together, because members of etcd are ready only when they are a quorum."""
     for node in nodes:
         node.launch()
     for node in nodes:
@@ -89,7 +90,7 @@ def start_all(nodes: Sequence[Node]) -> None:
 
 @contextlib.contextmanager
 def jumping(clock: DrivenClock, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Its wall clock is set back by up to an hour, or ahead by some seconds."""
+    """The target's wall clock is set back by up to an hour, or ahead by some seconds."""
     seconds = maker.choice((-maker.uniform(1, HOUR_S), maker.uniform(1, AHEAD_S)))
     with noted(history, f"clock-jump {seconds:+.0f} s", target):
         clock.set_wall(seconds)

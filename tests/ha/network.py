@@ -7,14 +7,14 @@
         network.cut([["a", "clients"], ["b"]])          # both ways, between the groups
         network.heal()
 
-Each host is a network namespace with one address on a bridge, which is in a namespace of its own:
-nothing of it is seen outside. A link is cut by the sender's neighbour table: its frames go to a
-hardware address that nobody has, as on a switch whose port is dead, so nobody is told. That asks
-for no packet filter in the kernel. A host that is slow has a process between its port and the
-bridge (slow_link.py), which asks for no netem.
+Each host is a network namespace with one address on a bridge. The bridge is in a namespace of its
+own, so nothing of this network is seen outside. A link is cut in the sender's neighbour table: its
+frames go to a hardware address that no host has. As with a dead port of a switch, neither side gets
+an error. This needs no packet filter in the kernel. A slow host has a process between its port and
+the bridge (slow_link.py), which needs no netem.
 
-Names begin with rmqha and the process id: what a killed test left behind is swept away at the next
-start. Asks for root and iproute2; missing() says what is missing.
+Names begin with rmqha and the process id, so the next start removes what a killed test has left
+behind. Root and iproute2 are required; missing() says which of them is missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pathlib import Path
 
 PREFIX = "rmqha"
 NAMESPACES = Path("/run/netns")
-SWEEPING = Path("/run/rmqha.lock")  # one run at a time: a name is there while it is being removed
+SWEEPING = Path("/run/rmqha.lock")  # one run sweeps at a time: a name exists until it is removed
 CLONE_NEWNET = 0x40000000
 NOBODY = "02:00:00:00:00:fe"
 SLOW_LINK = Path(__file__).with_name("slow_link.py")
@@ -51,18 +51,18 @@ def missing() -> str:
 
 @dataclass(frozen=True)
 class Host:
-    """Where a process runs. LOCAL is this machine, as it is."""
+    """Where a process runs. LOCAL is this machine, without a namespace."""
 
     name: str
     address: str
     namespace: str = ""
     hardware: str = ""
-    port: str = ""  # of the bridge
+    port: str = ""  # the host's port of the bridge
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command that runs there; its process becomes the program's."""
-        # Not `ip netns exec`: that makes a namespace of mounts as well, in which file systems that
-        # other tests unmount (tests/support/loop_disk.py) live on.
+        """The command that runs these words on the host, in the process that it is given."""
+        # Not `ip netns exec`: that makes a namespace of mounts as well, in which file systems stay
+        # mounted that other tests unmount (tests/support/loop_disk.py).
         inside = ["nsenter", f"--net={NAMESPACES / self.namespace}"] if self.namespace else []
         return [*inside, *words]
 
@@ -78,7 +78,7 @@ def ip(*words: str) -> str:
 
 
 def sweep() -> list[str]:
-    """Ends what tests that were killed have left behind; its names."""
+    """Removes the namespaces that killed tests have left behind, and returns their names."""
     with SWEEPING.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         return _swept()
@@ -94,7 +94,7 @@ def _swept() -> list[str]:
             except OSError:
                 if path.exists():
                     raise
-                continue  # it ended itself meanwhile
+                continue  # another process has removed it meanwhile
             left.append(path.name)
     return left
 
@@ -151,24 +151,24 @@ class Network:
         ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
         ip("-n", host.namespace, "link", "set", "eth0", "up")
 
-    # ---- what happens to it
+    # ---- links
 
     def heal(self) -> None:
-        """Every host reaches every other one, at once."""
+        """Lets every host reach every other one, at once."""
         for one, other in permutations(self.hosts.values(), 2):
             self._reach(one, other, other.hardware)
 
     def drop(self, sender: str, receiver: str) -> None:
-        """What one sends does not reach the other; the way back is open."""
+        """What the sender sends does not reach the receiver; the way back is open."""
         self._reach(self.hosts[sender], self.hosts[receiver], NOBODY)
 
     def separate(self, one: str, other: str) -> None:
-        """Neither reaches the other."""
+        """Neither host reaches the other."""
         self.drop(one, other)
         self.drop(other, one)
 
     def cut(self, groups: Sequence[Sequence[str]]) -> None:
-        """Hosts reach those of a group that they are in. Who is in two groups is the bridge."""
+        """Hosts only reach those in a group with them. A host in two groups is a bridge."""
         for one, other in permutations(self.hosts, 2):
             together = any(one in group and other in group for group in groups)
             if not together:
@@ -179,7 +179,7 @@ class Network:
            "eth0", "nud", "permanent")  # fmt: skip
 
     def delay(self, name: str, milliseconds: int) -> None:
-        """All that the host sends comes so much later; 0: at once again."""
+        """All that the host sends arrives so much later; 0: at once again."""
         host = self.hosts[name]
         slow, far = f"{host.port}slow", f"{host.port}far"
         if (before := self._slow.pop(name, None)) is not None:
@@ -199,11 +199,12 @@ class Network:
         if process.stdout.readline() != b"ready\n":
             raise OSError(f"{SLOW_LINK} carries nothing")
 
-    # ---- this process in it
+    # ---- this process as a host
 
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """Sockets that this thread, and threads it starts, open in the block are the host's."""
+        """Sockets that this thread, and threads that it starts, open in the block are the host's.
+        """
         with (
             open("/proc/thread-self/ns/net", "rb") as outside,
             (NAMESPACES / self.hosts[name].namespace).open("rb") as there,

@@ -1,4 +1,4 @@
-"""Places: what the offsets of queues show, in acknowledgements, to readers, and at the end.
+"""Places: rules about the offsets of messages in acknowledgements, at readers, and at the end.
 
 check_places(messages, findings)      # lost, moved, two-messages, vanished, gap, unread, made-up,
                                       # rolled-back, overtaken

@@ -1,12 +1,12 @@
-"""Quorum faults: what a nemesis does to those who decide: controllers, and members of etcd.
+"""Quorum faults: what a nemesis does to controllers and members of etcd.
 
     with etcd_quorum_lost(cluster, "", Random(7), history):
         ...                     # no master has a lease any more
-                                # and there are three again
+                                # and there are three members again
 
-Where nobody is left to grant a lease, or nobody whom a master sees, the fault lasts longer than
-one, and the history says from when on nothing may be acknowledged (Fault.fences_ms), or not by that
-master (Fault.fenced).
+If no controller can grant a lease, or a master reaches no controller, the fault lasts longer than a
+lease. The history then says from when on nothing may be acknowledged (Fault.fences_ms), or nothing
+by that master (Fault.fenced).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tests.ha.history import Writer
 from tests.ha.nemesis import jumping, kill, network_of, noted, partition, start_all, taken_over
 from tests.ha.trios import CONTROLLER, Controller, leading_controller, leading_etcd
 
-BEYOND_S = 1.0  # so long after the end of the last lease nobody decides yet
+BEYOND_S = 1.0  # how long the fault lasts beyond the end of the last lease
 
 
 @contextlib.contextmanager
 def controller_killed(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    """The one that leads; the other one goes on."""
+    """The leading controller is killed; the other one goes on."""
     node = leading_controller(cluster)
     with _gone([node], history, "controller", cluster):
         yield
@@ -49,7 +49,7 @@ def controllers_killed(
 def controller_and_master_killed(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    """The leading controller and the broker, at once."""
+    """The leading controller and the target are killed, one right after the other."""
     node = leading_controller(cluster)
     with _gone([node, cluster.nodes[target]], history, "controller-too", cluster):
         yield
@@ -59,7 +59,7 @@ def controller_and_master_killed(
 def controller_clock_jump(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    """Of the one that leads. Leases go by no wall clock."""
+    """The leading controller's wall clock jumps, by which leases do not go."""
     node = leading_controller(cluster)
     assert isinstance(node, Controller)
     with jumping(node.clock, node.name, maker, history):
@@ -78,7 +78,7 @@ def etcd_leader_killed(
 def etcd_quorum_lost(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    """Two of three are killed, or stand still."""
+    """Two of etcd's three members are killed, or stand still."""
     nodes = maker.sample(cluster.etcd, 2)
     gone = maker.choice((_gone, _paused))
     with gone(nodes, history, "etcd-quorum", cluster), _unled(cluster, history):
@@ -87,7 +87,7 @@ def etcd_quorum_lost(
 
 @contextlib.contextmanager
 def unled(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The node and the controller do not see each other; clients and other nodes see both."""
+    """The node and the controller do not reach each other; clients and other nodes reach both."""
     ways = [(target, CONTROLLER), (CONTROLLER, target)]
     with _unseen(cluster, target, ways, "unled", history):
         yield
@@ -95,7 +95,7 @@ def unled(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iter
 
 @contextlib.contextmanager
 def unled_one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """What the node sends to the controller does not come, or what it is sent."""
+    """Between node and controller, what is sent in one of the two directions does not arrive."""
     sender, receiver = maker.sample([target, CONTROLLER], 2)
     name = f"unled, {sender} to {receiver}"
     with _unseen(cluster, target, [(sender, receiver)], name, history):
@@ -104,7 +104,7 @@ def unled_one_way(cluster: Cluster, target: str, maker: Random, history: Writer)
 
 @contextlib.contextmanager
 def unled_all(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The controller and all nodes do not see each other."""
+    """The controller and all nodes do not reach each other."""
     with partition(cluster, history, "unled-all", ""):
         for name in cluster.nodes:
             network_of(cluster).separate(name, CONTROLLER)
@@ -116,7 +116,8 @@ def unled_all(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
 def _unseen(
     cluster: Cluster, target: str, ways: list[tuple[str, str]], name: str, history: Writer
 ) -> Iterator[None]:
-    """Until its lease is over, and another node leads."""
+    """Cuts these ways, and begins the block when the target's lease is over and another node is
+    master."""
     others = [node for node in cluster.nodes.values() if node.name != target]
     with partition(cluster, history, name, target):
         for sender, receiver in ways:
@@ -154,7 +155,8 @@ def _paused(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> 
 
 @contextlib.contextmanager
 def _unled(cluster: Cluster, history: Writer, fenced: str = "") -> Iterator[None]:
-    """Nobody grants a lease any more, or not to this one, so the last one ends."""
+    """Waits until the last lease is over, because no controller grants leases now (or none to the
+    broker `fenced`)."""
     with noted(history, "no lease", fenced, fences_ms=cluster.lease_ms, fenced=fenced):
         time.sleep(cluster.lease_ms / 1000 + BEYOND_S)
         yield

@@ -1,8 +1,8 @@
-"""Readers: what groups and their readers were given, and in which order.
+"""Readers: rules about what groups and their readers were given, and in which order.
 
 check_readers(messages, findings)     # undelivered, reader-order, group-order, key-order
 
-Duplicates are no violation, delivery is at least once: they are counted.
+Duplicates are only counted: they are no violation, as delivery is at least once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.ha.group_offsets import Loss, losses_of
 from tests.ha.history import Assigned, Delivered, Reset, Stored, Subscribed
 from tests.ha.messages import IN_ORDER, PULL, GroupQueue, Messages
 
-AHEAD_NS = 1_000_000_000  # what was pulled before a reset may come so much behind its answer
+AHEAD_NS = 1_000_000_000  # how long after a reset's answer messages pulled before it may come
 
 
 def check_readers(messages: Messages, findings: Findings) -> None:
@@ -40,7 +40,7 @@ def _check_undelivered(messages: Messages, findings: Findings) -> None:
 
 
 def _given(messages: Messages) -> dict[str, set[str]]:
-    """By group."""
+    """group -> the messages that it was given."""
     given: dict[str, set[str]] = defaultdict(set)
     for event in messages.deliveries:
         given[event.group].add(event.message)
@@ -48,7 +48,7 @@ def _given(messages: Messages) -> dict[str, set[str]]:
 
 
 def undelivered(messages: Messages) -> Iterator[tuple[Stored, Subscribed]]:
-    """What a group is to get, and has not got."""
+    """Finds messages that a group must get and has not got."""
     given = _given(messages)
     for wanted in {(each.group, each.topic): each for each in messages.subscribed}.values():
         for stored in messages.promised():
@@ -73,8 +73,9 @@ def _check_reader_order(
     place: GroupQueue, steps: list[Delivered | Assigned | Reset], losses: list[Loss],
     findings: Findings,
 ) -> None:  # fmt: skip
-    """Of each process that pulls: offsets rise; after it was assigned the queue, from there on. A
-    reset sends it back once, also where it was given what it had pulled ahead since."""
+    """Checks, for each process that pulls, that offsets rise, and do so from the assigned offset on
+    when it was assigned the queue. A reset may send it back once, also if it was given messages
+    after the reset that it had pulled ahead."""
     last: dict[str, Delivered | Assigned] = {}
     followed: dict[str, int] = {}  # when a reader went back by a reset
     resets = sorted((e for e in steps if isinstance(e, Reset)), key=lambda each: each.at)
@@ -118,7 +119,7 @@ def _check_group_order(
     place: GroupQueue, deliveries: list[Delivered], steps: list[Delivered | Assigned | Reset],
     findings: Findings,
 ) -> None:  # fmt: skip
-    """What is new to the group is the offset behind the greatest it has seen."""
+    """Checks that a message new to the group has the offset behind the greatest it has seen."""
     skipping = [e.offset for e in steps if isinstance(e, Reset)]
     deliveries.sort(key=lambda each: each.at)
     greatest = deliveries[0]

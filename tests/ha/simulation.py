@@ -1,10 +1,10 @@
-"""Simulation: histories as clients of a cluster without a fault would have written them.
+"""Simulation: histories such as clients of a cluster without a fault would write.
 
     events = Simulation(random.Random(7)).run(200)
 
-One broker name whose master changes, two queues, producers of each kind of message, two pull
-readers, an ordered one, one that pops, crashes that lose commits of late, and resets. What is
-random is taken from the maker that is given, so that hypothesis can drive it.
+There are one broker name whose master changes, two queues, producers of each kind of message, two
+pull readers, an ordered one, one that pops, crashes that lose recent commits, and resets. Random
+choices are made by the given maker, so that hypothesis can drive them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Simulation:
         self.log_offsets: dict[tuple[str, int, int], int] = {}
         self.epoch = 1
         self.sent = 0
-        self.waiting: list[Sending] = []  # sent, nothing has become of them
-        self.answers: list[tuple[Sending, Stored]] = []  # in the log, not answered
+        self.waiting: list[Sending] = []  # sent, and neither stored nor refused yet
+        self.answers: list[tuple[Sending, Stored]] = []  # in the log, and not answered yet
         self.offsets: dict[tuple[str, int], list[tuple[int, int]]] = {}  # (when, offset), in order
-        self.position: dict[tuple[str, int], int] = {}  # of who reads the queue for the group
+        self.position: dict[tuple[str, int], int] = {}  # of the group's reader of the queue
         self.life = 0
 
     def add(self, event: AnyEvent, process: str) -> AnyEvent:
@@ -171,11 +171,12 @@ class Simulation:
     # ---- trouble
 
     def fail_over(self) -> None:
-        """What was answered later was in the log before."""
+        """A new master begins an epoch. Messages that are in the log and not answered yet keep the
+        epoch of the old one."""
         self.epoch += 1
 
     def crash(self) -> None:
-        """Commits of late are lost; readers begin again."""
+        """Recent commits are lost, and readers begin again."""
         since = self.now + TICK - LOSES_MS * TICK
         for place, rows in self.offsets.items():
             kept = [row for row in rows if row[0] < since or row[0] == 0]

@@ -1,13 +1,15 @@
-"""Slow link: carries frames between two interfaces of one network namespace, one way late.
+"""Slow link: carries frames between two interfaces of one network namespace, one direction late.
 
     python -m tests.ha.slow_link port1 slow1 300
 
-What comes in at the first leaves at the second 300 ms later, what comes in at the second leaves at
-the first at once; in their order, both. "ready" when it does. No queueing discipline of the kernel
-is asked for: netem, which is made for this, is not in every one.
+Frames that come in at the first interface leave at the second 300 ms later; frames that come in at
+the second leave at the first at once. Both ways keep their order. It prints "ready" when it carries
+frames. It needs no queueing discipline of the kernel: netem, which is made for this, is not in
+every kernel.
 
-Each frame has a header before it (virtio_net_hdr), by which the kernel says, and is told again,
-what is left to do of it: checksums, and the cuts of one that is larger than the link's.
+Each frame has a header before it (virtio_net_hdr). In it the kernel says what is left to do for the
+frame (checksums, or cutting a frame that is larger than the link's), and the header is handed back
+to the kernel with the frame.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from collections import deque
 
 SOL_PACKET = 263
 PACKET_VNET_HDR = 15
-PACKET_IGNORE_OUTGOING = 23  # what others send here has not come in
+PACKET_IGNORE_OUTGOING = 23  # not to get frames that others send over the interface
 ETH_P_ALL = 3
 FRAME_BYTES_MAX = 128 << 10
-BUFFER_BYTES = 16 << 20  # of frames that came, and were not fetched yet
+BUFFER_BYTES = 16 << 20  # for frames that have come in and are not fetched yet
 
 
 def tap(interface: str) -> socket.socket:
@@ -37,7 +39,7 @@ def tap(interface: str) -> socket.socket:
 
 
 def give(to: socket.socket, frame: bytes) -> None:
-    """Or not, as on any link: whoever sent it sends it again."""
+    """Sends a frame, or loses it, as any link may: its sender sends it again."""
     with contextlib.suppress(OSError):
         to.send(frame)
 

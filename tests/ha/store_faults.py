@@ -2,12 +2,12 @@
 
     with torn(cluster, "b", Random(7), history):
         ...                     # b was killed, and the end of its log is torn
-                                # and it is started on that
+                                # and b is started with that log
 
-A torn tail is what a power cut leaves of a log that was not synced: of the newest pages some were
-written, others not. A broker believes what is in files that it wrote since the machine started, so
-a cut also has them be of another start (other_boot). A wiped store is a new disk, with the old
-identity or without.
+A torn tail is what a power cut leaves of a log that was not synced: some of the newest pages were
+written, others were not. A broker believes files that it wrote since the machine started. So a
+power cut also makes its files seem to be of an earlier start (other_boot). A wiped store is a new
+disk, with the old identity or without it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ OTHER_BOOT = bytes(range(16))
 
 @contextlib.contextmanager
 def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Its disk syncs nothing of the log for a while, so what comes then may be torn."""
+    """The target's disk syncs nothing of the log for a while, so what comes then may be torn."""
     with _cut_off([cluster.nodes[target]], "torn tail", target, maker, history):
         yield
 
 
 @contextlib.contextmanager
 def power_cut(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Of all at once. What was answered before it was synced may be lost by it."""
+    """All brokers lose power at once. Messages that were answered before they were synced may be
+    lost."""
     with _cut_off(list(cluster.nodes.values()), "power cut of all", "", maker, history):
         yield
 
@@ -67,14 +68,15 @@ def _cut_off(
 
 
 def hold_syncs(node: Broker) -> int:
-    """From now on none of the log ends; the end of what may be synced."""
+    """From now on no sync of the log ends. Returns the log's end after that, up to which it may be
+    synced."""
     for operation in ("fdatasync", "fsync"):
         node.disk.hold(operation, path="commitlog/")
     return read_log(node.store).end
 
 
 def tear(store: Path, begin: int, maker: Random) -> None:
-    """From there on a page is lost, and half of those behind it."""
+    """Loses one page at a random place from `begin` on, and half of the pages behind it."""
     other_boot(store)
     end = read_log(store).end
     at = maker.randint(begin, end)
@@ -91,7 +93,7 @@ def tear(store: Path, begin: int, maker: Random) -> None:
 
 
 def cut_log(store: Path, at: int) -> None:
-    """The log ends there, as its files did when they were made: with zeros."""
+    """Cuts the log there: zeros follow, as in files that were made ahead."""
     other_boot(store)
     for path in numbered_files(store / "commitlog")[0]:
         begin, size = max(at - int(path.name), 0), path.stat().st_size
@@ -102,7 +104,7 @@ def cut_log(store: Path, at: int) -> None:
 
 
 def other_boot(store: Path) -> None:
-    """The machine was started again since the broker wrote its files."""
+    """Makes it seem that the machine was started again after the broker wrote its files."""
     path = store / "checkpoint"
     page = bytearray(path.read_bytes())
     own = memoryview(page)[CHECKPOINT_OWN_AT : CHECKPOINT_OWN_AT + CHECKPOINT_OWN_BYTES]
@@ -135,7 +137,8 @@ def wiped(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iter
 
 @contextlib.contextmanager
 def all_killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """Brokers, controllers, members of etcd. Started again in any order, as machines would be."""
+    """All brokers, controllers and members of etcd are killed. At the end etcd is started first,
+    then the controllers, then the brokers in any order."""
     brokers = list(cluster.nodes.values())
     deciders = [*cluster.controllers, *cluster.etcd]
     with noted(history, "all killed", "", LOSES_MS, RETURN_MS):

@@ -3,8 +3,8 @@
     check_stores([Path("a/store"), Path("b/store")], messages, findings, all_copies=True)
         # unequal-logs, not-copied, log-damage, queue-files, store-files
 
-The confirmed offset of a replica is the one in its checkpoint, or its log's end where there is none
-(plain masters and slaves). What is below the least of them is compared to the byte.
+The confirmed offset of a replica is the one in its checkpoint; if that has none (plain masters and
+slaves), it is the log's end. Logs are compared byte by byte up to the least confirmed offset.
 `all_copies`: each of the stores must have all that was acknowledged.
 """
 
@@ -34,7 +34,8 @@ PIECE = 4 << 20
 
 
 class Log(NamedTuple):
-    """One replica's: where its first file begins, where its last record ends, what is confirmed."""
+    """The log of a replica: where its first file begins and its last record ends, and the confirmed
+    offset."""
 
     store: Path
     begin: int
@@ -84,7 +85,7 @@ def read_log(store: Path) -> Log:
 
 
 def _confirmed(store: Path) -> int:
-    """0: none is written."""
+    """The confirmed offset in the checkpoint; 0: there is none."""
     try:
         page = (store / "checkpoint").read_bytes()
     except FileNotFoundError:
@@ -93,7 +94,7 @@ def _confirmed(store: Path) -> int:
 
 
 def _bytes(log: Log, at: int, size: int) -> bytes:
-    """Of the file that holds the offset, at most `size`."""
+    """At most `size` bytes at a log offset, all from the file that has the offset."""
     holder = max((p for p in numbered_files(log.store / "commitlog")[0] if int(p.name) <= at),
                  key=lambda path: int(path.name))  # fmt: skip
     with holder.open("rb") as file:
@@ -116,7 +117,7 @@ def _compare(one: Log, other: Log, end: int, findings: Findings) -> None:
 
 
 def _check_copied(log: Log, messages: Messages, findings: Findings) -> None:
-    """Of acknowledgements with a place in the log: a record begins there."""
+    """Checks that a record begins at each log offset that was acknowledged."""
     segments: dict[int, Segment] = {}
     for path in numbered_files(log.store / "commitlog")[0]:
         if path.stat().st_size:

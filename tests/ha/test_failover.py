@@ -1,9 +1,9 @@
-"""Goal: what a change of masters means, one thing at a time: a log that went another way is cut and
-becomes the master's; timed messages go on where the old master was; groups, topics and the batches
-that are out of pops in order are there.
+"""Goal: each consequence of a change of masters: a log that differs from the new master's is cut,
+and gets the master's records; timed messages go on where the old master was; groups, topics and the
+batches of ordered pops that are not acknowledged are there.
 
 Method: three brokers and a controller as processes (tests/ha/cluster.py), SIGSTOP and SIGKILL. Not
-shown here: clients of every kind under it (test_rounds.py).
+shown here: what clients of every kind see meanwhile (test_rounds.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Goal: a slave that an operator makes the master has all that was answered SEND_OK; and the
 checker sees what a promotion by hand does not promise.
 
-Method: a pair whose slave is killed while the master goes on, and then is, too: consumers have read
-what only it had. The slave's store is then started as the master, under clients of every kind. That
-consumers do not see such messages is what elections by a controller are for.
+Method: a pair whose slave is killed. The master goes on, and is then killed, too, so consumers have
+read messages that only the master had. Then the slave's store is started as the master, under
+clients of every kind. With a controller consumers would not see such messages.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.ha.history import Writer
 from tests.ha.nemesis import noted
 from tests.ha.rounds import clients, make_topics, read_everything, until_answered
 
-# By consumers that were ahead of the slave: their messages, and the places these had.
+# Rules that break where consumers were ahead of the slave: by their messages, and these' places.
 AHEAD = {"vanished", "two-messages", "reader-order", "group-order", "key-order", "overtaken",
          "offset-fell", "offset-unknown", "undelivered", "moved"}  # fmt: skip
 
 
 def promote(cluster: PlainPair, history: Writer) -> None:
-    """As docs/operations.md says; the old master's store is not used again."""
+    """A promotion as docs/operations.md says; the old master's store is not used again."""
     master, slave = cluster.nodes["master"], cluster.nodes["slave"]
     with noted(history, "promote", "slave", loses_ms=60_000):
         slave.kill()

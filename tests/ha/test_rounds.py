@@ -1,8 +1,8 @@
-"""Goal: whatever fails of a broker, or of a master with its slave, no rule of tests/ha/findings.py
-is broken, as clients of every kind saw it and as the stores show it.
+"""Goal: whatever part of a cluster fails, no rule of tests/ha/findings.py is broken, going by what
+clients of every kind saw and by the brokers' stores.
 
 Method: rounds (tests/ha/rounds.py): real processes, real clients, one fault each. The short form
-has a kill of an elected master, the long one RMQ_HA_ROUNDS rounds of all faults (`make test-ha`).
+kills an elected master; the long form plays RMQ_HA_ROUNDS rounds of all faults (`make test-ha`).
 Cannot show: power cuts, which tests/fault is about.
 """
 
@@ -34,7 +34,7 @@ SEED = 20260
 
 
 def kinds_of(apache: str | None) -> list[str]:
-    """Apache's broker is downloaded, so it has to be asked for."""
+    """Kinds with Apache's broker are played only on request, as it must be downloaded."""
     return [kind for kind, each in CLUSTERS.items() if apache or not issubclass(each, ApachePair)]
 
 
@@ -130,12 +130,12 @@ def test_rounds_that_cannot_be_played_here_do_not_pass(
 @pytest.mark.slow
 @pytest.mark.timeout(6 * 3600)
 def test_many_rounds_break_no_rule() -> None:
-    """`make test-ha`: RMQ_HA_ROUNDS, of the kinds of RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats.
-    RMQ_HA_SETTINGS=weak counts what weaker settings lose, durable adds power cuts of all; with
-    RMQ_HA_JAVA=1 the official Java client is there, too, with RMQ_HA_APACHE=1 Apache's broker.
-    Its folder stays where a rule was broken: pytest's own go when another run ends.
-    Where a kind of cluster cannot be had, rounds of the others are played, and may fail; the test
-    is skipped and does not pass, as it has not shown what it is there for."""
+    """`make test-ha`: RMQ_HA_ROUNDS rounds of the kinds in RMQ_HA_CLUSTERS; RMQ_HA_SEED repeats
+    them. RMQ_HA_SETTINGS=weak counts what weaker settings lose, durable adds power cuts of all;
+    RMQ_HA_JAVA=1 adds the official Java client, RMQ_HA_APACHE=1 Apache's broker.
+    If a rule was broken the folder stays; it is not one of pytest's, which go when another run
+    ends. If a kind of cluster is impossible here, rounds of the others are played, and may fail.
+    Then the test is skipped and does not pass, as it has not shown all that it must show."""
     settings = os.environ.get("RMQ_HA_SETTINGS", "safe")
     java = bool(os.environ.get("RMQ_HA_JAVA"))
     given = os.environ.get("RMQ_HA_CLUSTERS", " ".join(kinds_of(os.environ.get("RMQ_HA_APACHE"))))

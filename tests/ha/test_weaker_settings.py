@@ -1,10 +1,10 @@
-"""Goal: what docs/operations.md says that weaker settings risk is so, and in the same case nothing
-is lost with the defaults.
+"""Goal: weaker settings risk what docs/operations.md says, and in the same case nothing is lost
+with the defaults.
 
-Method: a controller and three brokers as processes (tests/ha/trios.py). Each case makes the master
-answer, if it does, before others have the message, or before it is on a disk; then those who have
-it fail. Whether a send is answered SEND_OK is what settings decide. A power cut is a disk that
-takes no sync any more, a kill, and a log without what came since.
+Method: a controller and three brokers as processes (tests/ha/trios.py). In each case a message is
+sent that no other broker can get, or that no disk can sync; then the brokers that have it fail. The
+settings decide whether the send is answered SEND_OK. A power cut is a disk that ends no sync any
+more, a kill, and a log without what came since.
 Cannot show: how often that happens; rounds count it (RMQ_HA_SETTINGS=weak).
 """
 
@@ -26,11 +26,11 @@ from tests.ha.test_failover import bodies, make, others, send, until_acked
 from tests.ha.trios import Trio
 
 pytestmark = pytest.mark.slow
-ANSWER_S = 2.0  # below what makes a controller take a broker for dead
+ANSWER_S = 2.0  # less than the time after which a controller takes a broker for dead
 
 
 def begin(trio: Trio) -> Broker:
-    """All have what was sent first; the master."""
+    """Returns the master when all brokers have the message that was sent first."""
     make(trio, "t")
     until_acked(trio, b"before")
     trio.settle()

@@ -1,12 +1,13 @@
-"""Trios: clusters of three brokers of one name, of which a controller makes one the master.
+"""Trios: clusters of three brokers of one name, one of which a controller makes the master.
 
     with EtcdTrio(folder) as cluster:
-        cluster.nodes["master"].kill()          # whoever is that now
+        cluster.nodes["master"].kill()          # the master of now
         leading_controller(cluster).kill(); leading_etcd(cluster).signal(signal.SIGSTOP)
 
-In a Trio one controller keeps its state in a file; in an EtcdTrio there are two, and three members
-of etcd. The cut kinds have a host for each broker, between which links are cut: the controller of a
-CutTrio is on one of its own, in a CutEtcdTrio each host has one, and a member of etcd.
+In a Trio one controller keeps its state in a file. An EtcdTrio has two controllers, and three
+members of etcd. The cut kinds have a host for each broker, so that links can be cut: the controller
+of a CutTrio is on a host of its own; in a CutEtcdTrio each host has a controller and a member of
+etcd, too.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from tests.ha.network import LOCAL, Host
 
 LEASE_MS = 3000
 STARTS = 3
-CONTROLLER = "controller"  # its host, in a CutTrio
-ETCD_S = 60.0  # until a member has a leader
+CONTROLLER = "controller"  # name of the controller's host in a CutTrio
+ETCD_S = 60.0  # for a member of etcd to have a leader
 
 
 class TrioNodes(dict[str, Broker]):
-    """By name; "master" is whoever is that now."""
+    """Nodes by name; "master" is the master of now."""
 
     def __missing__(self, name: str) -> Broker:
         assert name == "master", name
@@ -51,7 +52,7 @@ class TrioNodes(dict[str, Broker]):
 
 
 class Controller(Node):
-    """With a clock that a fault can get at."""
+    """A controller whose clock faults can change."""
 
     def __init__(
         self, name: str, folder: Path, host: Host, stack: contextlib.ExitStack, state: Sequence[str]
@@ -68,7 +69,8 @@ class Controller(Node):
         self.environment = self.clock.environment
 
     def until_ready(self) -> None:
-        """One that an etcd was too slow for is started again, as a service manager would."""
+        """A controller that ended because etcd was too slow is started again, as a service manager
+        would do."""
         for _ in range(STARTS - 1):
             try:
                 return super().until_ready()
@@ -78,8 +80,8 @@ class Controller(Node):
 
 
 class Trio(PlainCluster):
-    """With our defaults: an answer means that all who are in sync have it, and that these are two
-    at least."""
+    """With rmq's defaults: an answer means that all replicas in sync have the message, and that
+    there are at least two of them."""
 
     kind = "trio"
     all_copies = True
@@ -111,7 +113,7 @@ class Trio(PlainCluster):
                       "--set", "controllerHeartBeatTimeoutMills=3000", *more)  # fmt: skip
 
     def _start_brokers(self) -> None:
-        """Whichever is first is the master."""
+        """Starts the brokers; whichever is ready first becomes the master."""
         for node in self.nodes.values():
             node.launch()
         for node in self.nodes.values():
@@ -128,13 +130,13 @@ class Trio(PlainCluster):
 
     @property
     def controller(self) -> Controller:
-        """The only one."""
+        """The only controller."""
         (found,) = self.controllers
         assert isinstance(found, Controller)
         return found
 
     def settle(self) -> None:
-        """All three are in sync, and have the log."""
+        """Returns when all three brokers are in sync and have the log."""
         with self.inside():
             wait_until(self._is_whole)
 
@@ -146,7 +148,8 @@ class Trio(PlainCluster):
         return False
 
     def stop(self) -> dict[str, int]:
-        """Exit codes. The master last: so nobody is elected meanwhile."""
+        """Stops all brokers, and returns their exit codes. The master is stopped last, so that none
+        is elected meanwhile."""
         with self.inside():
             master = self.nodes["master"]
         nodes = [node for node in self.nodes.values() if node is not master]
@@ -154,7 +157,7 @@ class Trio(PlainCluster):
 
 
 class CutTrio(Trio):
-    """Nobody is on the controller's host, so each may lose sight of it alone."""
+    """No broker is on the controller's host, so each broker can be cut off from it alone."""
 
     kind = "cut-trio"
     faults = (
@@ -178,7 +181,7 @@ class CutTrio(Trio):
 
 
 class EtcdMember(Program):
-    """Ready when it knows a leader. `inside`: where its clients are."""
+    """A member of etcd, which is ready when it knows a leader. `inside`: where its clients are."""
 
     def __init__(
         self, name: str, folder: Path, host: Host,
@@ -217,7 +220,7 @@ class EtcdMember(Program):
         return True
 
     def leads(self) -> bool:
-        """As it says itself."""
+        """Whether the member says that it is the leader."""
         url = f"http://{self.address}/v3/maintenance/status"
         try:
             with urllib.request.urlopen(url, data=b"{}", timeout=1) as answer:
@@ -228,7 +231,7 @@ class EtcdMember(Program):
 
 
 class EtcdTrio(Trio):
-    """With two controllers, and etcd of three members."""
+    """A trio with two controllers, and etcd with three members."""
 
     kind = "etcd-trio"
     faults = (
@@ -259,7 +262,7 @@ class EtcdTrio(Trio):
 
 
 class CutEtcdTrio(EtcdTrio):
-    """Three machines, as docs/operations.md has them."""
+    """Three hosts, set up as docs/operations.md says for three machines."""
 
     kind = "cut-etcd-trio"
     faults = (
@@ -280,7 +283,7 @@ class CutEtcdTrio(EtcdTrio):
 
 
 def leading_controller(cluster: Cluster) -> Node:
-    """Once there is one."""
+    """The leading controller, once there is one."""
     return _first(cluster, cluster.controllers, _leads)
 
 
