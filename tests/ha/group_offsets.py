@@ -50,7 +50,8 @@ def losses_of(faults: list[Fault]) -> list[Loss]:
 
 
 class _Sweep:
-    """One group in one queue, by time: what is certain is in `floors`, the last one counts."""
+    """Goes by time through the events of one group in one queue. `floors` are the offsets that are
+    certain; the last one counts."""
 
     def __init__(
         self, place: GroupQueue, steps: list[Step], losses: list[Loss], findings: Findings
@@ -63,7 +64,7 @@ class _Sweep:
             if not isinstance(step, OffsetRead):
                 before = self.known.get(step.offset, step.asked)
                 self.known[step.offset] = min(before, step.asked)
-        # At one time: first what is lost, then questions, then what is answered.
+        # Of events at the same time losses come first, then questions, then answers.
         self.line: list[tuple[int, int, Step | Loss]] = []
         for loss in losses:
             self.line += [(loss.fault, 0, loss), (loss.end, 0, loss)]
@@ -95,14 +96,14 @@ class _Sweep:
         floor = self.floors[-1] if self.floors else None
         if floor is not None and step.offset < floor.offset:
             if isinstance(step, OffsetRead):
-                return  # told of already, or asked before the floor was answered
+                return  # _check has reported it, or it was asked before the floor was answered
             if isinstance(step, Committed):
                 self.findings.counts["lower commits"] += 1
-            if step.asked < floor.at:  # under way at the same time: the lower one is certain
+            if step.asked < floor.at:  # both were under way: only the lower one is certain
                 self.floors[-1] = step
                 return
         elif floor is not None and step.asked < floor.at and isinstance(floor, Reset):
-            return  # either may have been last, and the lower one is certain
+            return  # either may have been the last one, so only the lower one is certain
         if isinstance(step, Reset) or not self.open:
             self.floors.append(step)
 
@@ -127,7 +128,7 @@ class _Sweep:
         )
 
     def _lowers(self, step: Step, floor: Step, read: OffsetRead) -> bool:
-        """Whether it may have put the offset where it was read."""
+        """Whether the step may have set the offset to the one that was read."""
         if isinstance(step, OffsetRead) or step.offset != read.offset or step.asked > read.at:
             return False
         if step.at > floor.at or not step.acked:
@@ -135,8 +136,8 @@ class _Sweep:
         return isinstance(step, Reset) and self._is_pending(step, floor)
 
     def _is_pending(self, reset: Reset, floor: Step) -> bool:
-        """A reset counts until a pull takes it: what its reader commits before that says nothing,
-        as it goes on from where the reader was (docs/promises.md)."""
+        """Whether the reset may still count: it does until a pull takes it. Commits before that
+        pull say nothing, as they go on from where the reader was (docs/promises.md)."""
         commits = [each for each in self.steps if isinstance(each, Committed) and each.acked]
         before = [each.offset for each in commits if each.at <= reset.asked][-1:]
         since = [each.offset for each in commits if reset.asked < each.at <= floor.at]

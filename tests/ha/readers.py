@@ -61,8 +61,8 @@ def undelivered(messages: Messages) -> Iterator[tuple[Stored, Subscribed]]:
 
 
 def _skipped(messages: Messages, group: str, stored: Stored) -> bool:
-    """Whether a reset sent the group beyond the message when it had been given none behind it: so
-    far a master that was cut off had held it back."""
+    """Whether a reset moved the group beyond the message before it was given a later one. (A master
+    that was cut off may have held the message back until then.)"""
     steps = messages.steps.get(GroupQueue(group, messages.queue(stored)), [])
     resets = [e.asked for e in steps if isinstance(e, Reset) and e.offset > stored.offset]
     behind = [e.at for e in steps if isinstance(e, Delivered) and e.offset > stored.offset]
@@ -107,8 +107,8 @@ def _reset_to(resets: list[Reset], since: int, event: Delivered) -> bool:
 
 
 def _repeated(resets: list[Reset], losses: list[Loss], event: Delivered) -> bool:
-    """Whether it is a reset's place, and that the group went there is what a fault may lose, as it
-    may lose a commit: then the group is sent there again."""
+    """Whether the event is at a reset's place, and a fault may have lost that the group had gone
+    there already, as it may lose a commit: then the group goes there again."""
     return any(
         each.offset == event.offset and loss.begin <= each.at <= loss.end and loss.fault <= event.at
         for each in resets for loss in losses
@@ -136,10 +136,11 @@ def _check_key_order(
     messages: Messages, place: GroupQueue, steps: list[Delivered | Assigned | Reset],
     findings: Findings,
 ) -> None:  # fmt: skip
-    """First deliveries of a key's messages, by time: none comes after one that was sent when it had
-    been acknowledged. Where keys move to another queue while theirs is away, each queue counts. A
-    reset that skipped some, and another one that went back to them, are the operator's order."""
-    newest: dict[str, Delivered] = {}  # by key: the one of those delivered that was sent last
+    """Checks the first deliveries of a key's messages, by time: a message must not come after one
+    that was sent when it had been acknowledged already. If keys move to another queue while theirs
+    is away, each queue is checked by itself. An order that comes of resets, one that skipped
+    messages and one that went back to them, is the operator's."""
+    newest: dict[str, Delivered] = {}  # key -> the delivered message that was sent last
     seen: set[str] = set()
     events = [each for each in steps if isinstance(each, Delivered)]
     for event in sorted(events, key=lambda each: each.at):
@@ -160,8 +161,8 @@ def _check_key_order(
 
 
 def _sent_back(steps: list[Delivered | Assigned | Reset], begin: int, end: int) -> bool:
-    """Whether an operator may have sent the readers elsewhere in between: by a reset at that time,
-    or by one before that a reader followed then."""
+    """Whether an operator may have moved the readers between these times: by a reset at that time,
+    or by an earlier one that a reader followed then."""
     resets = [each for each in steps if isinstance(each, Reset) and each.asked <= end]
     if any(each.at >= begin or not each.acked for each in resets):
         return True

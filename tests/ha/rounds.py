@@ -62,9 +62,9 @@ PROCESSES = (
     ("read-ordered", "pop"),
     ("delayed", "timed", "transacted", "read-later"),
 )
-COME_S = 300.0  # until all that was promised has come
-LOST_S = 15.0  # where something may be lost: until nothing more comes
-JAVA_S = 120.0  # until all has come where Java's clients have to find a master: they look each 30 s
+COME_S = 300.0  # time for all that was promised to come
+LOST_S = 15.0  # if messages may be lost: after so long without a message nothing more comes
+JAVA_S = 120.0  # the same as COME_S with Java's clients, which look for a master every 30 s
 JAVA = "java"
 JAVA_PRODUCERS = {f"{JAVA}-{kind}" for kind in ("send", "ordered", "transacted")}
 NOT_COPIED = (ResponseCode.SLAVE_NOT_AVAILABLE, ResponseCode.FLUSH_SLAVE_TIMEOUT)
@@ -88,13 +88,13 @@ class Round:
 
     @property
     def is_good(self) -> bool:
-        """Where settings are weaker, what follows from a loss is one, and no failure."""
+        """No rule was broken; with weaker settings the consequences of a loss do not count."""
         allowed = OF_LOSSES if self.settings in WEAKER else set()
         return not self.failure and not self.findings.broken.keys() - allowed
 
     @property
     def come_s(self) -> float:
-        """How long is waited for what was promised."""
+        """How long to wait until all that was promised has come."""
         return JAVA_S if self.java else COME_S
 
     @property
@@ -132,10 +132,10 @@ def table(rounds: list[Round]) -> str:
 
 
 class Clients:
-    """Their processes, from the block's beginning to its end."""
+    """The processes of clients, which run from the block's beginning to its end."""
 
     def __init__(self, cluster: Cluster, folder: Path, seed: int, java: bool = False) -> None:
-        """java: the official client, too: producers of three kinds, and push consumers."""
+        """java: adds the official client: producers of three kinds, and push consumers."""
         self._log = (folder / "clients.txt").open("a")
         self.processes: list[subprocess.Popen[bytes]] = []
         for number, kinds in enumerate(PROCESSES):
@@ -156,7 +156,7 @@ class Clients:
         ))  # fmt: skip
 
     def rest(self) -> None:
-        """No more sends."""
+        """Ends all sends."""
         for process in self.processes:
             assert process.stdin is not None
             process.stdin.write(b"rest\n")
@@ -209,7 +209,8 @@ def missing(folder: Path, found: set[str]) -> int:
 
 
 def until_answered(folder: Path, java: bool = False, since: int = 0) -> None:
-    """Each producer; since that time, in ns. Java's looks at the routes each 30 s."""
+    """Waits until each producer has had an answer since that time (ns). Java's producers ask for
+    routes every 30 s."""
     wanted = {*TOPICS, *JAVA_PRODUCERS} if java else {*TOPICS}
     wait_until_is(
         lambda: wanted - {*_answered(folder, since)}, lambda missing: not missing,
@@ -227,8 +228,8 @@ def read_everything(
     cluster: Cluster, histories: Path, history: Writer, come_s: float = COME_S,
     still_s: float = COME_S,
 ) -> FinalReader:  # fmt: skip
-    """Until nothing that was promised is missing, or the time for it is over, or nothing has come
-    for so long: then the checker says what is."""
+    """Reads until nothing that was promised is missing, or come_s are over, or nothing has come for
+    still_s: then the checker says what is missing."""
     end, left, changed = time.monotonic() + come_s, -1, time.monotonic()
     with cluster.inside():
         reader = FinalReader(cluster.namesrv, TOPICS, history)
@@ -243,7 +244,7 @@ def read_everything(
 
 
 def play(this: Round, folder: Path, seconds: float) -> None:
-    """A round up to its check; AssertionError or RmqError when it does not come to that."""
+    """Plays a round up to its check; AssertionError or RmqError when it does not get so far."""
     maker = Random(this.seed)
     histories = folder / "histories"
     histories.mkdir()
@@ -294,14 +295,14 @@ def run(
 
 
 def with_settings(kinds: list[str], settings: str) -> list[str]:
-    """Kinds of cluster that have these settings: others than `safe` are of controlled brokers."""
+    """Kinds of cluster that can have these settings: all but `safe` are for controlled brokers."""
     return [kind for kind in kinds if settings == "safe" or CLUSTERS[kind].is_controlled]
 
 
 def chosen(
     number: int, seed: int, kinds: list[str], fault: str | None, settings: str = "safe"
 ) -> tuple[str, str, str]:
-    """Cluster, fault and node of a round: each pair in turn, in an order of the seed's."""
+    """Cluster, fault and node of a round: each choice in turn, in an order made by the seed."""
     left_out = FAULTS_TOO_MUCH.get(settings, set())
     rows = [
         (kind, name, target)

@@ -44,9 +44,9 @@ from tests.ha.trios import Controller, Trio
 
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",
           "j": 0, "k": False}  # fmt: skip
-PATIENT = ("slaveTimeout=60000",)  # a busy machine is no slave that went away
-LATE_S = 5.0  # of delay level 2
-COPY_S = 2.5  # until slaves have looked at the master's tables, and once more
+PATIENT = ("slaveTimeout=60000",)  # a slave that is slow on a busy machine has not gone away
+LATE_S = 5.0  # the delay of level 2
+COPY_S = 2.5  # until slaves have looked at the master's tables twice
 FED_AT = 48  # in rmqTimers/position: cext/store/timers/timer_position.pxd
 
 PROGRESS = {"consumerGroup": "g", "topic": "t", "queueId": 0}
@@ -61,14 +61,14 @@ def trio(tmp_path: Path) -> Iterator[Trio]:
 
 
 def make(trio: Trio, topic: str, queues: int = 1) -> None:
-    """Until clients find it."""
+    """Makes the topic, and returns when clients find it."""
     with View(trio.namesrv) as view:
         wait_until(lambda: is_made(view, topic, queues))
         until_routed(view, topic, {BROKER_NAME: queues})
 
 
 def is_made(view: View, topic: str, queues: int) -> bool:
-    """Where other work has the machine its slaves may be too slow for an answer."""
+    """Whether the topic was made; on a busy machine slaves may be too slow for an answer."""
     with contextlib.suppress(RmqError):
         admin.create_topic(view, topic, queues)
         return True
@@ -76,7 +76,7 @@ def is_made(view: View, topic: str, queues: int) -> bool:
 
 
 def send(node: Broker, body: bytes, properties: str = "", timeout: float = HANG_S) -> int:
-    """The code of the answer; -1: there was none."""
+    """Sends a message, and returns the code of the answer; -1: there was none."""
     try:
         with Connection(node.address) as connection:
             fields = {**FIELDS, "i": properties, "g": int(time.time() * 1000)}
@@ -89,7 +89,8 @@ def send(node: Broker, body: bytes, properties: str = "", timeout: float = HANG_
 
 
 def until_acked(trio: Trio, body: bytes, properties: str = "") -> int:
-    """How often it was sent, and so how often it may be stored."""
+    """Sends a message until it is acknowledged. Returns how often it was sent, and so how often it
+    may be stored."""
     codes: list[int] = []
 
     def is_acked() -> bool:
@@ -101,12 +102,13 @@ def until_acked(trio: Trio, body: bytes, properties: str = "") -> int:
 
 
 def once(found: list[bytes]) -> list[bytes]:
-    """Without those that were stored again right behind themselves: their answer came too late."""
+    """The bodies without repeats right behind each other: a body is stored twice if its answer came
+    too late."""
     return [body for body, _ in itertools.groupby(found)]
 
 
 def bodies(node: Broker) -> list[bytes]:
-    """What queue 0 of topic t shows."""
+    """The bodies that queue 0 of topic t shows."""
     found: list[bytes] = []
     with Connection(node.address) as connection:
         while True:
@@ -132,13 +134,13 @@ def test_what_only_the_old_master_has_is_cut_when_it_comes_back(trio: Trio) -> N
         node.pause()
 
     def is_written() -> bool:
-        """In the log of the master alone; with nobody to acknowledge it, neither does he. Again:
-        on a busy machine his lease may be over for a moment."""
+        """The message is in the master's log alone. As no slave acknowledges it, the master does
+        not either. It is sent again, as on a busy machine the lease may be over for a moment."""
         assert send(old, b"alone", timeout=0.5) != 0
         return b"alone" in log_of(old.store, 1 << 40)
 
     wait_until(is_written)
-    trio.controller.pause()  # the two stay in sync, for all that it knows
+    trio.controller.pause()  # so it does not learn that the two are not in sync any more
     for node in (*slaves, old):
         node.kill()
     trio.controller.signal(signal.SIGCONT)
@@ -163,7 +165,7 @@ def test_what_only_the_old_master_has_is_cut_when_it_comes_back(trio: Trio) -> N
 def test_a_replica_that_a_power_cut_left_with_a_hole_has_it_filled_by_its_master(
     trio: Trio,
 ) -> None:
-    """A page that begins within a record was not written, those behind it were."""
+    """One page, which begins within a record, was not written; the pages behind it were."""
     torn = others(trio, trio.nodes["master"])[0]
     torn.disk.hold("fdatasync", path="commitlog/")
     sent = [b"%d" % number for number in range(20)]
@@ -201,7 +203,7 @@ def records(file: Path) -> list[Record]:
 def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
     trio: Trio, was_master: bool
 ) -> None:
-    """All were stopped, and the one whose store is empty but for its identity is back first."""
+    """All were stopped, and the broker whose store has only its identity left is back first."""
     until_acked(trio, b"acked")
     trio.settle()
     old = trio.nodes["master"]
@@ -219,8 +221,8 @@ def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
 def test_a_new_disk_takes_a_log_whose_oldest_segments_are_gone(
     trio: Trio, is_whole_store: bool
 ) -> None:
-    """Whose disk it is was back before one of the others was master, and it began a log at 0."""
-    for _ in range(20):  # 16 MiB are a segment
+    """The broker with the new disk was back before another one was master, and began a log at 0."""
+    for _ in range(20):  # more than a segment, which has 16 MiB
         until_acked(trio, bytes(900_000))
     until_acked(trio, b"acked")
     trio.settle()
@@ -244,7 +246,7 @@ def test_a_new_disk_takes_a_log_whose_oldest_segments_are_gone(
 
 
 def wipe(node: Broker) -> None:
-    """All but who it is."""
+    """Removes all of the store but the broker's identity."""
     identity = (node.store / "brokerIdentity").read_bytes()
     shutil.rmtree(node.store)
     node.store.mkdir()
@@ -252,7 +254,7 @@ def wipe(node: Broker) -> None:
 
 
 def waits_for_the_others(trio: Trio, first: Broker, why: str) -> None:
-    """All were stopped, and this one is back first: another one leads, and it has what that has."""
+    """All were stopped, and `first` is back first: another one leads, and `first` gets its log."""
     trio.controller.start()
     wait_until(lambda: has_no_master(trio.controller))
     first.launch()  # not ready before it has waited for a role
@@ -266,13 +268,15 @@ def waits_for_the_others(trio: Trio, first: Broker, why: str) -> None:
 
 
 def has_no_master(controller: Controller) -> bool:
-    """It has seen that the old one does not live; it looks each 5 s by its clock, which goes on."""
+    """Whether the controller has seen that the old master does not live. It looks every 5 s by its
+    clock, which is advanced here."""
     controller.clock.advance(STEP_S)
     return "none of [1, 2, 3], who are in sync, lives" in controller.log()
 
 
 def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) -> None:
-    """Everything else of its store is there, and the epoch file says that it has the newest."""
+    """All of its store but the log is there, and its epoch file says that it has the newest epoch.
+    """
     until_acked(trio, b"acked")
     trio.settle()
     old = trio.nodes["master"]
@@ -286,7 +290,8 @@ def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) ->
 
 
 def test_sends_wait_for_a_new_master_that_has_no_slave_yet(trio: Trio) -> None:
-    """It is alone in sync for 0.1 s to 0.3 s, and refused what came meanwhile with 1."""
+    """A new master is alone in sync for 0.1 s to 0.3 s. Sends must wait so long, and not be refused
+    with 1."""
     until_acked(trio, b"first")
     trio.settle()
     old = trio.nodes["master"]
@@ -311,7 +316,7 @@ def test_timed_messages_go_on_where_the_old_master_was(trio: Trio) -> None:
         wait_until(lambda node=node: fed(node) >= timed(old))
     old.kill()
     until_acked(trio, b"after", f"TIMER_DELIVER_MS\x01{int(time.time() * 1000) + 300}\x02")
-    # Due later than all that could come again, so these would be there by then.
+    # "after" is due later than all that could come twice, so repeats would be there before it.
     wait_until(lambda: b"after" in bodies(trio.nodes["master"]))
     shown = bodies(trio.nodes["master"])
     assert all(1 <= shown.count(name) <= attempts for name, attempts in sent.items())
@@ -321,12 +326,12 @@ def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_ne
     trio: Trio,
 ) -> None:
     old = trio.nodes["master"]
-    until_acked(trio, b"late", "DELAY\x012\x02")  # the disk is full before that
+    until_acked(trio, b"late", "DELAY\x012\x02")  # the disk is full before it is due
     for operation in ("pwrite", "fallocate"):
         old.disk.fail(operation, errno.ENOSPC, path="commitlog/")
     old.clock.advance(LATE_S)
     wait_until(lambda: old.disk.hits(0))
-    # Its level has moved on at the master; slaves look at that each second.
+    # The level's offset has moved on at the master; slaves ask for it every second.
     ends = time.monotonic() + COPY_S
     while time.monotonic() < ends:
         assert send(old, b"refused") != 0
@@ -339,7 +344,7 @@ def test_a_delayed_message_whose_delivery_was_not_written_is_delivered_by_the_ne
 
 
 def timed(node: Broker) -> int:
-    """How many messages waited for their time: who came later than his was stored at once."""
+    """How many messages have waited for their time: one that comes after its time does not wait."""
     with Connection(node.address) as connection:
         asked = {"topic": TIMER_TOPIC, "queueId": 0}
         return int(connection.call(RequestCode.GET_MAX_OFFSET, asked).fields["offset"])
@@ -372,8 +377,8 @@ def test_offsets_and_topics_are_at_the_next_master(trio: Trio) -> None:
 
 
 def test_a_batch_popped_in_order_stays_in_the_same_hands(trio: Trio) -> None:
-    """What is acknowledged does not come again; what is not goes to nobody else before its time,
-    and then comes in its order."""
+    """Acknowledged messages do not come again. The others go to no other consumer before their time
+    is over, and then come in their order."""
     old = trio.nodes["master"]
     for number in range(6):
         until_acked(trio, b"%d" % number)
@@ -391,7 +396,7 @@ def test_a_batch_popped_in_order_stays_in_the_same_hands(trio: Trio) -> None:
     assert offset(master, PROGRESS) == 3
     again = asyncio.run(given_back(master, some[3]))
     assert offsets(again) == [3, 4, 5, 6]
-    wait_until(lambda: batch(master).get("oc") == {"3": 1})  # it came before, the others did not
+    wait_until(lambda: batch(master).get("oc") == {"3": 1})  # only message 3 came before
 
 
 def client_of(node: Broker) -> BrokerClient:
@@ -409,7 +414,7 @@ async def acked_at(node: Broker, *some: Popped) -> None:
 
 
 async def given_back(node: Broker, one: Popped) -> list[Popped]:
-    """It is to come again at once: what comes then."""
+    """Makes the message come again at once, and returns what comes then."""
     async with client_of(node) as client:
         await change(client, "g", one, 1)
         return await pop_all(client, "g", "t", 1, **IN_ORDER)
@@ -420,11 +425,11 @@ def offsets(some: list[Popped]) -> list[int]:
 
 
 def batch(node: Broker) -> dict[str, Any]:
-    """That of group g in queue 0, once its file holds one."""
+    """The popped batch of group g in queue 0, once the broker's file has one."""
     found: list[dict[str, Any]] = []
 
     def look() -> bool:
-        with contextlib.suppress(OSError, ProtocolError):  # it is replaced now and then
+        with contextlib.suppress(OSError, ProtocolError):  # the broker replaces the file at times
             content = (node.store / "config" / "consumerOrderInfo.json").read_bytes()
             found.append(fastjson.loads_object(content)["table"].get("t@g", {}).get("0", {}))
         return bool(found)
@@ -435,7 +440,7 @@ def batch(node: Broker) -> dict[str, Any]:
 
 @pytest.mark.parametrize("operation", ["pwrite", "fdatasync"])
 def test_a_master_whose_log_takes_nothing_is_replaced(trio: Trio, operation: str) -> None:
-    """Nobody restarts it: it resigns. Started again it is a slave."""
+    """The master resigns, without being restarted. When it is started again, it is a slave."""
     until_acked(trio, b"first")
     trio.settle()
     old = trio.nodes["master"]
@@ -454,7 +459,7 @@ def test_a_master_whose_log_takes_nothing_is_replaced(trio: Trio, operation: str
 
 
 def test_a_master_that_is_alone_promises_no_change_of_its_tables(trio: Trio) -> None:
-    """As with sends: what one disk has is lost with it."""
+    """It is as with sends: what only one disk has is lost with that disk."""
     until_acked(trio, b"first")
     trio.settle()
     master = trio.nodes["master"]

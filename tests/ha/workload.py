@@ -89,7 +89,7 @@ class Setting(NamedTuple):
 
 
 def send(setting: Setting, sending: Sending, call: Callable[[], SendResult]) -> SendResult | None:
-    """Sends once and writes down what came of it; the answer when it was SEND_OK."""
+    """Sends once and writes down the outcome. Returns the answer if it was SEND_OK."""
     setting.history.add(sending)
     try:
         result = call()
@@ -117,7 +117,7 @@ def stored(sending: Sending, result: SendResult) -> Stored:
 
 
 def produce(setting: Setting, topic: str, kind: str) -> None:
-    """One after the other until it is time to rest."""
+    """Sends messages one after the other until it is time to rest."""
     with Producer(
         f"{topic}-producers", namesrv_addr=setting.namesrv, retry_times_when_send_failed=0, **QUICK
     ) as producer:
@@ -149,7 +149,8 @@ def dues(kind: str, maker: random.Random) -> dict[str, Any]:
 
 
 class Transactions:
-    """The local side: each message's end is thrown, written down, and told again when asked."""
+    """Local transactions: the end of each is chosen at random, written down, and repeated when a
+    broker checks back."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -166,20 +167,21 @@ class Transactions:
         return self._state(name_of(message))
 
     def never_ran(self, name: str) -> None:
-        """And never will."""
+        """The local transaction did not run, and never will: it counts as rolled back."""
         if name not in self.ends:
             self.ends[name] = False
             self.setting.history.add(Decided(message=name, commit=False))
 
     def _state(self, name: str) -> LocalTransactionState:
-        """A half message whose answer took long is asked about before its transaction began."""
+        """UNKNOWN before the transaction began: a broker may check back while the half message's
+        answer is still on its way."""
         if name not in self.ends:
             return LocalTransactionState.UNKNOWN
         return LocalTransactionState.COMMIT if self.ends[name] else LocalTransactionState.ROLLBACK
 
 
 def transact(setting: Setting) -> None:
-    """Stays until it is closed: brokers ask about what is open."""
+    """Sends transactions, and then stays until it is closed, as brokers check back on open ones."""
     ends = Transactions(setting)
     with TransactionProducer(
         f"{TRANSACTED}-producers", ends, namesrv_addr=setting.namesrv,
@@ -205,7 +207,8 @@ def _end_to_end(producer: TransactionProducer, message: Message, name: str) -> S
 
 
 def delivered(message: MessageExt, group: str, how: str) -> Delivered:
-    """Of a message that came again by a retry topic the place is that topic's."""
+    """The event for a message. If it came again through a retry topic, its place is in that topic.
+    """
     again = how == "any" and message.reconsume_times > 0
     return Delivered(
         message=name_of(message), group=group, topic=message.topic, broker=message.broker_name,
@@ -256,7 +259,7 @@ class Reader:
         self.positions: dict[MessageQueue, int] = {}
 
     def run(self) -> None:
-        """Begins anew every other second."""
+        """Reads, and begins anew every other second."""
         self.setting.history.add(Subscribed(group=self.group, topic=PLAIN))
         while not self.setting.closing.is_set():
             try:
@@ -306,7 +309,7 @@ class Reader:
 
 
 def operate(setting: Setting) -> None:
-    """Now and then sends the pull group back to where it was early on."""
+    """Now and then resets the pull group to an early offset."""
     with Admin(namesrv_addr=setting.namesrv, **QUICK) as admin:
         began = time.time()
         while not setting.resting.wait(setting.random.uniform(1, 3)):
