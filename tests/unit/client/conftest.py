@@ -1,4 +1,4 @@
-"""One broker for the client's tests that want a real one; another one for those that want time."""
+"""Fixtures: one broker for tests that need a real one, another one whose clock a test drives."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SETTINGS = {
     "transactionTimeOut": "300",
     "transactionCheckInterval": "300",
     "recallMessageEnable": "true",
-    # No send is refused because a busy machine let a write take its time.
+    # So that no send is refused because a write took long on a busy machine.
     "waitTimeMillsInSendQueue": "60000",
     "osPageCacheBusyTimeOutMills": "60000",
 }
-# A minute of a driven clock is three seconds while a test waits.
+# While a test waits, a minute of a driven clock passes in three seconds.
 DRIVEN_SETTINGS = {**SETTINGS, "waitTimeMillsInSendQueue": "1200000",
                    "osPageCacheBusyTimeOutMills": "1200000"}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def _patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers answer these when they are on the disk, which on a busy one takes longer; and while a
-    test waits, a second of a driven clock is 50 ms."""
+    """Consumers wait long for answers that brokers give when something is on the disk: a busy disk
+    takes longer, and while a test waits, a second of a driven clock passes in 50 ms."""
     monkeypatch.setattr(queue_locks, "TIMEOUT_MS", 600_000)
     monkeypatch.setattr(process_queue, "LOCK_LIVES_S", 3_600.0)
     monkeypatch.setattr(send_back, "TIMEOUT_MS", 600_000)
@@ -37,7 +37,7 @@ def _patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consumers share queues when brokers tell them who is there, and do not look by themselves."""
+    """Consumers rebalance when brokers tell them of members, and not by themselves."""
     monkeypatch.setattr(rebalance, "REBALANCE_MS", 3_600_000)
     monkeypatch.setattr(pull_consumer, "REBALANCE_MS", 3_600_000)
 
@@ -53,7 +53,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 def broker_and_clock(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RunningBroker, DrivenClock]]:
-    """Of one file: whoever goes by a driven clock looks at it again and again, until the end."""
+    """A broker and its driven clock, for one file of tests: a process with a driven clock looks at
+    it again and again until it ends."""
     directory = tmp_path_factory.mktemp("driven")
     with (
         process_clock(directory) as clock,
@@ -66,7 +67,7 @@ def broker_and_clock(
 
 @pytest.fixture
 def broker_clock(broker_and_clock: tuple[RunningBroker, DrivenClock]) -> Iterator[DrivenClock]:
-    """The clock of this process and of driven_broker. First of a test's arguments."""
+    """The clock of this process and of driven_broker. It must be a test's first argument."""
     with driven_clock(broker_and_clock[1]) as clock:
         yield clock
 
@@ -75,5 +76,5 @@ def broker_clock(broker_and_clock: tuple[RunningBroker, DrivenClock]) -> Iterato
 def driven_broker(
     broker_clock: DrivenClock, broker_and_clock: tuple[RunningBroker, DrivenClock]
 ) -> RunningBroker:
-    """What it is to do in an hour it does while a test waits (support/waiting.py)."""
+    """While a test waits, this broker does what it must do in an hour (support/waiting.py)."""
     return broker_and_clock[0]

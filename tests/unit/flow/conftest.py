@@ -1,4 +1,6 @@
-"""Fixtures: a shard with one topic and one group, in this process. No test has a power cut."""
+"""Fixtures: a shard with one topic and one group, in this process. Files are not synced, as no test
+of this folder has a power cut.
+"""
 
 from support.no_syncs import no_syncs
 from support.shard import shard
