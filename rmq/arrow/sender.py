@@ -318,8 +318,8 @@ class Sender:
                 self._in_flight.pop(connection, None)
 
     def _collect_of(self, queue: MessageQueue) -> None:
-        """Takes an answer from the connection over which an ordered send to the queue is under way.
-        """
+        """Takes an answer from the connection over which an ordered send to the queue is under
+        way."""
         for connection, waiting in self._in_flight.items():
             if any(each.queue == queue and each.is_ordered for each in waiting.values()):
                 self._receive(connection, waiting)

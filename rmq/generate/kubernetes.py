@@ -51,8 +51,8 @@ VARIABLE = """\
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """What shall run. rmq/generate/checks.py has checked the texts. memory, storage: such as 2Gi.
-    """
+    """What shall run. rmq/generate/checks.py has checked the texts. memory, storage: such as
+    2Gi."""
 
     image: str
     name: str = "rmq"

@@ -29,8 +29,8 @@ class GeneratedFile(msgspec.Struct, frozen=True):
 
 
 def shown(files: Sequence[GeneratedFile], only: str | None = None) -> str:
-    """The text to print; `only`: the text of that file alone. ConfigError: there is no such file.
-    """
+    """The text to print; `only`: the text of that file alone. ConfigError: there is no such
+    file."""
     public = [file for file in files if not file.is_secret]
     if only is not None:
         found = [file for file in public if file.name == only]

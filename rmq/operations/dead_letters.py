@@ -239,8 +239,8 @@ class Copies:
         self._checked = {retry_topic(group)}
 
     def of(self, letter: ReceivedMessage) -> Message:
-        """The message for a letter. MessageError: it cannot be sent, or another group would get it.
-        """
+        """The message for a letter. MessageError: it cannot be sent, or another group would get
+        it."""
         made = message_of(letter, self._group, self._target)
         if self._target is None and made.topic not in self._checked:
             self._check_reader(letter, made.topic)
@@ -301,8 +301,8 @@ class Sending:
         self.count = 0
 
     def run(self, places: Sequence[Place], chosen: Chosen) -> None:
-        """Sends the letters. RmqError: one could not be sent; `count` letters were sent before it.
-        """
+        """Sends the letters. RmqError: one could not be sent; `count` letters were sent before
+        it."""
         for name in {each.queue.broker_name for each in places} if self._notes else ():
             self._cluster.address_of(name)  # fails now if there is no master to keep the notes
         left = unsent(self._cluster, places) if self._notes else places

@@ -34,8 +34,8 @@ def controllers_of(replicas: Replicas, entries: Sequence[BrokerEntry]) -> list[s
 def replica_sets(
     replicas: Replicas, entries: Sequence[BrokerEntry], names: Collection[str] = ()
 ) -> list[ReplicaSet]:
-    """Sets of these names; without names all sets that controllers know, and brokers with slaves.
-    """
+    """Sets of these names; without names all sets that controllers know, and brokers with
+    slaves."""
     sets = replicas.sets(list(names)) if replicas.controllers else []
     known = {found.name for found in sets}
     plain = [each for each in entries if each.name not in known and _is_wanted(each, names)]

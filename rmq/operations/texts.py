@@ -27,8 +27,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def printable(text: str, kept: str = "") -> str:
-    """The text with U+FFFD for characters that could command a terminal, but for those in `kept`.
-    """
+    """The text with U+FFFD for characters that could command a terminal, but for those in
+    `kept`."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in kept else "\ufffd" for each in text)

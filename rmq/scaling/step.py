@@ -16,8 +16,8 @@ from rmq.scaling.cluster_state import TopicSettings
 
 
 class PutGroup(msgspec.Struct, frozen=True):
-    """200: the group's members by RocketMQ's names; its attributes as changes, "+key" and "-key".
-    """
+    """200: the group's members by RocketMQ's names; its attributes as changes, "+key" and
+    "-key"."""
 
     address: str
     members: Mapping[str, Any]

@@ -117,8 +117,8 @@ def _readers(
     topic: str, committed: Mapping[str, Mapping[int, int]], members: Mapping[str, Member],
     groups: Set[str],
 ) -> tuple[dict[str, Mapping[int, int]], bool]:  # fmt: skip
-    """(group -> its offsets, for groups that must consume the topic; whether a group broadcasts).
-    """
+    """(group -> its offsets, for groups that must consume the topic; whether a group
+    broadcasts)."""
     owner = retry_owner(topic, groups)
     if owner is not None:
         return {owner: committed.get(owner, {})}, False

@@ -96,8 +96,8 @@ class Authority:
         return Pair(self._certificate.public_bytes(serialization.Encoding.PEM), _private(self._key))
 
     def sign(self, names: Sequence[str]) -> Pair:
-        """A certificate for both ends of a connection, as brokers are also clients of each other.
-        """
+        """A certificate for both ends of a connection, as brokers are also clients of each
+        other."""
         key = ec.generate_private_key(ec.SECP256R1())
         uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())

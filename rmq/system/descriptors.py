@@ -45,8 +45,8 @@ def raise_limit() -> tuple[int, int]:
 
 
 def open_files_max() -> int:
-    """How many files this process may open, after raising its limit; NO_LIMIT where there is none.
-    """
+    """How many files this process may open, after raising its limit; NO_LIMIT where there is
+    none."""
     limit = raise_limit()[1]
     return NO_LIMIT if limit == resource.RLIM_INFINITY else limit
 

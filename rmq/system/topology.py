@@ -76,8 +76,8 @@ def read_topology(root: Path = Path("/"), affinity: set[int] | None = None) -> T
 
 
 def home_node(topology: Topology) -> int:
-    """The node for a broker of one shard: the one with most usable processors; -1: only one exists.
-    """
+    """The node for a broker of one shard: the one with most usable processors; -1: only one
+    exists."""
     nodes = topology.nodes()
     if len(nodes) == 1:
         return -1

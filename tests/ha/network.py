@@ -203,8 +203,8 @@ class Network:
 
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[None]:
-        """Sockets that this thread, and threads that it starts, open in the block are the host's.
-        """
+        """Sockets that this thread, and threads that it starts, open in the block are the
+        host's."""
         with (
             open("/proc/thread-self/ns/net", "rb") as outside,
             (NAMESPACES / self.hosts[name].namespace).open("rb") as there,

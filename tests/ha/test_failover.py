@@ -275,8 +275,8 @@ def has_no_master(controller: Controller) -> bool:
 
 
 def test_a_new_disk_under_the_log_does_not_lead_before_the_others(trio: Trio) -> None:
-    """All of its store but the log is there, and its epoch file says that it has the newest epoch.
-    """
+    """All of its store but the log is there, and its epoch file says that it has the newest
+    epoch."""
     until_acked(trio, b"acked")
     trio.settle()
     old = trio.nodes["master"]

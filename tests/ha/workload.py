@@ -207,8 +207,8 @@ def _end_to_end(producer: TransactionProducer, message: Message, name: str) -> S
 
 
 def delivered(message: MessageExt, group: str, how: str) -> Delivered:
-    """The event for a message. If it came again through a retry topic, its place is in that topic.
-    """
+    """The event for a message. If it came again through a retry topic, its place is in that
+    topic."""
     again = how == "any" and message.reconsume_times > 0
     return Delivered(
         message=name_of(message), group=group, topic=message.topic, broker=message.broker_name,
