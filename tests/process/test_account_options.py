@@ -1,8 +1,8 @@
-"""Who asks, as options of commands say: --user with its password, --credentials, --tls, and the
+"""Options that give commands an account: --user with its password, --credentials, --tls, and the
 variables of the environment.
 
-Method: commands as processes, at a terminal and without one, against a broker that wants accounts
-and TLS. What the options find in files of all kinds: test_accounts.py.
+Method: commands as processes, at a terminal and without one, against a broker that requires
+accounts and TLS. Files of all kinds that these options can read: test_accounts.py.
 """
 
 from __future__ import annotations

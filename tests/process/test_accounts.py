@@ -1,8 +1,8 @@
-"""Accounts as users meet them: a broker and its name server that let in only who belongs.
+"""Accounts as users meet them: a broker and its name server that let in only known accounts.
 
 Method: real processes, the Python client and the command line, and raw requests of every code.
-Cannot show: other clients (tests/compat/test_accounts.py), a name server on another machine. Of
-several servers that have the same accounts: test_shared_accounts.py.
+Cannot show: other clients (tests/compat/test_accounts.py), a name server on another machine.
+Several servers with the same accounts: test_shared_accounts.py.
 """
 
 from __future__ import annotations

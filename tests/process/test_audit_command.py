@@ -1,7 +1,7 @@
-"""`rmq audit` and the console's page of it, about two shards that write to one audit file.
+"""`rmq audit` and the console's audit page, with two shards that write to one audit file.
 
 Method: real processes of shards and name server, commands and console in this process. Cannot show:
-servers on several machines (tests/unit/cli/test_audit.py has several of a few lines).
+servers on several machines (tests/unit/cli/test_audit.py imitates several in a few lines).
 """
 
 from __future__ import annotations

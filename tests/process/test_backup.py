@@ -1,8 +1,8 @@
-"""Goal: a backup that is made beside a broker under load, restored, is a store with everything that
-was acknowledged before it began, and nothing in it is ahead of its log.
+"""Goal: a backup made beside a broker under load and then restored is a store that has everything
+that was acknowledged before the backup began, and no file of it is ahead of its log.
 
-Method: real brokers and producers that write down every answer, the command in processes of its
-own, some of them killed. Cannot show: a store of Apache's broker, or hundreds of files of 1 GiB.
+Method: real brokers and producers that write down every answer, the command in its own processes,
+some of which are killed. Cannot show: a store of Apache's broker, or hundreds of files of 1 GiB.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""bench/growth.py measures a dimension from start to page.
+"""bench/growth.py measures a dimension, from starting brokers to writing the page.
 
-Goal: brokers start, sizes are measured beside the smallest, and a page comes out. Method: the quick
-mode of one dimension. Pages in full: tests/unit/bench/test_growth_page.py.
+Goal: brokers start, sizes are compared with the smallest one, and a page is made. Method: the quick
+mode of one dimension. Complete pages: tests/unit/bench/test_growth_page.py.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""bench/peers.py measures a row of our broker from start to page.
+"""bench/peers.py measures a row of rmq's broker, from starting it to writing the page.
 
-Goal: the broker starts, load runs at full speed and paced, turns, page and table come out. Method:
-the quick mode, a row of sends, one of pulls and one in which a consumer follows. Peers of other
-makers: tests/compat.
+Goal: the broker starts, load runs at full speed and paced, and rounds, page and table are made.
+Method: the quick mode, with a row of sends, one of pulls and one in which a consumer follows.
+Brokers of other makers: tests/compat.
 """
 
 import json

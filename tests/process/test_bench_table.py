@@ -1,10 +1,10 @@
-"""bench/run.py measures a row from start to table.
+"""bench/run.py measures a row, from starting servers to writing the table.
 
-Goal: servers start, load runs, ratios and JSON come out. Method: the quick mode: of each file of
-rows one, and with them every kind of server: the floor, the floor that syncs and the disk's probe,
-a broker that flushes asynchronously or synchronously, two shards, a slave, accounts, TLS, a peer
-whose consumer follows; all rows where there is time (slow). What this cannot show: that goals are
-met; nothing here is timed.
+Goal: servers start, load runs, ratios and JSON are made. Method: the quick mode, with one row of
+each file of rows. Together these have every kind of server: the floor, the floor that syncs and the
+disk's probe, a broker that flushes asynchronously or synchronously, two shards, a slave, accounts,
+TLS, a peer whose consumer follows. The slow test has all rows. Cannot show: that goals are met, as
+nothing here is timed.
 """
 
 import json

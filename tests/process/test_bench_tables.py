@@ -1,8 +1,8 @@
-"""bench/tables.py measures rows from start to table.
+"""bench/tables.py measures rows, from filling a topic to writing the table.
 
 Goal: a topic is filled, read and scanned by processes that count, a big store is browsed, commands
-are timed, and table and JSON come out. Method: the quick mode, rows that need neither Spark nor
-Kafka nor Chromium. What this cannot show: those rows, and that goals are met: nothing is timed.
+are timed, and table and JSON are made. Method: the quick mode, with rows that need neither Spark
+nor Kafka nor Chromium. Cannot show: those rows, and that goals are met, as nothing is timed.
 """
 
 import json

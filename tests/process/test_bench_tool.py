@@ -1,8 +1,8 @@
 """`rmq bench` and bench/run.py work as commands, with real processes and real sockets.
 
-Goal: the options reach the loops and what is printed is what happened. Method: short runs against
-the bare C floor, most of them in this process. What this cannot show: that the numbers are good;
-nothing here is timed.
+Goal: the options reach the loops, and the output says what happened. Method: short runs against the
+bare C floor, most of them in this process. Cannot show: that the numbers are good, as nothing here
+is timed.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""What consumers say of a broker that is away: once, aloud, and once that it is back.
+"""Consumers log once that a broker is away, and once that it is back.
 
-That, they hear from a pull's answer, which a broker without news holds for up to 20 s: time is
-driven, the same for them and the broker.
+They learn that it is back from a pull's answer, which a broker without new messages holds for up to
+20 s. So time is driven here, by one clock for consumers and broker.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""docs/tasks.md in a browser: each task of the console is done by the steps of its row, no others.
+"""docs/tasks.md in a browser: each task of the console is done by the steps of its row alone.
 
 Method: Chromium without a screen begins at the console's first page, and takes one step for each
-name of the row: a click, a choice, or a field that is filled in. LogCall yes is none, as the page
-has it. One broker with accounts, an audit file, a member of the group, dead letters and a traced
-message; one console and one browser for all. Cannot show: whether a person finds these steps, and
-what steps others need.
+name in the row: a click, a choice, or a field that is filled in. As the page says, logging in and
+saying yes are no steps. There are one broker with accounts, an audit file, a member of the group,
+dead letters and a traced message, and one console and one browser for all tasks. Cannot show:
+whether a person finds these steps, and how many steps other consoles need.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Goal: monitoring learns how brokers and groups are from an exit code and a line; what waits in a
-group's retry topics and among its dead letters is told on its own.
+"""Goal: an exit code and a line tell monitoring how brokers and groups are; messages in a group's
+retry topics and dead letters are counted apart.
 
-Method: a real broker, groups that sent messages back and gave some up, thresholds on both sides of
-what there is. Cannot show: states that a broker has with a full or broken disk; tests/fault has
-these, by `rmq broker status`.
+Method: a real broker, groups that sent messages back and gave some up, thresholds above and below
+the real numbers. Cannot show: states of a broker with a full or broken disk; tests/fault has these,
+by `rmq broker status`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Goal: a cluster grows and shrinks while a producer and a consumer work; nothing is lost.
 
-Method: real brokers and the command line. The producer counts what was acknowledged, the consumer
-what came (rmq/demo/traffic.py); both look at routes five times a second, so that --quiet may be
-short. Not shown here: clients with old routes for half a minute; brokers of Apache's
+Method: real brokers and the command line. The producer counts acknowledged messages, the consumer
+those that came (rmq/demo/traffic.py). Both ask for routes five times a second, so that --quiet can
+be short. Not shown here: clients that keep old routes for half a minute; Apache's brokers
 (tests/compat/test_scaling.py); each rule of the plans (tests/unit/scaling).
 """
 

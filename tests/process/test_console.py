@@ -1,8 +1,8 @@
-"""`rmq console` as a process: where it listens, when it refuses to, brokers that go and come back,
-what a large cluster costs it.
+"""`rmq console` as a process: where it listens, when it refuses to start, brokers that go and come
+back, and what a large cluster costs it.
 
 Method: real processes of broker and console, and a browser without a screen. Cannot show: how fast
-it is, as others use the machine of the tests; docs/console.md says what was measured.
+it is, as other programs use the machine, too; docs/console.md says what was measured.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The console where brokers ask for accounts: who logs in asks as himself, and may no more.
+"""The console if brokers ask for accounts: it asks with the account of the user who has logged in,
+and that user may do no more than by other ways.
 
 Method: a broker with accounts, consoles in this process and one as a process that speaks TLS to a
 broker of `rmq setup security`; browsers without a screen. Cannot show: other brokers' accounts.

@@ -1,5 +1,5 @@
-"""The console in a real browser: what draws itself anew, what the keyboard reaches, what strangers
-wrote, and that nothing is asked of anybody else.
+"""The console in a real browser: parts that refresh themselves, what the keyboard reaches, texts of
+strangers, and that the browser asks no other server.
 
 Method: Chromium without a screen, a broker process and a console in this process. With
 RMQ_SCREENSHOTS=1 the pictures of docs/images are made anew. Cannot show: other browsers.

@@ -1,7 +1,7 @@
-"""The console's pages about a real broker: what they show is what is there, what they do is done.
+"""The console's pages about a real broker: they show what is there, and what they do is done.
 
-Method: a broker process, a console in this process, and a browser without a screen; what a page
-changed is looked up by the command line's own questions. Cannot show: how it looks, and what
+Method: a broker process, a console in this process, and a browser without a screen. Changes that a
+page made are looked up with the requests of the command line. Cannot show: how pages look, and what
 scripts do (test_console_browser.py).
 """
 

@@ -1,8 +1,8 @@
-"""The console's pages about what a single sound broker has not: an open transaction, replicas,
-servers that differ, clients that call themselves something evil; and all of them read-only.
+"""The console's pages about states that a single sound broker does not have: an open transaction,
+replicas, servers that differ, clients with evil names; and all pages read-only.
 
 Method: brokers as processes, a console in this process, and a browser without a screen. Cannot
-show: how it looks (test_console_browser.py).
+show: how pages look (test_console_browser.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The control side over real sockets: a broker process, frames in and frames out.
 
-What the unit tests show with a made-up core is shown here once more together with the reactor:
-topics made by sends, membership, offsets over a restart and a kill, retries, calls to clients.
-Official clients are in tests/compat.
+What the unit tests show with a made-up core is shown here again with the real reactor: topics made
+by sends, membership, offsets over a restart and a kill, retries, calls to clients. Official clients
+are in tests/compat.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
-"""Goal: `rmq controller` says that it is ready and where, and forgets nothing whatever ends it.
+"""Goal: `rmq controller` says that it is ready and where it listens, and forgets nothing, whatever
+ends it.
 
-Method: the command as a process, asked by its port; signals by process id. Not shown here: several
-controllers (tests/unit/controller).
+Method: the command as a process, which is asked at its port; signals by process id. Not shown here:
+several controllers (tests/unit/controller).
 """
 
 from __future__ import annotations

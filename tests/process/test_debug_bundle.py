@@ -1,8 +1,8 @@
 """Goal: a bundle has what helps, is bounded, says what it has, and holds no secret of accounts, TLS
-or the environment; what cannot be got takes nothing else along.
+or the environment; if one part cannot be had, all others are there.
 
-Method: a broker as `rmq setup security` makes it, with a user, whose log and settings are looked
-through byte by byte for every secret there is; a plain one with metrics; nobody at all.
+Method: a broker as `rmq setup security` makes it, with a user; its log and settings are searched
+byte by byte for every secret there is. Then a plain broker with metrics, and no broker at all.
 """
 
 from __future__ import annotations

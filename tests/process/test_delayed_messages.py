@@ -1,4 +1,4 @@
-"""Delayed messages and a broker process: how exact they are, and what a kill leaves of them."""
+"""Delayed messages of a broker process: how exact their times are, and what a kill leaves."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Goal: `rmq demo cluster` kills a master, tells of it, loses nothing, and leaves nothing running.
+"""Goal: `rmq demo cluster` kills a master, says so, loses nothing, and leaves nothing running.
 
 Method: the command as a process; what it says is read. Of what has several cases one is a program
 from its beginning, as its servers are then. Not shown here: the table on a terminal.

@@ -1,5 +1,5 @@
-"""Goal: dead letters are seen, and sent again once, whole, to the group alone, to where they came
-from or elsewhere.
+"""Goal: dead letters are listed, and sent again once and whole: to the group alone, to the topic
+that they came from, or to another topic.
 
 Method: a group that gives messages up, on a real broker; the commands run in this process.
 """

@@ -1,5 +1,6 @@
-"""What tests start ends with them, and nothing else does: commands that take too long, shards of a
-machine that is started again and again (support/forked_commands.py, managed_machine.py).
+"""Processes that tests start end with the tests, and no others do: commands that take too long,
+shards of a machine that is started again and again (support/forked_commands.py,
+managed_machine.py).
 """
 
 from __future__ import annotations

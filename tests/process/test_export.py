@@ -1,7 +1,7 @@
-"""Goal: what a topic has is in the file, and what is in the file comes to a topic: each once,
-whole, with tag, keys and properties; a file is whole or not there; what is wrong is named.
+"""Goal: an export has each message of a topic, and an import sends each message of the file: once,
+whole, with tag, keys and properties. A file is whole or not there; errors name what is wrong.
 
-Method: the commands against a broker. Cannot prove: files of other programs' making.
+Method: the commands against a broker. Cannot prove: files that other programs made.
 """
 
 from __future__ import annotations

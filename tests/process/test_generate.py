@@ -1,8 +1,8 @@
-"""What `rmq generate` makes starts servers that take messages, and its dashboard shows them.
+"""The files of `rmq generate` start servers that take messages, and its dashboard shows them.
 
-Goal: words, settings and passwords of units, containers and pods belong together; every metric and
-label that the dashboard or an alert names is one that a broker gives. Method: the very words and
-files, with directories and ports moved out of the way and every address on the loopback. Cannot
+Goal: command lines, settings and passwords of units, containers and pods fit together; every metric
+and label that the dashboard or an alert names is given by a broker. Method: the generated commands
+and files themselves, with other directories and ports, and every address on the loopback. Cannot
 prove: systemd (tests/source/test_systemd.py), a container, Kubernetes
 (tests/compat/test_generated.py).
 """

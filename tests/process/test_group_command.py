@@ -1,6 +1,6 @@
-"""`rmq group` as an operator uses it: where a group goes on is shown, asked about, and then so.
+"""`rmq group` as an operator uses it: it shows where a group would go on, asks, and then moves it.
 
-One broker process; the commands run in this one.
+There is one broker process; the commands run in this process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Names of topics and groups that would be paths: nobody writes a file by them (CVE-2019-17572).
+"""Names of topics and groups that would be paths: no request writes a file by them
+(CVE-2019-17572).
 
-Method: a broker process whose topics make themselves, and requests with such names, by both kinds
-of headers: of strangers where there are no accounts, and of a user who may do everything where
-there are. Then the files are looked at, of the store and of the folders above it. Cannot show: what
-names are legal (tests/unit/broker/test_name_checks.py).
+Method: a broker process that makes topics on their first use, and requests with such names, with
+both kinds of headers. They come from strangers if there are no accounts, and from a user who may do
+everything if there are. Then the files of the store and of the folders above it are looked at.
+Cannot show: what names are legal (tests/unit/broker/test_name_checks.py).
 """
 
 from __future__ import annotations

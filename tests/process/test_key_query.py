@@ -1,4 +1,4 @@
-"""Goal: who has got an ack finds the message by key, tag and unique key, whatever ended the broker.
+"""Goal: an acknowledged message is found by key, tag and unique key, whatever ended the broker.
 
 Method: a broker as a process, sends and queries (12) over a socket as a Java client makes them.
 """

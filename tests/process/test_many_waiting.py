@@ -1,8 +1,9 @@
-"""A million messages that wait, and what others notice of them: as little as can be.
+"""A million messages that wait disturb other clients as little as possible.
 
-Delay levels and timed messages: a million due in one second come, while another client's sends go
-on as before. Transactions: a million open ones, looked at by the check, slow nobody down. Latencies
-are counted from the moment a send is due, not from when the generator got to it.
+Delay levels and timed messages: a million that are due in the same second come, while another
+client's sends go on as before. Transactions: a million open ones, which the check goes through,
+slow no client down. Latencies are counted from the moment a send is due, not from when the
+generator sends it.
 """
 
 import threading

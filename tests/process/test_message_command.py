@@ -1,6 +1,6 @@
-"""Goal: one message is shown with all there is to it, and a consumer gets it when asked to.
+"""Goal: one message is shown with all there is to it, and a consumer gets it on request.
 
-Method: the commands against a broker and consumers of ours.
+Method: the commands against a broker and consumers of rmq's client.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Message filters with all their processes: the owner's functions, which may raise, hang or die
-without a message being lost or wrongly skipped, and SQL92 from the command line.
+"""Message filters with all their processes: functions of the broker's owner, which may raise, hang
+or die without a message being lost or wrongly skipped; and SQL92 from the command line.
 """
 
 import asyncio

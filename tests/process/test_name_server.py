@@ -1,7 +1,7 @@
-"""Goal: the name server as a process of its own starts small, stops on SIGTERM, loses no value.
+"""Goal: a name server in its own process starts small, stops on SIGTERM, and loses no value.
 
-Method: `rmq namesrv`; signals by process id.
-Cannot prove: start time on a busy machine; the bounds here only catch an import gone wrong.
+Method: `rmq namesrv`; signals by process id. Cannot prove: its start time, as the machine may be
+busy; the bounds here only catch an import of too much.
 """
 
 import asyncio

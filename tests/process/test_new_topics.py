@@ -1,4 +1,4 @@
-"""Sends at full speed to a topic that is made for them: none is refused, none overtakes another."""
+"""Sends at full speed to a topic that the first one makes: none is refused or overtaken."""
 
 import itertools
 import threading

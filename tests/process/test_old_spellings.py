@@ -1,8 +1,8 @@
-"""Forms of commands that are older than those of the pages do what they did.
+"""Old forms of commands, which the pages do not show any more, do what they did.
 
-Goal: a script that was written for the first commands goes on (docs/versions.md). Method: each old
-form and the one that the pages have now, in this process, against one broker: the same output.
-tests/unit/cli/test_spellings.py has every option. Cannot show: forms that nobody knows of any more.
+Goal: a script that was written for the first commands still works (docs/versions.md). Method: each
+old form and the present one are run in this process against one broker, and have the same output.
+tests/unit/cli/test_spellings.py has every option. Cannot show: forms that are in no list any more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A store that an older rmq has left is served by this one, as docs/versions.md promises.
+"""A store that an older rmq has written is served by this one, as docs/versions.md promises.
 
-Goal: every message with its offset, tag, keys and properties, the index of keys, offsets of groups,
-delayed, timed and half messages; nothing more; and queues go on where they ended. Method: stores
-in tests/process/stores, each written by the rmq that its name says (tools/store_keeper.py), which a
-broker process is started on. Cannot show: what such a store has not, as replicas or static topics.
+Goal: the broker has every message with its offset, tag, keys and properties, the index of keys,
+offsets of groups, delayed, timed and half messages, and nothing more; and queues go on where they
+ended. Method: a broker process is started on each store of tests/process/stores, which was written
+by the version of rmq in its name (tools/store_keeper.py). Cannot show: what these stores do not
+have, such as replicas and static topics.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """`rmq bench omb` runs workload files of the OpenMessaging benchmark against real brokers.
 
-Goal: every message that is acknowledged is counted, comes, and is timed from end to end; rows, file
-and data say the same; topics and groups go with the run, and its result stays, however it ends.
-Method: short runs of two shards, a backlog, a pace that is looked for, signed messages, signals,
-readers that go, brokers that are killed, stand still, or take no sends.
-What this cannot show: that the figures are good.
+Goal: every acknowledged message is counted, comes, and is timed from end to end; rows, file and
+data say the same. However a run ends, its topics and groups are deleted and its result stays.
+Method: short runs with two shards, a backlog, a search for the highest pace, signed messages,
+signals, readers that leave, brokers that are killed, stand still, or take no sends. Cannot show:
+that the figures are good.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 docs/command-line.md has, no more and no less; YAML says the same, errors are JSON too.
 
 Method: all commands of the tree, each called in this process on one broker of two shards that has
-something of everything. Cannot show: keys of what a sound broker has not, as damage in a store, and
-of two commands that need a controller, which tests/process/test_replica_command.py calls.
+something of everything. Cannot show: keys of things that a sound broker does not have, such as
+damage in a store, and of two commands that need a controller
+(tests/process/test_replica_command.py calls them).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Each request code, asked by who has exactly the right to it, by who has all but a part of that,
-and changed on the way: at a broker and its name server.
+"""Each request code is sent to a broker and its name server by a user who has exactly the right to
+it, by users who lack a part of that right, and changed on the way.
 
-Method: for each row of a list of its own (support/rights.py) there are users with these entries, in
-the file of accounts before the broker starts. Where a request is let in its handler may well find
-something else to refuse: the reasons are told apart by their text. Cannot show: that the list is
-right; tests/unit/auth/test_permissions.py has that it is complete.
+Method: for each row of a separate list (support/rights.py) there are users with these entries, who
+are in the file of accounts before the broker starts. If a request is let in, its handler may still
+refuse it for another reason; the reasons are told apart by their texts. Cannot show: that the list
+is right; that it is complete is shown by tests/unit/auth/test_permissions.py.
 """
 
 from __future__ import annotations

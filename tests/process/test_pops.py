@@ -1,14 +1,14 @@
 """Consumers that pop, and a broker process that is killed under them.
 
-Method: one connection sends numbered messages, others pop them with short invisible times,
-acknowledge most, make some invisible for another while and leave some alone. The process is killed
-in between and started again on its store. In the end all goes on without a kill, with every message
-acknowledged: each that was stored must have been acknowledged, and then nothing may come any more.
-An ack that a kill left without its answer may count or not.
+Method: one connection sends numbered messages. Others pop them with short invisible times,
+acknowledge most, make some invisible for longer and leave some alone. Now and then the process is
+killed and started again on its store. At the end there are no more kills, and every message is
+acknowledged. Then each stored message must have been acknowledged, and none may come any more. An
+ack that a kill left without an answer may count or not.
 
-What was acknowledged before its time was over does not come again, whatever is killed: the ack, the
-check point and what came again are in the log when they are answered, and say after the kill what
-consumerOffset.json did not know yet. (A write that a kill cuts in two may bring some twice.)
+A message that was acknowledged within its time does not come again, whatever is killed. Acks, check
+points and revived messages are in the log when they are answered, and after a kill they say what
+consumerOffset.json does not know yet. (A write that a kill cuts in two may bring some twice.)
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Commands that take long say how far they are: on a terminal, and nowhere else.
+"""Commands that take long show how far they are: on a terminal, and nowhere else.
 
 Method: the commands on a pseudo-terminal, and through pipes, with a real broker. Cannot show: that
 a bar runs evenly.

@@ -1,4 +1,4 @@
-"""The fixture rmq_broker as a user of pytest gets it: in a process without this project's tests."""
+"""The fixture rmq_broker as users of pytest get it: in a process without this project's tests."""
 
 from __future__ import annotations
 

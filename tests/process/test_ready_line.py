@@ -1,7 +1,7 @@
-"""Goal: who reads "is ready" can use what is named there; what is not there is said, or ends the
-process with its cause.
+"""Goal: all that a line with "is ready" names can be used then; what is missing is named, too, or
+the process ends and says why.
 
-Method: real processes; shards that cannot live because their topics.json is damaged; name servers
+Method: real processes; shards that cannot start because their topics.json is damaged; name servers
 that are not there yet. Cannot prove: name servers that take packets and never answer.
 """
 

@@ -1,5 +1,5 @@
-"""Certificates, and whom a server believes, are other ones while it serves: who is connected goes
-on, who comes is let in by the old files or the new ones, and no request fails.
+"""A server's certificate and the authorities that it trusts are replaced while it serves: connected
+clients go on, new ones are let in by the old files or the new ones, and no request fails.
 
 Method: a broker process with its name server, and clients that never stop asking and coming. The
 servers look at their files each second by a clock that the test drives: what is under way when they

@@ -1,7 +1,7 @@
-"""Goal: operators see replicas, switch masters, and take replicas off and add them.
+"""Goal: operators see replicas, switch masters, and remove and add replicas.
 
 Method: the demo's cluster of real processes, and the command line; a plain pair beside it.
-Not shown here: two machines (what a master lets in by address).
+Not shown here: two machines (which addresses a master lets in).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Readers go on at the slave when the master is killed, and go back when it is there again.
 
 Method: a name server, a master that waits for its slave, and the slave, each a process of its own;
-SIGKILL. Every reader has to see each acknowledged message, and none twice while it runs. Which
-broker it reads from is what the brokers count: their pulls.
+SIGKILL. Every reader must see each acknowledged message, and none twice while it runs. The brokers'
+counts of pulls show from which broker it reads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A master and its slave as processes of their own, killed at any moment.
 
-Goal: with SYNC_MASTER nothing that was answered SEND_OK is lost with the master's machine, and a
-slave that was killed comes back by itself. Method: senders that never stop, SIGKILL, and both logs
-compared to the byte. Power cuts of the slave: not here.
+Goal: with SYNC_MASTER no message that was answered SEND_OK is lost with the master's machine, and a
+slave that was killed catches up by itself. Method: senders that never stop, SIGKILL, and both logs
+compared byte by byte. Not shown here: power cuts of the slave.
 """
 
 from __future__ import annotations

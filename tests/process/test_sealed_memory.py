@@ -1,10 +1,10 @@
 """Goal: a running broker under load takes no memory: not from the arena, which is sealed, and not
 from malloc or mmap.
 
-Method: a library before malloc counts what the reactor thread allocates while messages of several
-sizes go in and out. What the control thread asks for now and then (a copy of the offsets every five
-seconds) is malloc'd, so a few calls are allowed; one a request would be thousands. Cannot prove:
-that nobody ever allocates on a path that this load does not take.
+Method: a library in front of malloc counts what the reactor thread allocates while messages of
+several sizes go in and out. A few calls are allowed, because what the control thread asks for now
+and then (a copy of the offsets every five seconds) is malloc'd; one call for each request would be
+thousands. Cannot prove: that no code allocates on a path that this load does not take.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""Where the secrets of a broker's settings and users are: in files that their owner alone may read,
-and nowhere else; and in no core file of any of its processes.
+"""Secrets of a broker's settings and users are in files that only their owner may read, and nowhere
+else; and in no core file of any of its processes.
 
 Method: supervisor, name server and two shards with a secret of each kind in a file of settings, an
-umask that takes nothing, and logs of everything; requests that carry secrets and are wrong. Then
-every file of theirs, every command line and every answer is looked through. Cannot show: memory.
+umask that takes no permission away, and logs of everything; wrong requests that carry secrets. Then
+all their files, command lines and answers are searched. Cannot show: secrets in memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Three machines with accounts and TLS, as docs/operations.md sets them up: a dead master is
-replaced, and what was acknowledged, and who belongs, is known to the next one.
+replaced, and the next one has all acknowledged messages and all accounts.
 
 Method: the commands of the page, on three addresses of the loopback; one controller, with its
-state in a file. Cannot show: machines, and etcd (tests/ha).
+state in a file. Cannot show: real machines, and etcd (tests/ha).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`rmq send` and `rmq consume` as a pair: what goes in comes out, chosen and printed as asked for.
+"""`rmq send` and `rmq consume` as a pair: what is sent comes out, chosen and printed as asked for.
 
-One broker process; the commands run in this process, but for standard input that is a pipe.
+There is one broker process. The commands run in this process, except where their standard input is
+a pipe.
 """
 
 from __future__ import annotations

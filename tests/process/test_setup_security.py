@@ -1,4 +1,4 @@
-"""`rmq setup security`: a server starts with what it makes, and what it prints works.
+"""`rmq setup security`: a server starts with the files it makes, and the commands it prints work.
 
 Method: the commands as they are printed, with the ports of this broker. Java and Go:
 tests/compat/test_setup_security.py, Spark: tests/spark/test_setup_security.py.

@@ -1,7 +1,8 @@
-"""Shards and supervisors that die, stop or cannot live: the others serve on, nothing acked is lost.
+"""Shards and supervisors die, stand still or cannot start: the other shards serve on, and nothing
+that was acknowledged is lost.
 
-Real processes under load, kill -9 and SIGSTOP. Times are asserted with much room for busy machines.
-Cannot prove a power cut (tests/fault), nor what 500 rounds would show.
+Method: real processes under load, kill -9 and SIGSTOP. Times are asserted with much room for busy
+machines. Cannot prove: power cuts (tests/fault), and what only 500 rounds would show.
 """
 
 import asyncio

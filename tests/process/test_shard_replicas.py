@@ -1,10 +1,10 @@
-"""Goal: a machine of several shards that is killed as a whole takes nothing with it: each shard's
-twin on another machine has all that was acknowledged of that shard, and serves it; a controller
-makes each twin the master.
+"""Goal: a machine of several shards can be killed as a whole without a loss: each shard's twin on
+another machine has all that this shard acknowledged, and serves it; a controller makes each twin
+the master.
 
 Method: two machines of two shards and a name server as processes, a load on both shards of the
-master, and SIGKILL of all its processes at once. What is acknowledged is read from the twin. Not
-shown here: what a pair of single brokers does as well (test_replicas.py, tests/ha).
+master, and SIGKILL of all its processes at once. Acknowledged messages are read from the twins. Not
+shown here: what is the same with a pair of single brokers (test_replicas.py, tests/ha).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Several shards are one broker: what is made on one is on all, and messages use them all.
+"""Several shards are one broker: what is made on one is on all, and messages go to all of them.
 
-Real processes, plain clients on each shard's own port. Times are asserted with much room, for busy
-machines. Cannot prove that official clients agree; tests/compat does that with one shard.
+Method: real processes, plain clients on each shard's own port. Times are asserted with much room
+for busy machines. Cannot prove: official clients; tests/compat has them with one shard.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Several shards under load: the bus carries none of it, and shards come and go beside it.
+"""Several shards under load: the bus carries no messages, and shards come and go meanwhile.
 
-Producers and consumers on each shard's own port write down what they are promised
-(support/compact_ack_history.py). Real processes; times are asserted with much room for busy
-machines.
+Method: real processes; producers and consumers on each shard's own port write down what they are
+promised (support/compact_ack_history.py). Times are asserted with much room for busy machines.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Accounts that several servers have: shards and their name server by one file, slaves as copies.
+"""Accounts that several servers have: shards and their name server share a file, slaves copy it.
 
-Method: real processes. How soon a change counts elsewhere is asked by a clock that stands still but
-for what the test has pass, so that a busy machine is not late. Cannot show: servers on several
-machines, whose clocks differ (but for a slave's, which one test sets).
+Method: real processes. How soon a change counts at other servers is measured by a clock that only
+the test moves on, so that a busy machine is not too late. Cannot show: servers on several machines,
+whose clocks differ (except a slave's clock, which one test sets).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`rmq standalone` as a process: start, refusal of a second one, stop, and what survives.
+"""`rmq standalone` as a process: it starts, refuses a second one, stops, and what it keeps.
 
-Times are asserted with room for busy machines; the tight numbers are in `make bench`. What these
-tests cannot prove: power loss (see tests/fault) and official clients (see tests/compat).
+Times are asserted with room for busy machines; the tight numbers are in `make bench`. Cannot prove:
+power cuts (tests/fault) and official clients (tests/compat).
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""Goal: clients of this package use static topics while a queue moves to another broker; the
-mapping outlives kill -9.
+"""Goal: rmq's clients use static topics while a queue moves to another broker; the mapping outlives
+kill -9.
 
 Method: a name server and two brokers, each a process of its own; mappings as mqadmin sends them.
-What RocketMQ's tools and client do with them is shown by tests/compat/test_static_topics.py.
+What RocketMQ's tools and client do with static topics: tests/compat/test_static_topics.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Goal: topics and stores as Arrow tables: every message once, whole and in order, with the
-columns, ranges and filters of the Spark source; as pandas, polars and DuckDB take them.
+"""Goal: Arrow tables of topics and stores have every message once, whole and in order, with the
+columns, ranges and filters of the Spark source, and pandas, polars and DuckDB take them.
 
-Method: a broker filled by the client, one that is killed, a store with a flipped bit. Cannot prove:
-speed, which bench/tables.py measures.
+Method: a broker filled by the client, a broker that is killed, a store with a flipped bit. Cannot
+prove: speed, which bench/tables.py measures.
 """
 
 from __future__ import annotations

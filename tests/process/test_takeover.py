@@ -1,8 +1,8 @@
 """Goal: a master is replaced while clients work, and nothing acknowledged is lost.
 
-Method: a name server, a broker and `rmq takeover` as processes, with the demo's traffic: numbers
-that are sent one after the other, and a consumer that counts what comes. With Apache's broker as
-the old one: tests/compat/test_takeover.py.
+Method: a name server, a broker and `rmq takeover` as processes, with the demo's traffic: a producer
+that sends numbers one after the other, and a consumer that counts what comes. With Apache's broker
+as the old master: tests/compat/test_takeover.py.
 """
 
 from __future__ import annotations

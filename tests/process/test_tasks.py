@@ -1,9 +1,9 @@
-"""docs/tasks.md: its commands do on a broker what the page says, and its numbers are those of the
-steps it names, of which rmq never has more than the others.
+"""docs/tasks.md: its commands do on a broker what the page says; its numbers count the steps that
+it names, and rmq never needs more steps than others.
 
 Method: one broker of two shards, with accounts, an audit file, a member of the group, dead letters
-and a traced message; the commands of the page run in its order, in this process. Cannot show: how
-many steps others need, and what a browser does (tests/process/test_browser_tasks.py).
+and a traced message; the commands of the page run in this process in its order. Cannot show: how
+many steps others really need, and what a browser does (tests/process/test_browser_tasks.py).
 """
 
 from __future__ import annotations

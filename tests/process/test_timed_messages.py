@@ -1,4 +1,4 @@
-"""Timed messages and a broker process: how exact they are, and what kills leave of them."""
+"""Timed messages of a broker process: how exact their times are, and what kills leave."""
 
 import asyncio
 import random

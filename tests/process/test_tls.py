@@ -1,6 +1,6 @@
-"""TLS as clients meet it: broker and name server on one port each, plain and encrypted.
+"""TLS as clients meet it: broker and name server serve plain and TLS clients on one port each.
 
-Method: real processes, Python's ssl and our client. Cannot show: other clients
+Method: real processes, Python's ssl and rmq's client. Cannot show: other clients
 (tests/compat/test_tls.py), kernels that encrypt.
 """
 

@@ -1,7 +1,7 @@
-"""`rmq topic` as an operator uses it: nothing is changed that was not named, and no message goes
-out of sight without a word.
+"""`rmq topic` as an operator uses it: only what was named is changed, and a change after which
+messages cannot be read says so first.
 
-Real brokers, each a process; the commands run in this one.
+Method: real brokers, each a process; the commands run in this process.
 """
 
 from __future__ import annotations

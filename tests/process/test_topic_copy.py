@@ -1,9 +1,8 @@
-"""Goal: a topic is copied with what it is and what it holds, here and in another cluster, where the
-other cluster's account is asked for; permissions change at all brokers or one; a stored message is
-sent again.
+"""Goal: a topic is copied with its settings and messages, in this cluster and to another one that
+asks for an account; permissions change at all brokers or at one; a stored message is sent again.
 
-Method: a broker of two shards, and a secured one with TLS of its own. Cannot show: a copy that is
-interrupted half way; what it tells of that is the same that `rmq import` tells.
+Method: a broker of two shards, and a secured one with its own TLS. Cannot show: a copy that is
+interrupted half way; it says the same then as `rmq import`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""What name servers tell of topics while several of them change: at each moment, and in the end.
+"""Routes that name servers give while several topics change: at each moment, and at the end.
 
     two changes at once     both are in the route when both have been answered
-    a topic of a shard's    the shard that has the message is in every route that is given out
+    a topic of one shard    the shard that has the message is in every route that is given out
     a storm                 16 connections change topics on two shards: afterwards all name servers,
                             shards and files agree
 
-Real processes and sockets. A few rounds each; `make races` runs 500 (RMQ_RACE_ROUNDS). A round that
-goes wrong stays wrong for longer than a test waits: a full registration does not mend it.
+Method: real processes and sockets. There are a few rounds of each; `make races` runs 500
+(RMQ_RACE_ROUNDS). A round that goes wrong stays wrong for longer than a test waits, because a full
+registration does not mend it.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""`rmq trace` against a broker: what clients wrote is found, joined and shown in order."""
+"""`rmq trace` against a broker: traces that clients wrote are found, joined and shown in order."""
 
 import json
 from pathlib import Path

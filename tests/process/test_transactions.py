@@ -1,4 +1,4 @@
-"""Transactions and a broker process that is killed: nothing is lost, nothing committed twice."""
+"""Transactions of a broker process that is killed: none is lost, and none is committed twice."""
 
 import asyncio
 import collections
