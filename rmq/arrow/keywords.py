@@ -14,7 +14,7 @@ Span = timedelta | int | str
 
 
 class ServerKeywords(TypedDict, total=False):
-    """Of reads from brokers and of writes: how servers are reached."""
+    """Keywords of reads from brokers and of writes: how servers are reached."""
 
     namesrv_addr: str | None
     poll_timeout_ms: Span
@@ -30,7 +30,7 @@ class ServerKeywords(TypedDict, total=False):
 
 
 class CommonKeywords(TypedDict, total=False):
-    """Of reads from brokers and from files."""
+    """Keywords of reads from brokers and from files."""
 
     subscribe_pattern: str | None
     assign: Mapping[str, Any] | str | None
@@ -52,7 +52,7 @@ class CommonKeywords(TypedDict, total=False):
 
 
 class ReadKeywords(ServerKeywords, CommonKeywords, total=False):
-    """Of reads from brokers."""
+    """Keywords of reads from brokers."""
 
     starting_offsets_by_timestamp: Mapping[str, Any] | str | None
     starting_offsets_by_timestamp_strategy: Literal["error", "latest"]
@@ -66,13 +66,13 @@ class ReadKeywords(ServerKeywords, CommonKeywords, total=False):
 
 
 class ScanKeywords(CommonKeywords, total=False):
-    """Of reads from the files of a store."""
+    """Keywords of reads from the files of a store."""
 
     broker_name: str | None
 
 
 class WriteKeywords(ServerKeywords, total=False):
-    """Of writes."""
+    """Keywords of writes."""
 
     producer_group: str
     schema: Literal["rmq", "kafka"]

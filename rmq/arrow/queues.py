@@ -111,10 +111,11 @@ class Queues:
         read: Callable[[Command], Answer],
         at_once: int = AT_ONCE,
     ) -> dict[QueueKey, Answer]:
-        """What `read` makes of the answer about each queue; of any answer but those in AWAY.
+        """Asks about each queue, and returns what `read` makes of the answers. `read` gets answers
+        with any code but those in AWAY.
 
-        `at_once` queues are one question for `ask`. When it is put again, the queues that are
-        answered already are left out.
+        `at_once` queues are one question for `ask`. When it is put again, queues with an answer are
+        left out.
         """
         found: dict[QueueKey, Answer] = {}
 

@@ -53,7 +53,7 @@ class Answer(msgspec.Struct, array_like=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """What a filter function gets."""
+    """A message as a filter function gets it."""
 
     topic: str
     queue_id: int

@@ -170,7 +170,7 @@ def places_of(cluster: Cluster, topic: str, start: Start | None) -> list[Place]:
 
 
 def unsent(cluster: Cluster, places: Sequence[Place]) -> Iterator[Place]:
-    """What is left of the places: another process may have sent some letters again meanwhile. Each
+    """The rest of the places: another process may have sent some letters again meanwhile. Each
     queue is asked about when its turn comes."""
     for place in places:
         begin = max(place.begin, sent_before(cluster, place.queue))

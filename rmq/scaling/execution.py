@@ -42,7 +42,7 @@ from rmq.scaling.survey import Survey
 from rmq.scaling.unconsumed import Unconsumed
 
 QUIET_S = 35.0
-POLL_S = 0.5  # between two looks at a broker, but LOOKS_SHARE times as long as a look takes: many
+POLL_S = 0.5  # between two looks, or LOOKS_SHARE times what a look took, if that is longer: many
 LOOKS_SHARE = 4  # topics and groups make many questions, and the broker has other things to do
 REPORT_S = 1.0  # between two lines of progress
 AGAIN_S = 10.0  # between two lines that say the same
@@ -205,8 +205,8 @@ class Execution:
 
 def _blocking_step(plan: Plan, step: Step, outcome: Outcome) -> Step | None:
     """A step that failed and without which this one would do harm; None: there is none. In a plan
-    that adds a broker, a topic that the broker did not take must not get queues in that topic's
-    order. In other plans each step of a broker needs all of the broker's earlier steps."""
+    that adds a broker, the broker must not get into the order of a topic that it did not take. In
+    other plans each step of a broker needs all of the broker's earlier steps."""
     for failed, _ in outcome.failed:
         if failed.broker == step.broker and (plan.verb != "add" or _is_of_one_topic(failed, step)):
             return failed
@@ -219,7 +219,7 @@ def _is_of_one_topic(one: Step, other: Step) -> bool:
 
 
 class _Watch:
-    """What the looks at one broker, which is becoming empty, have shown."""
+    """One broker that is becoming empty, as the looks at it have shown it."""
 
     def __init__(self, step: Step) -> None:
         self.step = step

@@ -10,7 +10,7 @@ from rmq.arrow.queue_ranges import QueueRange
 
 
 class QueueRanges(InputPartition):
-    """What one task reads, and the addresses that its brokers had when it was planned."""
+    """The ranges that one task reads, and the addresses of their brokers when it was planned."""
 
     def __init__(self, ranges: Sequence[QueueRange], addresses: Mapping[str, str]) -> None:
         super().__init__(tuple(ranges))

@@ -19,7 +19,7 @@ from rmq.spark.error_text import brief_errors, brief_errors_of
 
 
 class LogRanges(InputPartition):
-    """What one task reads."""
+    """The ranges of the log that one task reads."""
 
     def __init__(self, ranges: list[LogRange]) -> None:
         super().__init__(tuple(ranges))
