@@ -51,7 +51,7 @@ def _shown(messages: Messages, findings: Findings) -> dict[Queue, dict[int, Show
 
 
 def _check_final_read(messages: Messages, findings: Findings) -> None:
-    """Whether it saw each offset."""
+    """Checks that the final read saw each offset of each queue."""
     for queue, drained in messages.drained.items():
         found = {each.offset for each in messages.final.get(queue, ())}
         missing = [at for at in range(drained.begin, drained.end) if at not in found]
@@ -101,7 +101,7 @@ def _check_vanished(
         if event.offset == ELSEWHERE:
             there = event.message in at_the_end
         else:
-            there = (queue, event.offset) in final  # what it shows is two-messages' matter
+            there = (queue, event.offset) in final  # another message there: rule two-messages
         if there or event.message in told or _is_expired(messages, event):
             continue
         told.add(event.message)
@@ -131,7 +131,8 @@ def _check_senders(messages: Messages, findings: Findings) -> None:
 def _check_overtaken(
     messages: Messages, shown: dict[Queue, dict[int, Shown]], findings: Findings
 ) -> None:
-    """In a queue's order: nobody stands behind one whose sending began after his own answer."""
+    """Checks the order in each queue: an acknowledged message is not behind one whose send began
+    only after that acknowledgement."""
     for queue, places in shown.items():
         offsets = sorted(places)
         rows = []
@@ -139,7 +140,7 @@ def _check_overtaken(
             sent = messages.sent.get(places[offset].message)
             stored = messages.stored.get(places[offset].message)
             if sent is None or sent.kind in ("delayed", "timed", "transaction"):
-                continue  # their place is not made when they are sent
+                continue  # these get their place later than they are sent
             own = stored is not None and (messages.queue(stored), stored.offset) == (queue, offset)
             rows.append((offset, sent.at, stored.at if stored is not None and own else 1 << 62))
         if not rows:
@@ -156,13 +157,14 @@ def _check_overtaken(
 
 
 def _is_expired(messages: Messages, event: Shown) -> bool:
-    """Whether the queue began above it at the end: retention, and no loss."""
+    """Whether the queue began above the event's offset at the end: by retention, which is no loss.
+    """
     drained = messages.drained.get(messages.queue(event))
     return drained is not None and 0 <= event.offset < drained.begin
 
 
 def _is_there(messages: Messages, stored: Stored, final: Delivered) -> bool:
-    """At its place; `final` is one of those where it is."""
+    """Whether the message is at the place of its acknowledgement; `final`: a place where it is."""
     if _place(final) == _place(stored):
         return True
     row = messages.final[messages.queue(stored)]
