@@ -16,8 +16,8 @@ EVERY = "[$__rate_interval]"
 
 
 class Panel(msgspec.Struct, frozen=True):
-    """kind: stat shows the last value, timeseries a line for each series. unit: by Grafana's name.
-    """
+    """kind: stat shows the last value, timeseries a line for each series. unit: by Grafana's
+    name."""
 
     title: str
     unit: str

@@ -157,8 +157,8 @@ def _check_overtaken(
 
 
 def _is_expired(messages: Messages, event: Shown) -> bool:
-    """Whether the queue began above the event's offset at the end: by retention, which is no loss.
-    """
+    """Whether the queue began above the event's offset at the end: by retention, which is no
+    loss."""
     drained = messages.drained.get(messages.queue(event))
     return drained is not None and 0 <= event.offset < drained.begin
 

@@ -1,7 +1,8 @@
 """Goal: `rmq demo cluster` kills a master, says so, loses nothing, and leaves nothing running.
 
-Method: the command as a process; what it says is read. Of what has several cases one is a program
-from its beginning, as its servers are then. Not shown here: the table on a terminal.
+Method: the command as a process, whose output is read. Most tests start it and its servers as
+forks; of tests with several cases, one starts them as programs. Not shown here: the table on a
+terminal.
 """
 
 from __future__ import annotations

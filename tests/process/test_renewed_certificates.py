@@ -1,9 +1,9 @@
 """A server's certificate and the authorities that it trusts are replaced while it serves: connected
 clients go on, new ones are let in by the old files or the new ones, and no request fails.
 
-Method: a broker process with its name server, and clients that never stop asking and coming. The
-servers look at their files each second by a clock that the test drives: what is under way when they
-change is a matter of how many came, not of how long that took.
+Method: a broker process with its name server, and clients that never stop connecting and asking.
+The servers look at their files each second of a clock that the test drives. So between two changes
+a number of clients come, however long that takes.
 """
 
 from __future__ import annotations
