@@ -143,7 +143,9 @@ def test_subscription_groups_are_created_shown_and_deleted(
 
 
 def test_consumer_progress_shows_no_lag(admin: Admin, live: Live) -> None:
-    output = admin("consumerProgress", "-g", live.consumer_group)
+    # Java's consumer commits for the first time ten seconds after its start.
+    committed = rf"(?:{live.topic} +\S+ +\d +10 +10 [^\n]*\n){{4}}"
+    output = eventually(admin, ["consumerProgress", "-g", live.consumer_group], committed, 30)
     rows = [line.split() for line in output.splitlines() if line.startswith(live.topic)]
     shown = sorted(row[:6] for row in rows)
     assert shown == [[live.topic, BROKER, str(q), "10", "10", "0"] for q in range(4)]
