@@ -7,6 +7,7 @@
     stage_loops         one stage of the core over and over, so that its cost can be counted
     base_probe          clocks, durations, checksums and system calls, one at a time
     memory_probe        each part of memory made, used and closed
+    guarded_bytes       a buffer whose end is the last byte that may be touched
     net_probe           whether a client asks to resume a session
     load_probe          answers as the load generator reads them
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs

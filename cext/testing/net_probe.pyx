@@ -2,37 +2,27 @@
 
     resumes(hello)                          True: of TLS 1.2, and asks to resume a session
 
-What is read stands directly before a page that may not be touched, so that one byte too far ends
-the process.
+What is read are guarded bytes: one byte too far ends the process.
 """
-from libc.stdint cimport uint8_t
-from libc.string cimport memcpy
-from posix.mman cimport (
-    MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE, mmap, mprotect,
-    munmap,
-)
+from libc.stdint cimport uint8_t, uint32_t
 
 from cext.net.client_hello cimport hello_resumes
-
-cdef enum:
-    PAGE = 4096
-    ROOM = 65536
+from cext.testing.guarded_bytes cimport (
+    ROOM, Guarded, guarded_close, guarded_copy, guarded_open,
+)
 
 
 def resumes(bytes said not None) -> bool:
     """ValueError: of more than ROOM bytes."""
-    cdef uint8_t* base
-    cdef uint8_t* at
-    cdef size_t length = len(said)
+    cdef Guarded guarded
+    cdef uint32_t length = <uint32_t> len(said)
     cdef bint answer
-    if length > ROOM:
-        raise ValueError(f"{length} bytes, {ROOM} at most")
-    base = <uint8_t*> mmap(NULL, ROOM + PAGE, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-    if base == <uint8_t*> MAP_FAILED or mprotect(base + ROOM, PAGE, PROT_NONE) != 0:
-        raise MemoryError
-    at = base + ROOM - length
-    memcpy(at, <const uint8_t*> said, length)
-    answer = hello_resumes(at, length)
-    munmap(base, ROOM + PAGE)
+    if len(said) > ROOM:
+        raise ValueError(f"{len(said)} bytes, {ROOM} at most")
+    guarded.base = NULL
+    try:
+        guarded_open(&guarded)
+        answer = hello_resumes(guarded_copy(&guarded, <const uint8_t*> said, length), length)
+    finally:
+        guarded_close(&guarded)
     return answer

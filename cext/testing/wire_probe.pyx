@@ -14,15 +14,14 @@ Example: fuzz([frame], 1, 100000, b"secret", []) -> {"parsed": 48210, "malformed
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memmove, memset
-from posix.mman cimport (
-    MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE, mmap, mprotect,
-    munmap,
-)
 from posix.time cimport clock_gettime, clockid_t, timespec
 
 from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status, raise_status
 from cext.memory.arena cimport SharedArena
+from cext.testing.guarded_bytes cimport (
+    ROOM, Guarded, guarded_close, guarded_copy, guarded_open,
+)
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.codes cimport SEND_MESSAGE, SEND_MESSAGE_V2
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
@@ -50,14 +49,7 @@ from cext.wire.subscription cimport parse_tag_subscription
 from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
-    PAGE = 4096
-    ROOM = 65536                # the fuzzer's longest frame
     KEPT_EACH = 8               # of changed requests with a right signature, one in so many is kept
-
-
-cdef struct Guarded:
-    uint8_t* base               # ROOM bytes, then a page without access
-    uint8_t* end                # base + ROOM
 
 
 cdef struct Fuzzer:
@@ -82,30 +74,6 @@ cdef struct Fuzzer:
     int64_t signed              # signatures that are right
     int64_t unsigned            # and those that are not, or are missing
     int64_t violations
-
-
-cdef int guarded_open(Guarded* guarded) except -1:
-    cdef void* base = mmap(NULL, ROOM + PAGE, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-    if base == MAP_FAILED:
-        raise MemoryError("no room for the fuzzer")
-    guarded.base = <uint8_t*>base
-    guarded.end = guarded.base + ROOM
-    if mprotect(guarded.end, PAGE, PROT_NONE) != 0:
-        raise MemoryError("no guard page for the fuzzer")
-    return 0
-
-
-cdef void guarded_close(Guarded* guarded) noexcept nogil:
-    if guarded.base != NULL:
-        munmap(guarded.base, ROOM + PAGE)
-
-
-cdef inline uint8_t* guarded_copy(Guarded* guarded, const uint8_t* bytes,
-                                  uint32_t length) noexcept nogil:
-    """A copy whose last byte is the last one that may be touched; returns its start."""
-    memmove(guarded.end - length, bytes, length)
-    return guarded.end - length
 
 
 # ---- mutation ----
