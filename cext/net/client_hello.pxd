@@ -10,6 +10,9 @@ with OpenSSL has a ticket. The hello of a client that connects for the first tim
 """
 from libc.stdint cimport uint8_t
 
+cdef enum:
+    HELLO_RECORD = 0x16             # the first byte of a TLS handshake
+
 # Whether these bytes are a complete hello of TLS 1.2 that asks to resume a session, by id or
 # ticket.
 cdef bint hello_resumes(const uint8_t* at, size_t length) noexcept nogil

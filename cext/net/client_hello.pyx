@@ -7,7 +7,6 @@ cdef enum:
     RECORD_HEAD = 5                 # type, version, length
     MESSAGE_HEAD = 4                # type, length of three bytes
     FIXED = 34                      # version and random bytes
-    HELLO_RECORD = 22
     CLIENT_HELLO = 1
     SESSION_TICKET = 35             # extensions
     SUPPORTED_VERSIONS = 43         # sent by clients that speak TLS 1.3

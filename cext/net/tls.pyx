@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport store_release_i32
 from cext.base.status cimport OK, POOL_EMPTY
-from cext.net.client_hello cimport hello_resumes
+from cext.net.client_hello cimport HELLO_RECORD, hello_resumes
 from cext.net.connection cimport (
     ELSEWHERE,
     HANDSHAKE_BEGUN,
@@ -108,7 +108,6 @@ cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_PEEK
 
 cdef enum:
-    HELLO = 0x16                    # the first byte of a TLS handshake
     HELLO_BYTES = 2048              # of a hello that are looked at; a ticket has 200 and more
 # For TLS 1.3, cheapest first: 128 bits are strong enough and cost a fifth less per byte.
 cdef const char* SUITES = (b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
@@ -268,7 +267,7 @@ cdef int look_at_first(Connection* c) noexcept nogil:
         return WANT_READ
     if got <= 0:
         return TRANSPORT_FAILED
-    if first[0] != HELLO or s.server.context == NULL:
+    if first[0] != HELLO_RECORD or s.server.context == NULL:
         if not s.server.is_permissive:
             s.server.failed += 1
             return TRANSPORT_FAILED
