@@ -41,12 +41,13 @@ def put(
 
 def make_like(cluster: ClusterView, source: str, group: str) -> None:
     """Where it is not there yet; RemoteError: there is no such source."""
-    admin.require_groups(cluster, source)
-    anywhere = admin.groups(cluster)[source]
-    for broker in cluster.masters():
-        found = admin.group_configs(cluster, broker)
+    known = [(broker, admin.group_configs(cluster, broker)) for broker in cluster.masters()]
+    sources = [found[source] for _, found in known if source in found]
+    if not sources:
+        admin.require_groups(cluster, source)
+    for broker, found in known:
         if group not in found:
-            like = found.get(source, anywhere)
+            like = found.get(source, sources[-1])
             attributes = {f"+{name}": text for name, text in (like.get("attributes") or {}).items()}
             settings = {**settings_of(like), "attributes": attributes}
             admin.create_group(cluster, group, settings, [broker])
