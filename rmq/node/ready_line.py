@@ -9,7 +9,7 @@ second line follows once it is.
     rmq 0.1.0 is ready in 0.31 s: broker broker-a at .., store .., master of epoch 1. Try: ...
     rmq: registered at 10.0.0.1:9876: broker-a. Try: ...
 
-To learn whether a broker is registered we ask the name servers, not the code that registers it:
+Whether a broker is registered is asked of the name servers, not of the code that registers it:
 clients will find what the name servers answer, and the question is the same for one process and for
 shards. Modules that only a broker needs are imported only when there is one.
 """
