@@ -28,7 +28,8 @@ from cext.load.consumer import Consumer
 from cext.load.histogram import Histogram
 from cext.load.popper import Popper
 from cext.load.producer import Producer
-from rmq.client.blocking.connection import Connection, split_address
+from rmq.base.server_address import split_address
+from rmq.client.blocking.connection import Connection
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames

@@ -39,8 +39,9 @@ from rows import (
 )
 from servers import Ours
 
+from rmq.base.server_address import split_address
 from rmq.client.blocking import encryption
-from rmq.client.blocking.connection import Connection, split_address
+from rmq.client.blocking.connection import Connection
 from rmq.client.connection.tls import carried
 from rmq.codes import RequestCode
 from rmq.format.client_tls import ClientTls

@@ -3,6 +3,7 @@
 RmqError
 |-- ConfigError          a setting is unknown, malformed or out of range
 |-- ProtocolError        bytes that are not a RocketMQ frame, or a field that breaks a limit
+|   `-- AddressError         a server's address is not host:port (also a ConfigError)
 |-- StoreError           the store cannot do what was asked
 |   |-- StoreLockedError     another process holds the store directory
 |   |-- StoreCorruptError    a file holds bytes that cannot be right
@@ -54,6 +55,11 @@ class ConfigError(RmqError):
 
 class ProtocolError(RmqError):
     """Bytes from the wire that are not what the protocol allows."""
+
+
+class AddressError(ConfigError, ProtocolError):
+    """A server's address is not host:port. It is a ConfigError and a ProtocolError, because users
+    give addresses, and name servers list those that brokers have registered."""
 
 
 class StoreError(RmqError):

@@ -17,6 +17,7 @@
     transport_end       ends asyncio's transports at once
     background_tasks    tasks of an event loop that nobody waits for
     networks            addresses and blocks of them
+    server_address      host and port of a text
     rate_limited_log    at most one log line per key and interval
 
 Of this project it imports only errors and rmq.format, and of cext the clock and the build.

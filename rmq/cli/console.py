@@ -23,14 +23,14 @@ PASSWORD_MIN = 8
 
 
 def _listen(text: str) -> tuple[str, int]:
-    from rmq.client.blocking.connection import split_address
-    from rmq.errors import ProtocolError
+    from rmq.base.server_address import split_address
+    from rmq.errors import AddressError
 
     try:
         host, port = split_address(text)
         if host != "localhost":
             ipaddress.ip_address(host)
-    except (ProtocolError, ValueError) as error:
+    except (AddressError, ValueError) as error:
         raise ValueError(f"{error}: an IP address and a port, such as 127.0.0.1:8080") from None
     return ("127.0.0.1" if host == "localhost" else host), port
 

@@ -30,13 +30,13 @@ class Parsed(click.ParamType[Value]):
 
 
 def _addresses(text: str) -> str:
-    from rmq.client.blocking.connection import split_address
-    from rmq.errors import ProtocolError
+    from rmq.base.server_address import split_address
+    from rmq.errors import AddressError
 
     try:
         for each in text.split(";"):
             split_address(each)
-    except ProtocolError as error:
+    except AddressError as error:
         raise ValueError(str(error)) from None
     return text
 

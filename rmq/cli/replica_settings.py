@@ -16,8 +16,8 @@ from __future__ import annotations
 import ipaddress
 import socket
 
+from rmq.base.server_address import split_address
 from rmq.cli.replica_of import TAKEN
-from rmq.client.blocking.connection import split_address
 from rmq.client.blocking.replicas import Replicas, ReplicaSet
 from rmq.errors import RmqError, UnreachableError
 

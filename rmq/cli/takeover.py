@@ -173,8 +173,8 @@ def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:
 
 def _check_address(bind: str | None, port: int, old: OldMaster) -> None:
     """While the old master runs its own port is not free on its machine, and needs not be."""
+    from rmq.base.server_address import split_address
     from rmq.cli.addresses import is_loopback
-    from rmq.client.blocking.connection import split_address
 
     host = split_address(old.address)[0]
     if bind is None and not is_loopback(host):

@@ -21,8 +21,9 @@ from cext.load.histogram import Histogram
 from cext.load.popper import Popper
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
+from rmq.base.server_address import split_address
 from rmq.client.blocking import encryption
-from rmq.client.blocking.connection import CONNECT_TIMEOUT, split_address
+from rmq.client.blocking.connection import CONNECT_TIMEOUT
 from rmq.errors import UnreachableError
 from rmq.format.signature import Credentials
 from rmq.load import open_files

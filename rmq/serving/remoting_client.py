@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import cast
 
 from rmq.base.deadline import within
-from rmq.errors import ProtocolError, RmqError
+from rmq.base.server_address import split_address
+from rmq.errors import AddressError, ProtocolError, RmqError
 from rmq.format.frame_reader import FOLLOW_BYTES_MAX, FrameReader
 from rmq.format.remoting import Command, encode
 from rmq.serving.identity import signed, tls
@@ -25,12 +26,14 @@ class CallError(RmqError):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """(host, port) of "host:port" or "[v6]:port"."""
-    host, separator, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise CallError(f"{text!r} is not host:port")
-    return host, int(port)
+    """(host, port) of "host:port" or "[v6]:port", where somebody may listen."""
+    try:
+        host, port = split_address(text)
+    except AddressError as error:
+        raise CallError(str(error)) from None
+    if not port:
+        raise CallError(f"{text}: nobody listens on port 0")
+    return host, port
 
 
 class RemotingClient:

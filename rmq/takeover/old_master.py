@@ -26,7 +26,8 @@ from collections.abc import Mapping
 from enum import Enum
 
 from rmq import java_properties
-from rmq.client.blocking.connection import Connection, split_address
+from rmq.base.server_address import split_address
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError
 from rmq.format import fastjson

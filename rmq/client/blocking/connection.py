@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rmq.base import clock, patience
+from rmq.base.server_address import split_address
 from rmq.client.blocking import credentials, encryption
 from rmq.errors import FOREIGN, ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
@@ -35,14 +36,6 @@ IN_FLIGHT = 64  # requests of ask_all() at a time, so that no peer must keep mor
 _READ_BYTES = 256 << 10
 # What often has the port that was named instead, by its first bytes.
 _OTHERS = {b"HTTP": "HTTP", b"SSH-": "SSH", b"\x15\x03": "TLS"}
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """("host", port) of "host:port" or "[::1]:port". ProtocolError: it is neither."""
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ProtocolError(f"{address}: not an address of the form host:port")
-    return host.strip("[]"), int(port)
 
 
 class Connection:

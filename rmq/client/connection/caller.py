@@ -19,7 +19,8 @@ from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
 from cext.client.reply import Reply
 from cext.client.request import encode_request
-from rmq.client.connection.name_servers import NameServerSource, split_address
+from rmq.base.server_address import split_address
+from rmq.client.connection.name_servers import NameServerSource
 from rmq.client.connection.routes import NO_NAME_SERVER
 from rmq.client.hooks import RpcHook
 from rmq.client.parameters import ClientParameters

@@ -19,7 +19,7 @@ import threading
 
 from cext.client.engine import Engine
 from rmq.base.networks import is_name
-from rmq.client.connection.name_servers import split_address
+from rmq.base.server_address import split_address
 from rmq.client.connection.timers import Timers
 
 log = logging.getLogger("rmq.client")

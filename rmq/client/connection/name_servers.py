@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 
 from rmq.base import clock
+from rmq.base.server_address import split_address
 from rmq.client.connection.repeated_warnings import RepeatedWarnings
 from rmq.client.parameters import ClientParameters
 from rmq.errors import ConfigError, UnreachableError
@@ -31,14 +32,6 @@ def split_list(text: str) -> list[str]:
     """The addresses in "a:1;b:2" (also separated by commas or white space), each once."""
     found = dict.fromkeys(text.replace(";", " ").replace(",", " ").split())
     return [each.removeprefix("http://") for each in found]
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """("host", port) of "host:port" or "[::1]:port". ConfigError: it is neither."""
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ConfigError(f"{address}: not an address of the form host:port")
-    return host.strip("[]"), int(port)
 
 
 class NameServerSource:

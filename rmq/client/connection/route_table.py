@@ -14,8 +14,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from rmq.base.server_address import split_address
 from rmq.client.connection.caller import Caller
-from rmq.client.connection.name_servers import split_address
 from rmq.client.connection.replicas import Purpose, Replica, Replicas
 from rmq.client.connection.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode

@@ -9,8 +9,8 @@ from support.command_line import rmq
 from support.scripted_peer import ScriptedPeer
 
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.connection import Connection, split_address
-from rmq.errors import ProtocolError, RemoteError, UnreachableError
+from rmq.client.blocking.connection import Connection
+from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.remoting import Command
 
@@ -157,13 +157,6 @@ def test_a_file_of_tls_that_cannot_be_used_is_wrong_usage(
     monkeypatch.delenv(variable)
     done = rmq(*asked, option, str(junk))
     assert done.returncode == 2 and done.stderr.startswith(f"rmq: {option} {junk}: ")
-
-
-@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:x", "host:70000", "h:²"])
-def test_addresses_are_host_and_port(text: str) -> None:
-    with pytest.raises(ProtocolError, match="host:port"):
-        split_address(text)
-    assert split_address("[::1]:80") == ("::1", 80)
 
 
 def test_a_broker_that_is_taken_for_a_name_server_is_named() -> None:

@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 from rmq import Message, Producer, UnreachableError
 from rmq.base.networks import is_name
-from rmq.client.connection.name_servers import split_address
+from rmq.base.server_address import split_address
 
 Hosts = dict[str, str]
 
