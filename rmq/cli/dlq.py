@@ -28,6 +28,7 @@ from rmq.operations.dead_letters import (
     groups_with_letters,
     letters,
     letters_of,
+    no_letters,
     origin_of,
     places_of,
     put_aside,
@@ -200,8 +201,8 @@ def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
 
 def _topic_of(cluster: Cluster, group: str) -> str:
     """RmqError, which says where to look for those that have some: the group has none."""
-    none = f"group {group} has no dead letters; `rmq dlq list` lists the groups that have"
-    with missing_topic.in_words(none):
+    where = "`rmq dlq list` lists the groups that have"
+    with missing_topic.in_words(f"{no_letters(group)}; {where}"):
         return topic_of(cluster, group)
 
 

@@ -1,6 +1,6 @@
 """Missing topic: what a command says where what it asks about is in a topic that does not exist.
 
-with in_words("group billing has no dead letters"): ..      in place of the server's answer (17)
+with in_words("nobody has traced anything"): ..      in place of the server's answer (17)
 refuse(cluster, "orders")               none of the brokers that were asked has it
 """
 

@@ -148,11 +148,16 @@ def sent_before(cluster: Cluster, queue: MessageQueue) -> int:
     return admin.committed_offset(cluster, TOOLS_CONSUMER_GROUP, queue) or 0
 
 
+def no_letters(group: str) -> str:
+    """What is said of a group that has none."""
+    return f"group {group} has no dead letters"
+
+
 def topic_of(cluster: Cluster, group: str) -> str:
     """The topic of the group's dead letters; RemoteError: the group has none."""
     topic = dlq_topic(group)
     if topic not in cluster.topics():
-        raise RemoteError(ResponseCode.TOPIC_NOT_EXIST, f"group {group} has no dead letters")
+        raise RemoteError(ResponseCode.TOPIC_NOT_EXIST, no_letters(group))
     return topic
 
 
