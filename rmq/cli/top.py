@@ -2,25 +2,30 @@
 
     BROKER    STATE    IN/S   IN MB/S  OUT/S  OUT MB/S  CPU  RSS  POOL  LAG  CACHE  APPEND  FLUSH
 
-On a terminal the table stands and changes (rich), and what matters least is left out where the
-terminal is narrow; in a pipe each interval prints one; --json prints one line an interval. The
-first figures come after one interval: rates need two samples.
+On a terminal the table stands and changes (rich), or with --once is printed once; where the
+terminal is narrow, what matters least is left out. In a pipe each interval prints one with all
+columns; --json prints one line an interval. The first figures come after one interval: rates need
+two samples.
 """
 
 from __future__ import annotations
 
+import functools
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import msgspec
 
 from rmq.base import patience
 from rmq.cli import broker_figures
 from rmq.cli.keys import Pause, quit_key
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
+from rmq.cli.table import Column
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
@@ -72,7 +77,7 @@ def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
             if is_drawn and _live(polls, interval, output.is_wide):
                 return
             for rows in polls:
-                output.rows(COLUMNS, _values(rows, with_total=not output.is_data))
+                _print(rows, output)
                 sys.stdout.flush()
                 if once:
                     return
@@ -105,6 +110,34 @@ def _live(polls: Iterator[list[Figures]], interval: float, is_wide: bool) -> boo
     return True
 
 
+def _print(rows: list[Figures], output: Output) -> None:
+    if output.is_data or not sys.stdout.isatty():
+        output.rows(COLUMNS, _values(rows, with_total=not output.is_data))
+    else:
+        output.rows(*fitted(rows, shutil.get_terminal_size().columns, output.is_wide))
+
+
+def fitted(rows: list[Figures], width: int, is_wide: bool) -> tuple[list[Column], list[list[Any]]]:
+    """The columns and rows of a table that has so many characters at most."""
+    shown = [at for at, column in enumerate(COLUMNS) if is_wide or not column.is_wide]
+    values = _values(rows, with_total=True)
+    texts = [[COLUMNS[at].cell(row[at]) for at in shown] for row in values]
+    left = fitting([COLUMNS[at].heading for at in shown], texts, width)
+    columns = [_cut(COLUMNS[shown[at]], most) for at, most in left.items()]
+    return columns, [[row[shown[at]] for at in left] for row in values]
+
+
+def _cut(column: Column, most: int) -> Column:
+    """The column; longer names of brokers are cut to so many characters."""
+    if column.heading != NAME:
+        return column
+    return msgspec.structs.replace(column, text=functools.partial(_beginning, most))
+
+
+def _beginning(most: int, name: str) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def fitting(
     headings: Sequence[str], texts: Sequence[Sequence[str]], width: int
 ) -> dict[int, int]:  # fmt: skip
@@ -133,19 +166,16 @@ def _drawn(rows: list[Figures], width: int, is_wide: bool) -> Table:
     moment = time.strftime("%H:%M:%S")
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", title=f"rmq top  {moment}",
                   title_justify="left")  # fmt: skip
-    shown = [column for column in COLUMNS if is_wide or not column.is_wide]
-    headings = [column.heading for column in shown]
-    texts = [[column.cell(value) for column, value in zip(COLUMNS, row, strict=True)
-              if column in shown] for row in _values(rows, with_total=True)]  # fmt: skip
-    left = fitting(headings, texts, width)
-    for at, most in left.items():
-        justify: Literal["left", "right"] = "left" if headings[at] in TEXTS else "right"
-        table.add_column(headings[at], justify=justify, no_wrap=True, max_width=most)
-    for number, cells in enumerate(texts):
+    columns, values = fitted(rows, width, is_wide)
+    for column in columns:
+        justify: Literal["left", "right"] = "left" if column.heading in TEXTS else "right"
+        table.add_column(column.heading, justify=justify, no_wrap=True)
+    for number, row in enumerate(values):
         ill = number < len(rows) and rows[number].state != "running"
         is_total = number >= len(rows)
         style = "bold red" if ill else "bold" if is_total else None
-        table.add_row(*(cells[at].replace("[", "\\[") for at in left), style=style)
+        cells = [column.cell(value) for column, value in zip(columns, row, strict=True)]
+        table.add_row(*(cell.replace("[", "\\[") for cell in cells), style=style)
     return table
 
 

@@ -146,6 +146,12 @@ def test_top_shows_a_row_and_status_says_running(tmp_path: Path) -> None:
         lines = CONTROL.sub("", terminal.shown).splitlines()
         assert ["BROKER", "IN/S", "OUT/S", "CPU"] in [line.split() for line in lines], lines
         assert not [line for line in lines if "…" in line or len(line.strip()) > 40]
+        words = ("top", "--once", "--interval", "0.2", "-n", broker.namesrv)
+        with at_terminal(*words, environment=environment, columns=40) as terminal:
+            assert terminal.code() == 0
+        lines = CONTROL.sub("", terminal.shown).splitlines()
+        assert ["BROKER", "IN/S", "OUT/S", "CPU"] in [line.split() for line in lines], lines
+        assert not [line for line in lines if "…" in line or len(line.rstrip()) > 40]
 
 
 def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from rmq.cli.top import COLUMNS, DISPENSABLE, EXTRA, LAST, NAME, TEXTS, _drawn, fitting
+from rmq.cli.output import Output
+from rmq.cli.top import COLUMNS, DISPENSABLE, EXTRA, LAST, NAME, TEXTS, _drawn, fitted, fitting
 from rmq.observe.rates import figures
 from rmq.observe.sample import Sample
 
@@ -47,18 +48,36 @@ def test_the_fullest_pool_of_all_time_is_told() -> None:
     assert (row.pool, row.pool_most) == (0.7, 0.9)
 
 
-@pytest.mark.parametrize(
+NARROW = pytest.mark.parametrize(
     ("width", "headings"),
     [(80, "BROKER IN/S OUT/S CPU APPEND p99"), (60, "BROKER IN/S OUT/S CPU APPEND p99"),
      (40, "BROKER IN/S OUT/S CPU"), (30, "BROKER IN/S"), (20, "BROKER")],
 )  # fmt: skip
+ROWS = [figures(None, Sample(broker=name)) for name in ("broker-a", "broker-" + "x" * 60)]
+
+
+@NARROW
 def test_long_names_are_cut_and_numbers_are_whole(width: int, headings: str) -> None:
-    samples = [Sample(broker=name) for name in ("broker-a", "broker-" + "x" * 60)]
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(_drawn([figures(None, each) for each in samples], width, False))
+    console.print(_drawn(ROWS, width, False))
     assert isinstance(console.file, io.StringIO)
     title, _, head, _, first, second, *_ = console.file.getvalue().splitlines()
     assert title.startswith("rmq top") and " ".join(head.split()) == headings
     assert first.split()[0] == "broker-a" and "…" not in first
     assert second.split()[0].startswith("broker-") and second.split()[0].endswith("…")
     assert second.count("…") == 1 and len(second) <= width
+
+
+@NARROW
+@pytest.mark.parametrize("form", ["table", "wide"])
+def test_a_table_that_is_printed_once_has_the_same(
+    form: str, width: int, headings: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Here without rich, which draws nothing into what is no terminal."""
+    output = Output(form)
+    output.rows(*fitted(ROWS, width, output.is_wide))
+    head, first, second, total = capsys.readouterr().out.splitlines()
+    assert " ".join(head.split()) == headings
+    assert first.split()[0] == "broker-a" and second.split()[0].endswith("…")
+    assert total.split()[0] == "total"
+    assert max(map(len, (head, first, second, total))) <= width
