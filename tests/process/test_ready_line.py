@@ -20,13 +20,14 @@ import pytest
 from support import command_line
 from support.accounts import ADMIN, ARMED
 from support.broker_process import broker_process
+from support.certificates import Authority, Pair
 from support.sharded_broker import ShardedBroker, sharded_broker
 from support.waiting import HANG_S, wait_until
 
 from rmq.auth.options import INNER
 from rmq.config import load_properties
 from rmq.demo.ports import free_port
-from rmq.node.advised_options import advised_options
+from rmq.node.advised_options import AUTHORITY, advised_options
 
 FEW = ["--set", "rmqShardFailuresMax=2"]
 
@@ -187,17 +188,41 @@ def test_what_is_advised_works_where_not_everybody_may_ask(tmp_path: Path, kind:
         assert not password or password not in broker.ready_line
         asking = f"-n {broker.namesrv} {wanted}".strip()
         assert advice.count(asking) == 2 and "RMQ_SECRET_KEY" not in advice
-        told = []
-        for line in advice.split(" && "):
-            words = shlex.split(line)
-            with pytest.MonkeyPatch.context() as patched:
-                patched.setenv("RMQ_SECRET_KEY", password)
-                while "=" in words[0]:
-                    patched.setenv(*words.pop(0).split("="))
-                done = command_line.rmq(*words[1:])
-            assert done.returncode == 0, (line, done.stderr)
-            told.append(done.stdout)
-        assert told[0].startswith("SEND_OK") and "hello" in told[1]
+        follow(advice, password)
+
+
+def follow(advice: str, password: str = "") -> None:
+    """Both commands do their work, as they are pasted."""
+    told = []
+    for line in advice.split(" && "):
+        words = shlex.split(line)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("RMQ_SECRET_KEY", password)
+            while "=" in words[0]:
+                patched.setenv(*words.pop(0).split("="))
+            done = command_line.rmq(*words[1:])
+        assert done.returncode == 0, (line, done.stderr)
+        told.append(done.stdout)
+    assert told[0].startswith("SEND_OK") and "hello" in told[1]
+
+
+@pytest.mark.parametrize("has_root", [False, True])
+def test_what_is_advised_works_with_a_certificate_of_a_private_authority(
+    tmp_path: Path, has_root: bool
+) -> None:
+    """The file that clients must trust is named if the server has it, and else as the operator's,
+    who knows it."""
+    authority = Authority(tmp_path)
+    pair = authority.pair("server")
+    if has_root:
+        chain = tmp_path / "chain.pem"
+        chain.write_bytes(pair.certificate.read_bytes() + authority.certificate.read_bytes())
+        pair = Pair(chain, pair.key)
+    with broker_process(tmp_path / "store", pair.settings("enforcing")) as broker:
+        advice = broker.ready_line.partition("Try: ")[2].strip()
+        named = pair.certificate if has_root else AUTHORITY
+        assert advice.count(f" --tls-ca {named}") == 2
+        follow(advice.replace(AUTHORITY, str(authority.certificate)))
 
 
 def test_accounts_of_whom_nobody_is_known_are_named_as_such() -> None:
@@ -209,5 +234,8 @@ def test_accounts_of_whom_nobody_is_known_are_named_as_such() -> None:
              "tls.server.need.client.auth": "require",
              "tls.server.trustCertPath": "/ca.pem", "tls.client.certPath": "/my own.pem",
              INNER: '{"accessKey":"in","secretKey":"s"}'}  # fmt: skip
-    asking = " --user in --tls-cert '/my own.pem'"
+    asking = f" --user in --tls-ca {AUTHORITY} --tls-cert '/my own.pem'"
+    assert advised_options(load_properties(None, given)) == (asking, "")
+    given["tls.client.trustCertPath"] = "/ca.pem"
+    asking = " --user in --tls-ca /ca.pem --tls-cert '/my own.pem'"
     assert advised_options(load_properties(None, given)) == (asking, "")
