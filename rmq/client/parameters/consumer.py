@@ -239,6 +239,13 @@ class PullConsumerParameters(RebalanceParameters):
                      "pull_threshold_size_for_queue"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)}: at least 1")
+        if self.consumer_timeout_millis_when_suspend <= self.broker_suspend_max_time_millis:
+            raise ConfigError(
+                "consumer_timeout_millis_when_suspend="
+                f"{self.consumer_timeout_millis_when_suspend} is not more than "
+                f"broker_suspend_max_time_millis={self.broker_suspend_max_time_millis}: a pull "
+                "that brokers hold for so long would end as late each time"
+            )
 
 
 @dataclass(kw_only=True)

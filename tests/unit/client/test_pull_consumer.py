@@ -637,3 +637,19 @@ def test_queues_are_shared_in_runs_that_differ_by_one_at_most() -> None:
 def test_parameters_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
         PullConsumer(**changes)
+
+
+@pytest.mark.parametrize(("patience_ms", "held_ms"), [(9_000, None), (None, 40_000), (500, 500)])
+def test_pulls_are_waited_for_longer_than_brokers_hold_them(
+    patience_ms: int | None, held_ms: int | None
+) -> None:
+    given = {"consumer_timeout_millis_when_suspend": patience_ms,
+             "broker_suspend_max_time_millis": held_ms}  # fmt: skip
+    changes: dict[str, Any] = {name: each for name, each in given.items() if each is not None}
+    with pytest.raises(ConfigError) as refused:
+        PullConsumer("g", **changes)
+    told = str(refused.value)
+    assert f"consumer_timeout_millis_when_suspend={patience_ms or 30_000} is not more" in told
+    assert f"broker_suspend_max_time_millis={held_ms or 20_000}:" in told
+    changes["consumer_timeout_millis_when_suspend"] = (held_ms or 20_000) + 1
+    PullConsumer("g", **changes)
