@@ -125,7 +125,7 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
     # ---- offsets
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Makes poll go on at this offset of the queue."""
+        """Makes poll go on at this offset of the queue. ConfigError: no queue can have it."""
         await threaded(self._client.seek, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
@@ -156,5 +156,7 @@ class PullConsumer(LoopConsumer[PullConsumerImpl]):
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Commits these offsets, or by default the position behind what poll has returned so far.
-        Returns when the brokers have answered."""
+        Returns when the brokers have answered. ConfigError: no queue can have one of the offsets,
+        and nothing is committed. Whether a queue is that long is not asked: a group that goes on
+        beyond the end of a queue begins at the end."""
         await threaded(self._client.commit, offsets)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
@@ -40,6 +41,7 @@ log = logging.getLogger("rmq.client")
 
 REBALANCE_MS, AGAIN_MS = 20_000, 1_000
 HAND_OVER_MS = 200  # meanwhile the member that had the queue before commits
+OFFSET_MAX = 2**63 - 1  # as brokers count
 
 
 class PullConsumerImpl(Member[PullConsumerParameters]):
@@ -292,10 +294,8 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
     # ---- offsets
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Makes poll go on at this offset of the queue."""
-        if offset < 0:
-            raise ConfigError(f"offset {offset}: at least 0")
-        self._pulls.seek(self._assigned.of(queue), offset)
+        """Makes poll go on at this offset of the queue. ConfigError: no queue can have it."""
+        self._pulls.seek(self._assigned.of(queue), _offset(offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
         self.seek(queue, self._ask_offset(RequestCode.GET_MIN_OFFSET, self._assigned.of(queue)))
@@ -333,15 +333,25 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Commits these offsets, or by default the position behind what poll has returned so far.
-        Returns when the brokers have answered."""
+        Returns when the brokers have answered. ConfigError: no queue can have one of the offsets,
+        and nothing is committed. Whether a queue is that long is not asked: a group that goes on
+        beyond the end of a queue begins at the end."""
         if offsets is None:
             self._assigned.commit()
             return
-        for each, offset in offsets.items():
+        checked = {queue: _offset(offset) for queue, offset in offsets.items()}
+        for each, offset in checked.items():
             self._commits.now(self._assigned.named(each), offset)
 
     def _ask_offset(self, code: int, queue: PullQueue, **more: Any) -> int:
         return queue_offset(self.instance, code, queue.wire, **more)
+
+
+def _offset(given: Any) -> int:
+    """The offset, which may be an integer of another library. ConfigError: it is none."""
+    if not isinstance(given, Integral) or not 0 <= given <= OFFSET_MAX:
+        raise ConfigError(f"offset {given!r}: a whole number of 0 to {OFFSET_MAX} is wanted")
+    return int(given)
 
 
 def _several(queues: MessageQueue | Iterable[MessageQueue]) -> list[MessageQueue]:

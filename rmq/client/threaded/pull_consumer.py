@@ -124,7 +124,7 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
     # ---- offsets
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Makes poll go on at this offset of the queue."""
+        """Makes poll go on at this offset of the queue. ConfigError: no queue can have it."""
         self._client.seek(queue, offset)
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
@@ -155,5 +155,7 @@ class PullConsumer(ThreadedConsumer[PullConsumerImpl]):
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Commits these offsets, or by default the position behind what poll has returned so far.
-        Returns when the brokers have answered."""
+        Returns when the brokers have answered. ConfigError: no queue can have one of the offsets,
+        and nothing is committed. Whether a queue is that long is not asked: a group that goes on
+        beyond the end of a queue begins at the end."""
         self._client.commit(offsets)

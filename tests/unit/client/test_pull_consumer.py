@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.broker_pair import Pair
 from support.calm_clock import calm_seconds
-from support.consuming import API_TIMEOUT_MS, moment_ms
+from support.consuming import API_TIMEOUT_MS, moment_ms, numbers
 from support.consuming import create as create_topic
 from support.consuming import send as send_all
 from support.driven_clock import DrivenClock
@@ -466,6 +466,41 @@ def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
             consumer.seek(other, 0)
         with pytest.raises(ConfigError, match="queues are assigned"):
             consumer.subscribe("pull-seek")
+
+
+@pytest.mark.parametrize("wrong", [-1, 2**63, 1.5, "7", None])
+def test_an_offset_that_no_queue_can_have_is_refused(broker: RunningBroker, wrong: Any) -> None:
+    topic = f"pull-wrong-{type(wrong).__name__}{len(str(wrong))}"
+    one, two = create(broker, topic, 2)
+    send(broker, [Message(topic, "0")])
+    with consumer_of(broker, topic, auto_commit=False) as consumer:
+        consumer.assign([one, two])
+        with pytest.raises(ConfigError, match=f"offset {wrong!r}: a whole number of 0 to 92233"):
+            consumer.commit({one: 3, two: wrong})
+        assert (consumer.committed(one), consumer.committed(two)) == (None, None)
+        with pytest.raises(ConfigError, match=f"offset {wrong!r}: a whole number of 0 to 92233"):
+            consumer.seek(one, wrong)
+        assert bodies(gather(consumer, 1)) == [0]  # as if nobody had tried
+
+
+@pytest.mark.parametrize("offset", [10**15, 2**63 - 1])
+def test_a_group_that_was_committed_beyond_the_end_goes_on_at_the_end(
+    broker: RunningBroker, offset: int
+) -> None:
+    topic = f"pull-beyond-{offset % 10}"
+    (queue,) = create(broker, topic, 1)
+    send(broker, numbers(topic, 0, 5))
+    with consumer_of(broker, topic, auto_commit=False) as consumer:
+        consumer.assign([queue])
+        consumer.commit({queue: offset})
+        assert consumer.committed(queue) == offset
+        consumer.assign([])
+        consumer.assign([queue])
+        wait_until(lambda: consumer.position(queue) == 5)
+        send(broker, numbers(topic, 5, 7))
+        assert bodies(gather(consumer, 2)) == [5, 6]
+        consumer.commit()
+        assert consumer.committed(queue) == 7
 
 
 def test_an_assignment_that_fails_changes_nothing(broker: RunningBroker) -> None:
