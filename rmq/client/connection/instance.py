@@ -13,8 +13,9 @@
 
 An instance has these threads: the engine (no GIL); `rmq-callbacks`, of which there are
 client_callback_executor_threads, which call the callbacks of asynchronous requests; `rmq-notices`,
-which handles requests of brokers; `rmq-timers`; and `rmq-chores`, for timers' work that waits for
-answers. Everything here may be called from any thread.
+which handles requests of brokers, and the ends of acks that somebody waits for; `rmq-timers`; and
+`rmq-chores`, for timers' work that waits for answers. Everything here may be called from any
+thread.
 
 Clients with the same instance_name, other than the default, and the same name servers share an
 instance. All other clients have one each, as in RocketMQ 5, because brokers tell the members of a

@@ -20,6 +20,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from cext.client.mailbox import Mailbox
 from cext.client.reply import Reply
 from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance
@@ -39,11 +40,16 @@ Waiting = tuple[Handle, Completion]
 
 
 class Acks:
-    """The acks of one group; any thread may use it. `completed` is called in a callback thread, or
-    in the thread that calls `add`."""
+    """The acks of one group; any thread may use it. `completed` is called in the thread that
+    delivers the mailbox, or in the thread that calls `add`. Until it returns, no more acks are sent
+    to that broker from here."""
 
-    def __init__(self, instance: ClientInstance, group: str, timeout_ms: int) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, timeout_ms: int, mailbox: Mailbox | None = None
+    ) -> None:
+        """mailbox: where the answers go; None: to that of the callback threads."""
         self._instance = instance
+        self._mailbox = mailbox
         self._group = group
         self._timeout_ms = timeout_ms
         self._lock = threading.RLock()
@@ -134,6 +140,7 @@ class Acks:
             self._instance.routes.address_of(broker),
             RequestCode.BATCH_ACK_MESSAGE, {"bname": broker},
             fastjson.dumps({"brokerName": broker, "acks": rows}), self._timeout_ms, completed,
+            self._mailbox,
         )  # fmt: skip
 
     def _send_singly(self, broker: str, part: list[Waiting]) -> None:
@@ -143,7 +150,7 @@ class Acks:
 
         def completed(
             one: Waiting, reply: Reply | None, error: Exception | None
-        ) -> None:  # in any callback thread
+        ) -> None:  # in any thread that delivers the mailbox
             _tell([one], _error_of(reply, error))
             with self._lock:
                 left[0] -= 1
@@ -155,7 +162,7 @@ class Acks:
             try:
                 self._instance.submit(
                     address, RequestCode.ACK_MESSAGE, self.fields(one[0]), b"", self._timeout_ms,
-                    functools.partial(completed, one),
+                    functools.partial(completed, one), self._mailbox,
                 )  # fmt: skip
             except Exception as error:
                 completed(one, None, error)

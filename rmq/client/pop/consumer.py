@@ -77,11 +77,16 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         self._problem: RmqError | None = None
         self._waker: Callable[[], object] = lambda: None
         self._acks: Acks | None = None
+        self._awaited: Acks | None = None  # those of ack()
 
     # ---- life
 
     def _prepare(self, instance: ClientInstance) -> None:
-        self._acks = Acks(instance, self.group, self.parameters.mq_client_api_timeout)
+        timeout_ms = self.parameters.mq_client_api_timeout
+        self._acks = Acks(instance, self.group, timeout_ms)
+        # All callback threads may be in callbacks that wait in ack(), or for a lock that a caller
+        # of ack() has. The thread of notices calls nobody's callbacks.
+        self._awaited = Acks(instance, self.group, timeout_ms, instance.engine.notices)
 
     def close(self) -> None:
         """Tells brokers what was acknowledged, and leaves the group. Messages that were not
@@ -93,8 +98,10 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
             self._closed = True
             self._news.notify_all()
         self._waker()
-        if self._acks is not None:
-            self._acks.drain(clock.monotonic() + self.parameters.mq_client_api_timeout / 1000)
+        until = clock.monotonic() + self.parameters.mq_client_api_timeout / 1000
+        for acks in (self._acks, self._awaited):
+            if acks is not None:
+                acks.drain(until)
         self._leave()
 
     # ---- what is read
@@ -264,10 +271,10 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
 
     # ---- acks
 
-    def _acks_open(self) -> Acks:
-        if self._acks is None or self._instance is None:
+    def _open(self, acks: Acks | None) -> Acks:
+        if acks is None or self._instance is None:
             raise not_open("consumer", is_closed=self._closed)
-        return self._acks
+        return acks
 
     def handle(self, message: MessageExt) -> Handle:
         """The handle by which the broker knows this delivery of the message."""
@@ -289,7 +296,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         """Acknowledges messages, and returns when the brokers have confirmed it. Raises the first
         refusal: RemoteError when a broker no longer knows one of the deliveries."""
         ended: SimpleQueue[Exception | None] = SimpleQueue()
-        self.ack_async(messages, ended.put)
+        self._acknowledge(messages, ended.put, is_awaited=True)
         error = ended.get()
         if error is not None:
             raise error
@@ -302,13 +309,21 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         """Acknowledges messages without waiting: the acks are sent soon, as many in one request as
         have gathered. callback(error) is called once for all of them, in a callback thread, with
         None when brokers have confirmed all. Without a callback a refusal is logged."""
+        self._acknowledge(messages, callback or _log_refusal, is_awaited=False)
+
+    def _acknowledge(
+        self,
+        messages: MessageExt | Iterable[MessageExt],
+        end: Callable[[Exception | None], object],
+        *,
+        is_awaited: bool,
+    ) -> None:
         several = [messages] if isinstance(messages, MessageExt) else list(messages)
         handles = [self.handle(each) for each in several]
-        end = callback or _log_refusal
         if not handles:
             end(None)
             return
-        acks = self._acks_open()
+        acks = self._open(self._awaited if is_awaited else self._acks)
         lock = threading.Lock()
         left = len(handles)
         first: Exception | None = None
@@ -328,7 +343,7 @@ class PopConsumerImpl(Member[PopConsumerParameters]):
         """Makes the message visible again, to any consumer, invisible_ms from now, unless it is
         acknowledged before."""
         handle = self.handle(message)
-        fields = {**self._acks_open().fields(handle), "invisibleTime": invisible_ms}
+        fields = {**self._open(self._acks).fields(handle), "invisibleTime": invisible_ms}
         address = self.instance.routes.address_of(handle.broker_name)
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         reply = self.instance.call(address, code, fields)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from support.ack_counter import BATCH, SINGLE, AckCounter
 from support.consuming import create, numbers, once_each, send
 from support.waiting import HANG_S, wait_until
 
-from rmq import MessageExt, PopConsumer, RemoteError, aio
+from rmq import Message, MessageExt, PopConsumer, Producer, RemoteError, aio
 from rmq.pytest_plugin import RunningBroker
 
 
@@ -132,6 +134,59 @@ def test_closing_tells_what_was_acknowledged(broker: RunningBroker) -> None:
         for each in take(consumer, 30):
             consumer.ack_async(each)
     assert (counting.messages, counting.refused) == (30, 0)
+
+
+def test_the_callback_of_an_ack_may_acknowledge(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-in-ack")
+    send(broker.namesrv_addr, numbers("ack-in-ack", 0, 2))
+    told: SimpleQueue[Exception | None] = SimpleQueue()
+    with popper(broker, "ack-in-ack") as consumer:
+        consumer.subscribe("ack-in-ack")
+        one, two = take(consumer, 2)
+
+        def acknowledge(error: Exception | None) -> None:
+            consumer.ack(two)
+            told.put(error)
+
+        consumer.ack_async(one, acknowledge)
+        assert told.get(timeout=HANG_S) is None
+
+
+def test_an_ack_waits_for_no_callback_thread(broker: RunningBroker) -> None:
+    """All of the client's are in callbacks, which acknowledge, too."""
+    create(broker.namesrv_addr, "ack-busy")
+    create(broker.namesrv_addr, "ack-busy-sent")
+    send(broker.namesrv_addr, numbers("ack-busy", 0, 3))
+    shared: Any = {"instance_name": "ack-busy", "client_callback_executor_threads": 2}
+    begun: SimpleQueue[int] = SimpleQueue()
+    told: SimpleQueue[bytes] = SimpleQueue()
+    all_have_begun, may_end = threading.Event(), threading.Event()
+    with (
+        popper(broker, "ack-busy", **shared) as consumer,
+        Producer("ack-busy", namesrv_addr=broker.namesrv_addr, **shared) as producer,
+    ):
+        consumer.subscribe("ack-busy")
+        found = take(consumer, 3)
+
+        def acknowledge(message: MessageExt, *_: object) -> None:
+            begun.put(threading.get_ident())
+            assert all_have_begun.wait(HANG_S)
+            consumer.ack(message)
+            told.put(message.body)
+            assert may_end.wait(HANG_S)
+
+        try:
+            threads = set()
+            for each in found[:2]:
+                sent = Message("ack-busy-sent", each.body)
+                producer.send_async(sent, functools.partial(acknowledge, each))
+                threads.add(begun.get(timeout=HANG_S))
+            assert len(threads) == 2
+            all_have_begun.set()
+            assert {told.get(timeout=HANG_S) for _ in threads} == {each.body for each in found[:2]}
+            consumer.ack(found[2])
+        finally:
+            may_end.set()
 
 
 @pytest.mark.parametrize("error", [KeyError("mine"), SystemExit(3)])
