@@ -1,13 +1,12 @@
-"""Account options: whose requests a command sends.
+"""Account options: the account with which a command signs its requests, and its TLS.
 
---credentials FILE    {"accessKey":"alice","secretKey":".."}, the tools.yml of mqadmin, or what
-                      initAuthenticationUser names: {"username":"alice","password":".."}
---user NAME           its password from RMQ_SECRET_KEY, or asked for
-neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY, or nobody's
---tls, --tls-ca FILE  by TLS, and who has signed the servers' certificates; or RMQ_TLS=1 and
-                      RMQ_TLS_CA
---tls-cert FILE,      what servers are shown that ask for a certificate; or RMQ_TLS_CERT,
---tls-key FILE        RMQ_TLS_KEY and, where the key is locked, RMQ_TLS_KEY_PASSWORD
+--credentials FILE    {"accessKey":"alice","secretKey":".."}, the tools.yml of mqadmin, or the file
+                      of initAuthenticationUser: {"username":"alice","password":".."}
+--user NAME           the password comes from RMQ_SECRET_KEY, or is asked for
+neither               RMQ_ACCESS_KEY and RMQ_SECRET_KEY; without them requests are not signed
+--tls, --tls-ca FILE  speaks TLS, and trusts these authorities; or RMQ_TLS=1 and RMQ_TLS_CA
+--tls-cert FILE,      the certificate for servers that ask for one, and its key; or RMQ_TLS_CERT,
+--tls-key FILE        RMQ_TLS_KEY and, if the key is locked, RMQ_TLS_KEY_PASSWORD
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def account_options(command: Command) -> Command:
-    """Adds them; the command itself hears nothing of them."""
+    """Adds the options. They take effect by themselves; the command does not get their values."""
     user = click.option(
         "--user", metavar="NAME", expose_value=False, callback=_user,
         help="The account that asks; its password is asked for, unless RMQ_SECRET_KEY has it.",
@@ -89,7 +88,7 @@ def _file(context: click.Context, parameter: click.Parameter, path: Path | None)
         return
     source = context.get_parameter_source(parameter.name or "")
     if source is ParameterSource.ENVIRONMENT and credentials.was_given():
-        return  # --user says otherwise
+        return  # --user was given, and counts more than the environment
     found = credentials_in(path)
     if found is None:
         raise click.BadParameter(f"{path} has no accessKey and secretKey", param=parameter)
@@ -97,7 +96,7 @@ def _file(context: click.Context, parameter: click.Parameter, path: Path | None)
 
 
 def credentials_in(path: Path) -> Credentials | None:
-    """Of a file as --credentials takes it; None: it has none."""
+    """The account in a file as --credentials takes it; None: the file has none."""
     from rmq.format.signature import Credentials
 
     try:
@@ -110,7 +109,7 @@ def credentials_in(path: Path) -> Credentials | None:
 
 
 def _keys(text: str) -> dict[str, str]:
-    """Of a JSON object, or of lines `name: value` as in tools.yml."""
+    """The members of a JSON object, or of lines `name: value` as in tools.yml."""
     import msgspec
 
     try:

@@ -1,4 +1,4 @@
-"""Account servers: whose accounts `rmq user` and `rmq acl` are about.
+"""Account servers: the servers whose accounts `rmq user` and `rmq acl` show and change.
 
 -n HOST:PORT            all brokers and name servers of the clusters there
 --controller HOST:PORT  these controllers alone: each has accounts of its own
@@ -22,7 +22,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def account_servers_option(command: Command) -> Command:
-    """`namesrv` and `controller`, for accounts_of() and asked_servers()."""
+    """Adds the parameters `namesrv` and `controller`, for accounts_of() and asked_servers()."""
     option = click.option(
         "--controller", type=ADDRESSES, metavar="HOST:PORT[;...]",
         help="The accounts of these controllers, in place of those of brokers and name servers.",
@@ -38,7 +38,7 @@ def accounts_of(namesrv: str, controller: str | None) -> Iterator[Accounts]:
 
 @contextmanager
 def asked_servers(namesrv: str, controller: str | None) -> Iterator[tuple[Cluster, list[str]]]:
-    """The cluster, and controllers where they were named."""
+    """Yields the cluster, and the controllers that were named."""
     with Cluster(namesrv) as cluster:
         try:
             yield cluster, controller.split(";") if controller else []

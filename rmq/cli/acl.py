@@ -84,7 +84,7 @@ def delete(
 ) -> None:
     """Take back the entries of RESOURCE, or all of the user NAME."""
     if is_default and resource is None:
-        # Servers know no kind without a resource: they would take back everything.
+        # Servers heed the kind of policy only with a resource: they would delete all entries.
         raise click.UsageError("--default is for the entry of a RESOURCE: name it")
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.delete_acl(name, resource, is_default=is_default)

@@ -1,8 +1,8 @@
-"""Addresses: which a server listens on and gives its clients, and when that needs a consent.
+"""Addresses: where a server listens, what it tells its clients, and when that needs --insecure.
 
-Safe by default: without a word about it everything stays on this machine. Listening or advertising
-beyond loopback asks for accounts (authenticationEnabled and authorizationEnabled), or for an
-explicit --insecure. With either
+Safe by default: if no address is given, only this machine can reach the server. An address beyond
+loopback, to listen at or to tell clients, needs accounts (authenticationEnabled and
+authorizationEnabled) or an explicit --insecure. With either
 
     --bind 10.0.0.5                   brokerIP1 follows: clients are sent to 10.0.0.5
     --bind 0.0.0.0                    brokerIP1 is the address this machine uses towards others
@@ -22,7 +22,7 @@ from rmq.errors import ConfigError
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can use the address; of names only localhost counts."""
+    """Whether only this machine can use the address; localhost is the only name that counts."""
     if address == "localhost":
         return True
     try:
@@ -51,7 +51,7 @@ METRICS = (
 
 
 def settle_addresses(settings: Settings, insecure: bool) -> None:
-    """Fills in what follows from what was given; ConfigError for what needs --insecure."""
+    """Fills in the addresses that follow from the given ones. ConfigError: one needs --insecure."""
     is_open = not (settings.authenticates and settings.authorizes)
     for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):
         if key not in settings:

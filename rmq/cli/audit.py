@@ -1,4 +1,4 @@
-"""`rmq audit`: who asked the servers for what, and whether he was let in."""
+"""`rmq audit`: who asked the servers for what, and whether they allowed it."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@
 A missing topic is created. With --broker HOST:PORT no name server is asked and the topic must
 exist. With an account (--user, --credentials) requests are signed, with --tls they go by TLS.
 --rate makes an open loop whose latencies count from the moment each message was due (no
-coordinated omission). What was not sent by the end, or not answered, has taken so long at least.
-On a terminal the rate over time and the latencies are drawn, too (bench_chart.py).
+coordinated omission). A message that was not sent or not answered by the end counts with the time
+that it had waited until then. On a terminal the rate over time and the latencies are drawn, too
+(bench_chart.py).
 """
 
 import os
@@ -183,7 +184,7 @@ def pingpong(request_bytes: int, reply_bytes: int, duration: float, output: Outp
 
 
 def find_targets(given: dict[str, Any], readable: bool = False) -> list[control.Target]:
-    """The queues to use, in an order that alternates over topics last."""
+    """The queues to use: all of the first topic, then all of the next one."""
     names = [given["topic"], *(f"{given['topic']}-{i}" for i in range(1, given["topics"]))]
     if given["broker"]:
         return [
@@ -271,7 +272,7 @@ def pull_from(
 
 
 def measure_and_watch(loop: Loop, given: dict[str, Any]) -> tuple[Result, Rates]:
-    """What it measured, and its rate over time."""
+    """Runs the load; returns the result, and the rate over time."""
     rates, line = Rates(), progress(given)
 
     def watch(seconds: float, stats: dict[str, Any]) -> None:
@@ -286,7 +287,7 @@ def measure_and_watch(loop: Loop, given: dict[str, Any]) -> tuple[Result, Rates]
 def measure_pingpong(
     request_bytes: int, reply_bytes: int, seconds: float, server_cpu: int | None = None
 ) -> Result:
-    """The echo side runs in a child process, as a broker would; on `server_cpu` when given."""
+    """The side that echoes runs in a child process, as a broker would; on `server_cpu` if given."""
     listener = socket.create_server(("127.0.0.1", 0))
     child = os.fork()
     if child == 0:

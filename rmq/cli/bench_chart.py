@@ -1,7 +1,7 @@
 """Bench chart: what a run measured as bars, on a terminal: its rate over time and its latencies.
 
     rates = Rates()
-    rates.take(0.2, 93_000)             messages until then; five times a second
+    rates.take(0.2, 93_000)             seconds and messages so far; called five times a second
     show_charts(rates.rows(), {"latency": Durations.of(result.latency)})
 
     messages/s
@@ -12,8 +12,8 @@
     up to 100 us  ████████████████████████  310,550  66.20%
     up to 200 us  ██████████▉               141,004  30.06%
 
-Drawn by rich where standard output is a terminal and rich is there, else nothing: the figures stand
-in the text above it, and programs read those.
+The bars are drawn by rich, if it is installed and standard output is a terminal; otherwise there
+are none: all figures are in the text that is printed before them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    MakeBar = Callable[[float, float], RenderableType]  # a value, and the most there is
+    MakeBar = Callable[[float, float], RenderableType]  # of a value, and of the largest value
 
-ROWS_MAX = 20  # of the rate
-STEP_S = 0.2  # how often a run is looked at
+ROWS_MAX = 20  # of the chart of the rate
+STEP_S = 0.2  # between two calls of Rates.take()
 BAR_WIDTH = 40
 UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1, "ns"))
 EDGES_NS = np.array([step * 10**power for power in range(13) for step in (1, 2, 5)], np.int64)
@@ -49,7 +49,7 @@ class Rates:
         self._step_s = STEP_S
 
     def take(self, seconds: float, messages: int) -> None:
-        """A look; both count since the start and never go back."""
+        """Notes a reading; both numbers count from the start of the run and never decrease."""
         self._last = (seconds, messages)
         if seconds - self._moments[-1][0] < self._step_s:
             return
@@ -70,10 +70,11 @@ class Rates:
 
 
 def steps(durations: Durations) -> list[tuple[int, int]]:
-    """Ends in ns (1, 2, 5, 10 ..) and how many took so long, more than the end before.
+    """Rows (end in ns, count): the durations up to this end and above the end before.
 
-    From the first that has any to the last. A bucket of the histogram counts by its own end, so
-    what is 0.8 % less than an end may stand in the row behind.
+    Ends are 1, 2, 5, 10 .. ns; the rows go from the first that is not empty to the last. A bucket
+    of the histogram is counted by its own end, so a duration that is up to 0.8 % less than an end
+    may be counted in the next row.
     """
     used = np.flatnonzero(durations.counts)
     if not len(used):

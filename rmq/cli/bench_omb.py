@@ -144,7 +144,7 @@ def in_ms(durations: Durations) -> str:
 
 
 def place_of_results(out: Path | None) -> None:
-    """ConfigError: nothing can be written there; better known now than in half an hour."""
+    """ConfigError: the result cannot be written there. Checked before the run, which takes long."""
     if out == STANDARD_OUTPUT:
         return
     folder = out.parent if out is not None else Path()
@@ -160,7 +160,7 @@ def end(
     workload: Path, settings: Settings, plan: Plan, out: Path | None, echo: Callable[[str], None],
     measured: Measured,
 ) -> None:  # fmt: skip
-    """The file comes first: nobody may read the lines any more."""
+    """Writes the result, then prints the lines: perhaps nobody reads standard output any more."""
     from rmq.load.workload.result import result_members
 
     members = result_members(settings, plan.driver, measured.periods, measured.whole)
@@ -176,7 +176,7 @@ def end(
 
 
 def keep(text: str, out: Path) -> None:
-    """ConfigError: it cannot be written there, and has been printed."""
+    """Writes the result. ConfigError: the file cannot be written; the result was printed."""
     if out == STANDARD_OUTPUT:
         click.echo(text)
         return

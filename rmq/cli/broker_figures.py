@@ -1,10 +1,10 @@
-"""Broker figures: columns of `rmq top` and `rmq broker status`, which show the same of a broker.
+"""Broker figures: the columns of `rmq top` and `rmq broker status`, which show the same figures.
 
-    columns(("broker", "state", "cpu_percent"))     these in tables, all others where it is wide
-    values(row)                                     of Figures, in the order of ALL
+    columns(("broker", "state", "cpu_percent"))     these in every table, the others with -o wide
+    values(row)                                     of Figures, in the order of the columns
 
-Their keys have the unit: in_messages_per_second, rss_mb (a million bytes), append_p99_ms. Of
-percentages 100 is all there is, of the processors one that is busy all the time.
+Keys end with the unit: in_messages_per_second, rss_mb (MB are millions of bytes), append_p99_ms. A
+percentage of 100 is all there is; a cpu_percent of 100 is one processor that is always busy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rmq.operations.texts import span
 
 
 def _named(name: str) -> Callable[[Figures], Any]:
-    """The field; None where it says nothing."""
+    """A function that gets this field of a row; None for an empty text."""
 
     def value(row: Figures) -> Any:
         found = getattr(row, name)
@@ -43,7 +43,7 @@ def _milliseconds(value: float) -> str:
     return f"{value * 1000:.0f} us" if value < 1 else f"{value:.1f} ms"
 
 
-# Heading, key, what it is of a row; how a table shows it.
+# Heading, key, function that gets the value of a row, function that makes a table's cell of it.
 _ROWS: tuple[tuple[str, str, Callable[[Figures], Any], Callable[[Any], str | None]], ...] = (
     ("BROKER", "broker", _named("broker"), plain),
     ("ADDRESS", "address", _named("address"), plain),
@@ -78,7 +78,7 @@ _SUMS = ("in_rate", "in_mb", "out_rate", "out_mb", "cpu", "rss_mb", "refusals", 
 
 
 def columns(shown: Sequence[str]) -> tuple[Column, ...]:
-    """`shown`: the keys of those that every table has."""
+    """All columns; `shown`: the keys of those that are in every table, not only in wide ones."""
     return tuple(
         Column(heading, key, text, is_wide=key not in shown) for heading, key, _, text in _ROWS
     )
@@ -89,7 +89,7 @@ def values(row: Figures) -> list[Any]:
 
 
 def total(rows: Sequence[Figures]) -> Figures:
-    """What can be added up, as a row of its own."""
+    """A row with the sums of those figures that can be added up."""
     sums: dict[str, Any] = {}
     for name in _SUMS:
         known = [getattr(row, name) for row in rows if getattr(row, name) is not None]

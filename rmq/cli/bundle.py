@@ -1,11 +1,11 @@
-"""Bundle: files of one archive, each bounded, without secrets, and with a list of what is in it.
+"""Bundle: an archive of files without secrets, each of limited size, with a list of its contents.
 
     bundle = Bundle(SecretsMask(["wonderland"]), limit_bytes=16 << 20)
     bundle.add("cluster/brokers.json", "what each broker is doing", lambda: [..])
     bundle.write(Path("rmq-debug.tar.gz"))
 
-What cannot be got is left out and noted, and the rest goes on: a bundle is made where something is
-broken. The archive is for its owner alone (mode 0600).
+A file that cannot be got is left out, the list says why, and the other files are gathered all the
+same: a bundle is made when something is broken. Only its owner may read the archive (mode 0600).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INDEX = "index.json"
 
 
 class Entry(msgspec.Struct):
-    """A file of it; `note`: why it is not there, or not all of it."""
+    """A file of the bundle; `note`: why it was left out or cut."""
 
     file: str
     bytes: int
@@ -47,7 +47,8 @@ class Bundle:
         self.entries: list[Entry] = []
 
     def add(self, file: str, what: str, make: Callable[[], Any], *, is_end: bool = False) -> None:
-        """Text as it is, and all else as JSON. is_end: of what is too long the end is kept."""
+        """Adds what make() returns: a text as it is, anything else as JSON. Of content that is too
+        long the beginning is kept; is_end: its end."""
         self.progress(file, len(self.entries), 0)
         try:
             made = make()
@@ -59,7 +60,7 @@ class Bundle:
             self.entries.append(Entry(file, 0, what, f"left out: {reason}"))
             return
         text = made if isinstance(made, str) else _json(made)
-        # Masked before it is cut: half a secret would be found no more.
+        # Masked before it is cut, because half a secret would not be found.
         content = self._mask.text(text).encode("utf-8", "replace")
         limit, note = min(FILE_BYTES, self._left), None
         if limit <= 0:
@@ -73,7 +74,7 @@ class Bundle:
         self.entries.append(Entry(file, len(content), what, note))
 
     def write(self, path: Path) -> None:
-        """RmqError: it cannot be written; nothing is left of it then."""
+        """Writes the archive. RmqError: it cannot be written; no part of it is left."""
         root = path.name.partition(".")[0]
         index = _json(self.entries).encode()
         with (

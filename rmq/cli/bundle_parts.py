@@ -1,7 +1,7 @@
-"""Bundle parts: what goes into a bundle: of the machine, the cluster, a store, and logs.
+"""Bundle parts: the contents of a bundle: facts of the machine, the cluster, a store, and logs.
 
-Each part adds its files by themselves, so that one that cannot be got does not take others along.
-Of what may be many, topics and groups, there are so many at most.
+Each file is added on its own, so that one that cannot be got does not keep others out of the
+bundle. It has at most TOPICS_MAX topics and GROUPS_MAX groups.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PROBLEMS_MAX = 100
 METRICS_S = 5.0
 PACKAGES = ("rmq", "click", "msgspec", "mmh3", "numpy", "pyzmq", "rich", "PyYAML", "pyarrow",
             "pyspark", "cryptography", "httpx", "lz4", "zstandard", "redis")  # fmt: skip
-# Of /proc: memory, load, how long it runs, pressure.
+# Files of /proc: memory, load, uptime, kernel, pressure, limits of this process.
 PROC = ("meminfo", "loadavg", "uptime", "version", "pressure/cpu", "pressure/io",
         "pressure/memory", "self/limits", "self/cgroup")  # fmt: skip
 
@@ -87,7 +87,7 @@ def _findings(settings: Settings, root: Path) -> Any:
 
 
 def add_settings_file(bundle: Bundle, settings: Settings) -> None:
-    """What was given of them: the rest are defaults."""
+    """Adds the settings that were given; the others have their defaults."""
     given = {key: text for key, text in settings.items() if settings.given(key)}
     bundle.add("settings/file.json", "settings of the file that was named",
                lambda: safe_settings(given)[0])  # fmt: skip
@@ -97,7 +97,7 @@ def add_settings_file(bundle: Bundle, settings: Settings) -> None:
 
 
 def add_cluster(bundle: Bundle, cluster: Cluster) -> list[dict[str, str]]:
-    """Settings of the brokers that answer."""
+    """Adds the files of the cluster; returns the settings of each broker that answered."""
     entries: list[BrokerEntry] = []
     bundle.add("cluster/brokers.json", "what each broker is doing, as rmq broker status -o wide",
                lambda: _brokers(cluster, entries))  # fmt: skip
@@ -143,7 +143,8 @@ def _add_broker(
 
 
 def _metrics(address: str, settings: dict[str, str]) -> str:
-    """RmqError: they are not to be had without more."""
+    """The metrics page of a broker. RmqError: it needs a password or TLS, or its port is not
+    known."""
     host, _, _ = address.rpartition(":")
     port = settings.get("metricsPromExporterPort", "")
     if settings.get("rmqMetricsCredentials") or settings.get("rmqMetricsTls") == "true":
@@ -219,7 +220,8 @@ def _check(settings: Settings, root: Path, progress: Progress) -> Any:
 
 
 def add_logs(bundle: Bundle, given: tuple[Path, ...], settings: list[dict[str, str]]) -> None:
-    """Of the files that were named, and of those that brokers name and this machine has."""
+    """Adds the ends of logs: of the files given, and of brokers' rmqLogFile, if this machine has
+    the file."""
     named = {Path(text) for found in settings if (text := found.get("rmqLogFile", ""))}
     paths = [*given, *(each for each in sorted(named) if each.is_file() and each not in given)]
     for at, path in enumerate(paths):

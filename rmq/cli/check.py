@@ -1,5 +1,5 @@
-"""`rmq check`: is this machine set up for a broker? Says what is, what is advised, and how. What
-monitoring calls is in check_plugins.py."""
+"""`rmq check`: is this machine set up for a broker? Shows how it is, what is advised, and the
+command that changes it. The checks that monitoring calls are in check_plugins.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rmq check machine | brokers | group`: what monitoring calls; plugin.py has what they share."""
+"""`rmq check machine | brokers | group`: checks for monitoring; plugin.py has what they share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.operations.texts import counted
 
-# States of brokers that go on serving; in all others they refuse something, or do not answer.
+# States in which a broker that is not "running" goes on serving. In all other states it refuses
+# something, or does not answer.
 MILD = {"detached", "no controller"}
 THRESHOLD = click.FloatRange(0)
 
@@ -153,7 +154,8 @@ def group(
 
 
 def _sent_again(cluster: Cluster, queues: Sequence[QueueRange]) -> int | None:
-    """How many of these dead letters; None: the account may not ask."""
+    """How many of these dead letters were sent again or put aside. None: the account may not see
+    it."""
     from rmq.operations.dead_letters import letters_in
 
     try:

@@ -50,8 +50,8 @@ def list_brokers(namesrv: str, output: Output) -> None:
 
 
 def _figures(found: Cluster, entry: BrokerEntry, address: str) -> tuple[object, ...]:
-    """Version, messages in and out per second over 10 s, percent of the disk in use, start, and
-    messages in and out since midnight."""
+    """Version, messages in and out per second over 10 s, percentage of the disk in use, moment of
+    the start, and messages in and out since midnight."""
     try:
         info = admin.runtime_info(found, BrokerEntry(entry.name, entry.cluster, {0: address}))
     except UnreachableError:

@@ -1,13 +1,13 @@
-"""`rmq cluster plan|apply add|drain|undrain|remove|replace`: what will change, and doing it.
+"""`rmq cluster plan|apply add|drain|undrain|remove|replace`: shows a change, and makes it.
 
     rmq cluster plan add broker-c                 what it would get; nothing is changed
     rmq cluster apply add broker-c --topics a,b   the same, asks, and does it
-    rmq cluster apply drain broker-a              no more sends, until it is empty
+    rmq cluster apply drain broker-a              it takes no more sends; waits until it is empty
     rmq cluster apply undrain broker-a            it takes sends again
-    rmq cluster apply remove broker-a             nobody reads it any more: stop it
+    rmq cluster apply remove broker-a             clients leave it: then it can be stopped
     rmq cluster plan replace broker-a             how it comes back when its machine is gone
 
-Each verb is the same under both: what is planned is what is done (rmq/scaling).
+Under both, a verb makes the same plan (rmq/scaling): `apply` does what `plan` shows.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _do(cluster: Cluster, survey: Survey, planned: Planned, given: Given) -> Non
 
 
 def _problem(found: Plan, outcome: Outcome) -> str:
-    """Why what is wanted is not so; empty when it is."""
+    """Why the change is not complete; empty if it is."""
     if outcome.failed:
         lines = [f"{step.broker}: {step.what}: {why}" for step, why in outcome.failed]
         return "not done:\n  " + "\n  ".join(lines) + "\nThe same command does what is left"
@@ -202,7 +202,7 @@ def _make_replace(survey: Survey, state: ClusterState, given: Given) -> Planned:
 
 
 def _unconsumed(survey: Survey, state: ClusterState, given: Given) -> dict[str, Unconsumed]:
-    """Of those that answer."""
+    """What is still unconsumed on each of the brokers that answers."""
     return {
         name: survey.unconsumed(name, state.system).without(given["ignored"])
         for name in given["brokers"]

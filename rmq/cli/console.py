@@ -1,4 +1,4 @@
-"""`rmq console`: the web console, of rmq's brokers and RocketMQ's."""
+"""`rmq console`: the web console, for rmq's brokers and RocketMQ's."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def console(
     )  # fmt: skip
     if not is_near and not insecure:
         _require_safe(settings)
-    core_files.leave_none()  # of who logs in the password is in its memory
+    core_files.leave_none()  # the passwords of users who log in are in this process's memory
     serve(settings)
 
 
@@ -117,7 +117,8 @@ def _password(path: Path | None) -> str:
 
 
 def _require_safe(settings: ConsoleSettings) -> None:
-    """ConfigError: other machines could use the console without a login, or listen to one."""
+    """ConfigError: other machines could use the console without a login, or read the password of
+    a login on the network."""
     where = f"--listen {settings.host}"
     if settings.certificate is None:
         raise ConfigError(
@@ -134,7 +135,8 @@ def _require_safe(settings: ConsoleSettings) -> None:
 
 
 def _asks_nobody(namesrv: str) -> bool:
-    """Whether servers answer whoever asks; False too where none answers now: a login is needed."""
+    """Whether the servers answer requests without a valid account. False also if no server answers
+    now: then a login is needed."""
     from rmq.client.blocking.cluster import Cluster
     from rmq.operations.askers import STRANGER, is_let_in
 

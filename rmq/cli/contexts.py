@@ -1,12 +1,12 @@
-"""Contexts: clusters by name: their name servers, who asks there, and whether by TLS.
+"""Contexts: named clusters, each with its name servers, the account that asks there, and its TLS.
 
     $XDG_CONFIG_HOME/rmq/contexts.json, or ~/.config/rmq/contexts.json
     {"current": "prod", "contexts": {"prod": {"namesrv": "10.0.0.5:9876", "tls": true}}}
 
-A context is what the environment would say, so it reaches a command as that: NAMESRV_ADDR,
-RMQ_CREDENTIALS, RMQ_TLS and so on. What counts, the first that says it: options of the command;
---context, RMQ_CONTEXT; NAMESRV_ADDR, which no account and no TLS of a context goes with; the
-context in use. Commands that serve go by none.
+A context reaches a command as variables of the environment: NAMESRV_ADDR, RMQ_CREDENTIALS, RMQ_TLS
+and so on. The first of these that is given counts: options of the command; --context; RMQ_CONTEXT;
+NAMESRV_ADDR, with which no account and no TLS of a context is used; the context in use. Commands
+that serve use no context.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Context(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     tls_verify: bool = True
 
     def account(self) -> dict[str, str]:
-        """Every variable of it; empty: not set, whatever the environment says. (RMQ_SECRET_KEY is
-        --user's, too.)"""
+        """The variables that choose an account. An empty one counts as not set, whatever the
+        environment says. RMQ_SECRET_KEY is not among them, because --user needs it, too."""
         return {"RMQ_CREDENTIALS": self.credentials or "", "RMQ_ACCESS_KEY": ""}
 
     def encryption(self) -> dict[str, str]:
@@ -55,7 +55,7 @@ class Contexts(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     contexts: dict[str, Context] = {}
 
     def get(self, name: str) -> Context:
-        """ConfigError: there is none of this name."""
+        """The context of this name. ConfigError: there is none."""
         found = self.contexts.get(name)
         if found is None:
             there = ", ".join(sorted(self.contexts)) or "none: rmq context add NAME --namesrv .."
@@ -69,12 +69,12 @@ def contexts_path() -> Path:
 
 
 def read_contexts() -> Contexts:
-    """ConfigError: the file is damaged."""
+    """The contexts of the file; none if it is missing. ConfigError: the file is damaged."""
     path = contexts_path()
     try:
         return msgspec.json.decode(path.read_bytes(), type=Contexts)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return Contexts()  # also of a process whose home is another's
+        return Contexts()  # also for a process that may not read its home directory
     except (OSError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path}: {error}; mend it, or remove it") from None
 
@@ -92,14 +92,15 @@ def write_contexts(contexts: Contexts) -> None:
 
 
 def chosen_environment(given: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """What is to be set for a command. Of the context that was asked for all of it; of the one in
-    use the account unless the environment has one, and TLS unless the environment says whether."""
+    """The variables to set for a command. A context that was asked for by name sets all of them.
+    The context in use sets the account only if the environment has none, and TLS only if the
+    environment does not have RMQ_TLS."""
     name = given or environment.get(VARIABLE)
     if name:
         found = read_contexts().get(name)
         return {"NAMESRV_ADDR": found.namesrv, **found.account(), **found.encryption()}
     if environment.get("NAMESRV_ADDR"):
-        return {}  # another cluster: nothing of the one in use belongs there
+        return {}  # another cluster: nothing of the context in use belongs there
     contexts = read_contexts()
     if contexts.current is None:
         return {}

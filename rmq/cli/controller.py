@@ -1,4 +1,4 @@
-"""`rmq controller`: options into settings, then `rmq.node.controller_process` runs it."""
+"""`rmq controller`: makes settings of the options; `rmq.node.controller_process` runs it."""
 
 from __future__ import annotations
 

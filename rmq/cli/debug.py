@@ -1,4 +1,4 @@
-"""`rmq debug bundle`: all that whoever looks into a trouble asks for, in one file."""
+"""`rmq debug bundle`: one file with everything that is needed to look into a problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rmq.config import Settings
 MIB = 1 << 20
 COLUMNS = columns("FILE", "BYTES", "WHAT", "NOTE")
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-# Of the environment: what commands are given.
+# Variables of the environment that hold secrets for commands.
 VARIABLES = ("RMQ_SECRET_KEY", "RMQ_NEW_PASSWORD", "RMQ_TLS_KEY_PASSWORD")
 
 
@@ -92,7 +92,8 @@ def make_bundle(
 
 
 def _known(settings: Settings, store: Path | None) -> Iterator[str]:
-    """Secrets that this process knows of: its own, of the settings, of accounts in the store."""
+    """The secrets that this process can know: of its environment and its account, of the settings,
+    and of the accounts in the store."""
     from rmq.client.blocking import credentials
 
     yield from (os.environ.get(name, "") for name in VARIABLES)

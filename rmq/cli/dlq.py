@@ -1,6 +1,7 @@
 """`rmq dlq list | show | resend | dismiss | export`: dead letters: messages that a group gave up.
 
-`resend` goes on from where it was left, whoever calls it; dead_letters.py goes through them.
+`resend` goes on where the last `resend` ended, whoever called that one
+(rmq/operations/dead_letters.py).
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def resend(
     with Cluster(namesrv) as cluster:
         topic = _topic_of(cluster, group)
         if target not in (None, ORIGIN):
-            cluster.route(target)  # says that it does not exist
+            cluster.route(target)  # raises an error if the topic does not exist
         places = places_of(cluster, topic, start)
         total = check_sending(cluster, places, Chosen(key, ids, count), group, target)
         where = target or f"group {group}"
@@ -200,7 +201,8 @@ def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
 
 
 def _topic_of(cluster: Cluster, group: str) -> str:
-    """RmqError, which says where to look for those that have some: the group has none."""
+    """The topic of the group's dead letters. RmqError: the group has none; the text names the
+    command that lists the groups that have some."""
     where = "`rmq dlq list` lists the groups that have"
     with missing_topic.in_words(f"{no_letters(group)}; {where}"):
         return topic_of(cluster, group)

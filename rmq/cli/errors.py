@@ -1,13 +1,13 @@
-"""Errors: what a command says of one, the cause first, then the way out; and its exit code.
+"""Errors: their texts, the cause first, then what to do about it; and their exit codes.
 
     0    done
-    1    refused or failed; or what was looked at is not well, as the help of the command says
+    1    refused or failed; or a check found something wrong, as the help of the command says
     2    wrong usage or configuration
-    3    nobody answers at the address, or somebody by another protocol
+    3    no server answers at the address, or the one there speaks another protocol
     4    the store is held by another process
     130  interrupted (Ctrl-C)
 
-Where data is asked for as JSON (-o json) the error is JSON, too, one line on standard error:
+If the command was to print JSON (-o json), the error is JSON, too, one line on standard error:
 
     {"error":"refused with code 17: ..","hint":"list topics with ..","exit_code":1,"code":17}
 """
@@ -46,11 +46,12 @@ _ANSWER_HINTS = {
     17: "list topics with `rmq topic list`, create one with `rmq topic create NAME`",
     26: "list groups with `rmq group list`, create one with `rmq group create NAME`",
 }
-# Code 16 says no more than that it may not be: of a topic's or a broker's permissions in words such
-# as "the topic[orders] pulling message is forbidden", and of settings and accounts in others.
+# Code 16 says only that something is not permitted. If the permissions of a topic or a broker are
+# the reason, the text has words such as "the topic[orders] pulling message is forbidden"; refusals
+# because of settings and accounts have other words.
 _FORBIDDEN_HINT = "the topic or broker forbids it: see `rmq topic describe`"
 _OF_PERMISSIONS = re.compile(r"\btopic\b|\bbroker\[|\bqueue of\b|\bforbidden\b")
-# The same where it is about who asks: rmq.errors.ACCESS_REMEDIES in the words of commands.
+# What to do if the account is refused: rmq.errors.ACCESS_REMEDIES in the words of commands.
 ACCESS_HINTS = {
     "username cannot be null.": "say who asks: --user NAME, --credentials FILE, or RMQ_ACCESS_KEY "
     "and RMQ_SECRET_KEY",
@@ -63,7 +64,7 @@ ACCESS_HINTS = {
 
 
 class Described(msgspec.Struct, frozen=True):
-    """`code`: of the answer, where a server refused."""
+    """`code`: the response code, if a server refused."""
 
     error: str
     hint: str | None
@@ -71,7 +72,7 @@ class Described(msgspec.Struct, frozen=True):
     code: int | None = None
 
     def text(self) -> str:
-        """For people."""
+        """The error and its hint, for people."""
         return self.error if self.hint is None else f"{self.error}\n  {self.hint}"
 
 
@@ -97,8 +98,8 @@ def describe_error(error: RmqError) -> Described:
 
 
 def _in_commands_words(text: str) -> str:
-    """Of a client with an engine of its own, as that of `rmq send`: it names its parameters, as
-    programs know no options."""
+    """The text with options instead of parameters. Clients with an engine of their own, such as
+    that of `rmq send`, name parameters in their errors, because programs have no options."""
     if "tls" not in text:
         return text
     from dataclasses import astuple
@@ -118,12 +119,12 @@ def _answer_hint(error: RemoteError) -> str | None:
 
 
 def show_error(error: Exception, words: Sequence[str]) -> int:
-    """Of the command line with these words, on standard error; the exit code. `error`: one of ours,
-    or of click."""
+    """Prints an error of rmq or of click on standard error; returns the exit code. `words`: those
+    of the command line."""
     told = _described(error)
     if wants_json(words):
         if isinstance(error, click.Abort):
-            click.echo(err=True)  # behind the question
+            click.echo(err=True)  # ends the line of the question
         click.echo(msgspec.json.encode(told).decode(), err=True)
     elif isinstance(error, click.ClickException):
         _show_click(error)
@@ -135,10 +136,10 @@ def show_error(error: Exception, words: Sequence[str]) -> int:
 
 
 def _show_click(error: click.ClickException) -> None:
-    """As click does, but behind our prefix: most errors of a command line are ours, and so are
-    those of its servers."""
+    """Prints the error as click does, but behind PREFIX, with which rmq's own errors and those of
+    its servers begin."""
     if type(error).show not in (click.ClickException.show, click.UsageError.show):
-        error.show()  # the help of a group of which no command is named
+        error.show()  # prints the help of a group: none of its commands was named
         return
     if isinstance(error, click.UsageError) and error.ctx is not None:
         path = error.ctx.command_path
@@ -154,14 +155,14 @@ def _described(error: Exception) -> Described:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             hint = f"see {error.ctx.command_path} --help"
         return Described(error.format_message(), hint, error.exit_code)
-    # A question that is interrupted has it as the context of its end.
+    # When Ctrl-C interrupts a question, click's Abort has the KeyboardInterrupt as its context.
     if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
         return Described("interrupted", None, INTERRUPTED)
     return Described("aborted: it was not agreed to", None, 1)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether these words of a command line ask for JSON, also where they are no right ones."""
+    """Whether a command line with these words asks for JSON, even if its usage is wrong."""
     is_wanted = False
     for at, word in enumerate(arguments):
         if word == "--":

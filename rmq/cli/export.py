@@ -1,7 +1,8 @@
-"""`rmq export`: the messages of a topic into a file: Parquet, Arrow or JSON lines.
+"""`rmq export`: writes the messages of a topic to a file: Parquet, Arrow or JSON lines.
 
-A file is there when it is whole: until then it has another name, and what fails leaves nothing.
-JSON lines are those of `rmq consume --json`, which `rmq import` and `rmq send` take.
+A file gets its name when it is complete. Until then it has another one, and an export that fails
+leaves no file. The JSON lines are those of `rmq consume --json`; `rmq import` and `rmq send` take
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Offsets = dict[str, dict[str, dict[str, int]]]
 
 
 def form_of(path: str, given: str | None) -> str:
-    """By the file's ending where nothing is given; ConfigError: it says nothing."""
+    """The form that is given, else that of the file's ending. ConfigError: no form has this
+    ending."""
     if given is not None:
         return given
     if path == "-":
@@ -116,7 +118,7 @@ def export(
 
 
 def reader_access(namesrv: str) -> dict[str, Any]:
-    """Who asks, and where, as the functions of tables take it."""
+    """Account, TLS and name servers, as parameters of read_batches() and write_table()."""
     from rmq.arrow.arguments import BROKER
     from rmq.operations.client_keywords import client_keywords
 
@@ -125,8 +127,8 @@ def reader_access(namesrv: str) -> dict[str, Any]:
 
 
 def offsets_of(cluster: Cluster, topic: str, start: Start) -> tuple[Offsets, Offsets, int]:
-    """The first offset of each queue, where each ends now, and how many messages that are at
-    most."""
+    """The first offset of each queue to be read, the present end of each, and how many messages
+    that are at most."""
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     total = 0
@@ -140,10 +142,10 @@ def offsets_of(cluster: Cluster, topic: str, start: Start) -> tuple[Offsets, Off
 
 @contextmanager
 def whole_file(path: Path, mode: int | None = None) -> Iterator[Path]:
-    """Where to write: it takes the place of `path` at the end of the block, or is gone. What is no
-    regular file, a pipe or a device, is written to as it is. `mode`: of the file; else that of the
-    one before, or the usual. ConfigError: it is a directory."""
-    target = Path(os.path.realpath(path))  # where a link leads to
+    """Yields the file to write to. It replaces `path` at the end of the block; if the block fails
+    it is deleted. If `path` is a pipe or a device, that is written to directly. `mode`: of the new
+    file; None: that of the file before, or the usual one. ConfigError: `path` is a directory."""
+    target = Path(os.path.realpath(path))  # the file that a link leads to
     if target.is_dir():
         raise ConfigError(f"{path} is a directory: name a file")
     try:
@@ -173,14 +175,14 @@ def _unwritten(path: Path, error: OSError) -> RmqError:
 
 
 def _umask() -> int:
-    """Without a moment in which it is another one."""
+    """The process's umask. Read from /proc, because os.umask() would change it for a moment."""
     text = Path("/proc/self/status").read_text()
     found = re.search(r"^Umask:\s*([0-7]+)", text, re.MULTILINE)
     return int(found[1], 8) if found else 0o022
 
 
 def need_pyarrow() -> None:
-    """ConfigError: it is not installed."""
+    """ConfigError: pyarrow is not installed."""
     if find_spec("pyarrow") is None:
         raise ConfigError("pyarrow is not installed: pip install 'rmq[arrow]'")
 
@@ -225,7 +227,8 @@ def _write_json(file: Any, batches: Iterator[Any]) -> int:
 
 
 def _rows(batch: Any) -> Iterator[dict[str, Any]]:
-    """Times as microseconds: a sender may give one that no calendar has."""
+    """Yields the rows, with times in microseconds, because a sender may give a time that is in no
+    calendar."""
     import pyarrow as pa
 
     columns = [
@@ -237,7 +240,7 @@ def _rows(batch: Any) -> Iterator[dict[str, Any]]:
 
 
 def _members(row: dict[str, Any]) -> dict[str, Any]:
-    """As json_lines.members() of the same message."""
+    """What json_lines.members() returns for the same message."""
     from rmq.operations.json_lines import body_members, property_members
     from rmq.operations.times import moment_members
 

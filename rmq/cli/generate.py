@@ -1,4 +1,5 @@
-"""`rmq generate systemd | compose | k8s | helm | grafana`: files by which others run servers."""
+"""`rmq generate systemd | compose | k8s | helm | grafana`: makes files with which these programs
+run and watch servers."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ insecure_option = click.option(
 def deliver(
     files: list[GeneratedFile], file: str | None, out: Path | None, overwrite: bool
 ) -> None:
-    """Prints or writes; `file`: that one alone."""
+    """Prints the files, or writes them to the directory `out`; `file`: the only one to print."""
     from rmq.generate.output import shown, write
 
     if out is None:

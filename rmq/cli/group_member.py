@@ -1,6 +1,6 @@
-"""`rmq group member`: what members of a group say of themselves, asked through their broker.
+"""`rmq group member`: what members of a group say about themselves, asked through their broker.
 
-Names and numbers come from a client, whichever it is: what is of another shape is left out.
+The answer comes from a client, which may be of any kind: values of unexpected types are left out.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _members(name: str, client_id: str, info: Mapping[str, Any]) -> dict[str, An
 
 
 def _started_ms(info: Mapping[str, Any]) -> int:
-    """0: it does not say."""
+    """When the member started, in ms since 1970; 0: it does not say."""
     started = str(_table(info, "properties").get(STARTED, ""))
     return int(started) if started.isdecimal() and len(started) < 16 else 0
 

@@ -1,7 +1,7 @@
 """`rmq group reset | skip | clone`: where a group goes on, shown before it is changed.
 
-What a queue's offset is to be comes from the words of `rmq consume --from`. Members that are online
-go there as well: the broker tells them.
+The place where a queue is continued is given in the words of `rmq consume --from`. Members that are
+online go on from there, too: the broker tells them.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def _apply(
     cluster: Cluster, name: str, moves: list[Move], yes: bool, dry_run: bool, output: Output,
     like: str | None = None,
 ) -> None:  # fmt: skip
-    """like: the group is not there, and is made with the settings of this one."""
+    """Shows the moves, asks, and carries them out. like: the group `name` does not exist, and is
+    made with the settings of this one."""
     rows = [
         (each.queue.broker_name, each.queue.queue_id, each.at, each.to, each.skipped, each.again)
         for each in moves

@@ -1,5 +1,5 @@
-"""`rmq group create | update`: whether a group may consume, in which order, and how often it gets
-again what failed."""
+"""`rmq group create | update`: whether a group may consume, in which order, and how often it gets a
+message again that failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = (
     *columns("GROUP", "BROKER", "DONE"), Column("CONSUMES", "consume_enable"),
     *columns("ORDER", "BROADCAST", "RETRY QUEUES", "MAX RETRIES"),
 )  # fmt: skip
-# An option's name, and what RocketMQ's brokers call it.
+# The name of an option's parameter, and the name of that setting in RocketMQ's brokers.
 MEMBERS = {
     "is_enabled": "consumeEnable", "order": "consumeMessageOrderly",
     "broadcast": "consumeBroadcastEnable", "retry_queues": "retryQueueNums",

@@ -1,4 +1,4 @@
-"""`rmq import`: the rows of a file into a topic: Parquet, Arrow or JSON lines."""
+"""`rmq import`: sends the rows of a file to a topic: Parquet, Arrow or JSON lines."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def import_file(
     with progress_bar(f"import {path}") as progress:
         try:
             schema, rows, total = _READERS[form](path, topic)
-        except (OSError, ValueError) as error:  # pyarrow's errors are these
+        except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
             raise RmqError(f"{path}: no {form} file: {error}") from None
 
         done = 0
@@ -58,7 +58,7 @@ def import_file(
                     yield batch
                     done += batch.num_rows
                     progress("messages", done, total or done)
-            except OSError as error:  # the file's, not a broker's
+            except OSError as error:  # from the file, not from a broker
                 raise RmqError(f"{path}: {error.strerror or error}") from None
 
         import pyarrow as pa
@@ -73,7 +73,7 @@ def import_file(
     click.echo(f"{topic}: {counted(count, 'message')} from {path}")
 
 
-Rows = tuple[Any, Iterator[Any], int]  # schema, batches, how many rows that are, 0 if not known
+Rows = tuple[Any, Iterator[Any], int]  # schema, batches, number of rows (0: not known)
 
 
 def _read_parquet(path: str, _: str) -> Rows:
@@ -84,7 +84,7 @@ def _read_parquet(path: str, _: str) -> Rows:
 
 
 def _read_arrow(path: str, _: str) -> Rows:
-    """A file or a stream."""
+    """Reads both formats of Arrow, that of files and that of streams."""
     import pyarrow as pa
 
     source = pa.memory_map(path)

@@ -1,10 +1,10 @@
-"""Keys: a command that draws again and again ends when q is pressed.
+"""Keys: the key q ends a command that draws its output again and again.
 
     with quit_key(sys.stdin) as pause:
         while not pause(1.0): draw()
 
-The terminal gives single keys meanwhile, and Ctrl-C is what it always is. What is no terminal is
-not read.
+In the block the terminal passes on each key at once, and Ctrl-C works as always. Nothing is read
+from a file or a pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import TextIO
 
 QUIT = b"qQ"
 
-Pause = Callable[[float], bool]  # waits so many seconds; true, and at once, when it is to end
+# Waits so many seconds. If q is pressed or the terminal is closed, returns True at once.
+Pause = Callable[[float], bool]
 
 
 @contextmanager

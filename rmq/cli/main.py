@@ -1,8 +1,8 @@
 """`rmq`: the command line's root. Every subcommand's module is imported when it is called.
 
 `rmq --help` must answer in less than 100 ms, so the list of commands with their one-line help
-stands here and importing this module loads click and nothing else. A test holds the lines equal to
-what the commands say of themselves.
+stands here, and importing this module loads click and nothing else. A test compares these lines
+with the help of the commands themselves.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rmq import __version__
 from rmq.cli.streams import fill, is_unwritten, leave, say
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
-# They serve, or are about files: no cluster that was chosen for other commands is theirs.
+# Commands that serve, or work on files: they do not use the cluster that a context names.
 WITHOUT_CONTEXT = {"standalone", "namesrv", "broker", "controller", "demo", "store", "check",
                    "setup", "generate", "context", "completion"}  # fmt: skip
-# In click's meta: what --context says; whether -n stands before the command; what the environment
-# was before a context.
+# Keys of click's meta: the name given with --context; whether -n stands before the command; the
+# environment's values before the context replaced them.
 NAMED, IS_ADDRESSED, BEFORE = "rmq.context", "rmq.addressed", "rmq.before"
 
 # name: (module, attribute, one-line help)
@@ -127,7 +127,8 @@ class LazyGroup(click.Group):
 
 @contextmanager
 def _while_output_is_read() -> Iterator[None]:
-    """Who reads a part of it and goes, as in `rmq consume .. | head`, has had what he wanted."""
+    """In the block a reader of standard output that ends early, as in `rmq consume .. | head`, ends
+    the command with exit code 0: it has read what it wanted."""
     try:
         yield
     except BrokenPipeError:
@@ -138,7 +139,7 @@ def _while_output_is_read() -> Iterator[None]:
 
 
 def _is_output_read() -> bool:
-    """Whether standard output is no pipe, or one that somebody reads."""
+    """False if standard output is a pipe that nobody reads any more."""
     looked = select.poll()
     looked.register(sys.stdout.fileno(), 0)
     return not any(events & select.POLLERR for _, events in looked.poll(0))
@@ -177,7 +178,8 @@ def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
 
 
 def enter_context(context: click.Context) -> None:
-    """The command goes by the cluster of --context, or the one in use (rmq/cli/contexts.py)."""
+    """Lets the command ask the cluster of --context, or else of the context in use
+    (rmq/cli/contexts.py). With -n before the command no context counts."""
     from rmq.cli.contexts import chosen_environment
 
     if not context.meta.get(IS_ADDRESSED):
@@ -187,7 +189,8 @@ def enter_context(context: click.Context) -> None:
 
 
 def leave_context(context: click.Context) -> None:
-    """The command asks another address: account and TLS of the context do not belong there."""
+    """Takes the context's values out of the environment: the command asks another address, where
+    account and TLS of the context do not belong. UsageError: --context was given as well."""
     if context.meta.get(NAMED) is not None:
         raise click.UsageError("--namesrv and --context: give one of them")
     _set(context.meta.pop(BEFORE, {}))
@@ -195,7 +198,7 @@ def leave_context(context: click.Context) -> None:
 
 @contextmanager
 def variables(values: dict[str, str]) -> Iterator[None]:
-    """In the environment of a command."""
+    """In the block the environment has these values."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -205,7 +208,7 @@ def variables(values: dict[str, str]) -> Iterator[None]:
 
 
 def _set(values: dict[str, str | None]) -> None:
-    """In the environment; None: not at all."""
+    """Sets variables of the environment, and removes those whose value is None."""
     for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)
@@ -226,7 +229,7 @@ def _tell_of_waits(words: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """The console script: runs a command, turns errors of rmq into a message and an exit code."""
+    """The console script: runs a command; turns errors of rmq into a message and an exit code."""
     from rmq.errors import RmqError
 
     fill()
@@ -241,7 +244,7 @@ def main(arguments: list[str] | None = None) -> Any:
         from rmq.cli.errors import show_error
 
         sys.exit(show_error(error, words))
-    except BrokenPipeError:  # at the flush
+    except BrokenPipeError:  # of the flush
         leave(sys.stdout)
         sys.exit(0)
     except OSError as error:

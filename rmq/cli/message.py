@@ -1,5 +1,5 @@
-"""`rmq message query`: messages by key, unique key, tag or offset id. show and direct are in
-message_show.py, resend in message_resend.py."""
+"""`rmq message query`: finds messages by key, unique key, tag or offset id. show and direct are in
+message_show.py, resend is in message_resend.py."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ r"""Message format: what `rmq consume --format` prints of each message.
     %d stored, local time
     \n \t \r \0 \xNN \\ and %% as usual
 
-The first two lines are kcat's. What a message has not is empty. Nothing is added, no line end
-either, and the body is printed byte for byte: "%k\t%s\n" is a line of keys and body.
+The first two lines are kcat's. A part that a message does not have is empty. Nothing is added, not
+even a line end, and the body is printed byte for byte: "%k\t%s\n" prints a line of keys and body.
 
 Example: MessageFormat("%p:%o %s\n").bytes_of(message) is b"3:17 hello\n".
 """
@@ -53,7 +53,7 @@ _VERBS: dict[str, Part] = {
 
 class MessageFormat:
     def __init__(self, text: str) -> None:
-        """ValueError, with what there is, for a verb or an escape that there is not."""
+        """ValueError: a verb or an escape does not exist; the text lists those that do."""
         self._parts = [_part(found) for found in _TOKEN.finditer(text)]
 
     def bytes_of(self, message: ReceivedMessage) -> bytes:
@@ -61,7 +61,7 @@ class MessageFormat:
 
 
 def escaped(text: str) -> bytes:
-    """Text in which escapes stand for bytes: \\n, \\t, \\0, \\x1e. ValueError: there is no such."""
+    """The bytes of a text with escapes: \\n, \\t, \\0, \\x1e. ValueError: one does not exist."""
     return b"".join(_plain_bytes(found) for found in re.finditer(
         r"()()\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+)|(.)", text, re.DOTALL))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`rmq message resend`: a stored message is sent again, to its topic or another one."""
+"""`rmq message resend`: sends a stored message again, to its topic or another one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resend(
         if is_inner(where) or where in CLOSED_TO_CLIENTS:
             raise click.ClickException(f"it is of {where}, which brokers alone write: name a topic "
                                        "(--to)")  # fmt: skip
-        cluster.route(where)  # says that it does not exist
+        cluster.route(where)  # raises an error if the topic does not exist
         message = copy_of(found, where)
     if not yes:
         click.confirm(f"Send the message at {place_of(found)} of {found.stored.topic} to {where} "

@@ -1,4 +1,4 @@
-"""`rmq message show | direct`: one message with all there is to it, and handed to a consumer."""
+"""`rmq message show | direct`: shows everything about one message, or hands it to a consumer."""
 
 from __future__ import annotations
 

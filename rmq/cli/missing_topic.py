@@ -1,7 +1,7 @@
-"""Missing topic: what a command says where what it asks about is in a topic that does not exist.
+"""Missing topic: the error of a command that looks for something in a topic that does not exist.
 
-with in_words("nobody has traced anything"): ..      in place of the server's answer (17)
-refuse(cluster, "orders")               none of the brokers that were asked has it
+with in_words("nobody has traced anything"): ..      says this instead of the answer (17)
+refuse(cluster, "orders")               raises: none of the brokers that were asked has the topic
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from rmq.errors import RemoteError, RmqError
 
 
 class MissingTopicError(RmqError):
-    """There is no such topic; the text says what that means here."""
+    """There is no such topic; the text says what that means to the command."""
 
 
 @contextmanager
 def in_words(text: str) -> Iterator[None]:
-    """MissingTopicError with this text, for the answer that there is no such topic."""
+    """In the block, the answer that there is no such topic becomes a MissingTopicError with this
+    text."""
     try:
         yield
     except RemoteError as error:
@@ -33,6 +34,6 @@ def in_words(text: str) -> Iterator[None]:
 
 
 def refuse(cluster: Cluster, topic: str) -> NoReturn:
-    """None of the brokers that were asked has it."""
-    cluster.route(topic)  # says that it does not exist
+    """Raises the error for a topic that none of the brokers that were asked has."""
+    cluster.route(topic)  # raises an error if the topic exists nowhere
     raise click.ClickException(f"topic {topic} is on no such broker")

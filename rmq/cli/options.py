@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 class Parsed(click.ParamType[Value]):
-    """What `parse` makes of the text; ValueError says what is wanted."""
+    """An option's type: `parse` turns the text into a value; its ValueError says what is wrong."""
 
     def __init__(self, name: str, parse: Callable[[str], Value]) -> None:
         self.name = name
@@ -53,7 +53,8 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def own_cluster(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Who names another address than the context's asks there as himself."""
+    """Leaves the context if the address was given on the command line: the context's account and
+    TLS are not for another cluster."""
     if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
         leave_context(context)
     return value
@@ -80,7 +81,7 @@ _namesrv_option = click.option(
 
 
 def namesrv_option(command: Command) -> Command:
-    """-n, and who asks there."""
+    """Adds -n, and the options of the account and TLS with which the servers are asked."""
     return _namesrv_option(account_options(command))
 
 

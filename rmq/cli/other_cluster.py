@@ -1,10 +1,10 @@
-"""Other cluster: a second cluster in one command, asked as whom its context says.
+"""Other cluster: a second cluster in one command, with the account and TLS of its context.
 
     other = OtherCluster(Context("10.0.0.9:9876", credentials="bob.json", tls=True))
     with other.cluster() as target: admin.create_topic(target, ..)
     Producer(.., **other.asker())
 
-Account and TLS of the command belong to the cluster that it asks first, and go nowhere else.
+The command's own account and TLS are for the first cluster; the second one never sees them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class OtherCluster:
-    """ConfigError: the file of its account has none."""
+    """ConfigError: the context's file of credentials has no account."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -43,7 +43,7 @@ class OtherCluster:
         return Cluster(self.context.namesrv, SocketTransport(self._dial))
 
     def asker(self) -> ClientKeywords:
-        """The same for a client with an engine of its own."""
+        """Name servers, account and TLS of this cluster, for a client with an engine of its own."""
         with self._asking():
             given = client_keywords()
         given["namesrv_addr"] = self.context.namesrv

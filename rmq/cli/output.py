@@ -6,9 +6,9 @@
         if output.is_data:
             output.value({"lag": 17})       one line of JSON, or a document of YAML
 
---json is -o json. Keys of data are snake_case, with their unit where they have one; moments are
-there twice, in UTC and in ms since 1970 (docs/command-line.md has every key). A command that goes
-on prints a line or a document for each thing.
+--json is -o json. Keys of data are snake_case, with their unit where they have one; a moment has
+two keys, in UTC and in ms since 1970 (docs/command-line.md has every key). A command that prints
+one thing after the other, such as `rmq consume`, prints a line or a document for each.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Output:
 
     @property
     def is_data(self) -> bool:
-        """For programs, not for people."""
+        """Whether the form is for programs, not for people."""
         return self._data_text is not None
 
     @property
@@ -51,7 +51,8 @@ class Output:
             show_table(columns, rows, is_wide=self.is_wide)
 
     def pages(self, columns: Sequence[Column], rows: Iterable[Row]) -> int:
-        """A table of any number of rows, not all of which are in memory; how many there were."""
+        """Prints a table of any number of rows, never holding all of them in memory; returns how
+        many there were."""
         count, left = 0, iter(rows)
         while True:
             page = list(islice(left, PAGE_ROWS))
@@ -92,7 +93,7 @@ _DATA: dict[str, Callable[[Any], str]] = {"json": _json, "yaml": _yaml}
 
 
 def output_option(command: Command) -> Command:
-    """-o, and --json; the command gets an Output. Of both the last one counts."""
+    """Adds -o and --json; the command gets an Output. If both are given, the last one counts."""
 
     def chosen(context: click.Context, parameter: click.Parameter, form: str | None) -> Output:
         return Output(form or "table")

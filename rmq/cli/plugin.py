@@ -4,9 +4,9 @@
 
     0 OK | 1 WARNING | 2 CRITICAL | 3 UNKNOWN
 
-UNKNOWN is also wrong usage, and a server that refuses to tell. Who does not answer is CRITICAL: it
-is what is watched. Behind the bar are numbers, as name=value[unit];[warning];[critical]. With
--o json the same comes as an object.
+UNKNOWN also stands for wrong usage, and for a server that refuses to tell. A server that does not
+answer is CRITICAL, because the check is there to notice that. Behind the bar are numbers, as
+name=value[unit];[warning];[critical]. With -o json the same comes as an object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rmq.operations.texts import printable
 
 
 class Status(enum.IntEnum):
-    """Its value is the exit code."""
+    """A status's value is its exit code."""
 
     OK = 0
     WARNING = 1
@@ -36,7 +36,7 @@ _GRAVITY = (Status.OK, Status.UNKNOWN, Status.WARNING, Status.CRITICAL)
 
 
 class Number(msgspec.Struct, frozen=True):
-    """`warning`, `critical`: from where on it is; None: not by this number."""
+    """`warning`, `critical`: values from which on the status is that; None: it never is."""
 
     name: str
     value: float
@@ -65,7 +65,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Result:
-    """What a check found, put together problem by problem."""
+    """What a check found, gathered problem by problem."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -77,7 +77,7 @@ class Result:
         self.problems.append(Problem(status, text))
 
     def number(self, number: Number, text: str) -> None:
-        """`text`: what is told where it is too high."""
+        """Adds a number; `text`: the problem to show if it is too high."""
         self.numbers.append(number)
         if number.status() is not Status.OK:
             self.problem(number.status(), text)
@@ -87,7 +87,7 @@ class Result:
         return max((each.status for each in self.problems), default=Status.OK, key=_GRAVITY.index)
 
     def show(self, output: Output) -> None:
-        """Ends the command, with the exit code of the status."""
+        """Prints the result, and ends the command with the exit code of the status."""
         worst = sorted(self.problems, key=lambda each: -_GRAVITY.index(each.status))
         told = "; ".join([*(each.text for each in worst), *([self.rest] if self.rest else [])])
         if output.is_data:
@@ -108,7 +108,7 @@ class _WrongUsage(click.UsageError):
 
 
 class PluginCommand(click.Command):
-    """Its errors have the exit codes of plugins, too."""
+    """A command whose errors have the exit codes of plugins, too."""
 
     def make_context(self, *arguments: Any, **more: Any) -> click.Context:
         try:

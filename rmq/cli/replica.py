@@ -1,12 +1,12 @@
-"""`rmq replica status|promote|remove|add`: who copies whom, and what an operator changes of it.
+"""`rmq replica status|promote|remove|add`: shows which replica copies which, and changes that.
 
-    rmq replica status                       every replica: role, in sync, how far it is
-    rmq replica promote broker-a 2           2 is master then (a planned switch)
-    rmq replica remove broker-a 3            3 is gone for good
+    rmq replica status                       every replica: role, in sync, how far its log is
+    rmq replica promote broker-a 2           makes replica 2 the master (a planned switch)
+    rmq replica remove broker-a 3            forgets replica 3, which is gone for good
     rmq replica add broker-a                 the settings of one more replica
 
-The controllers are those of --controller, or those that the brokers name (controllerAddr), which
-are found at the name servers.
+The controllers to ask are those of --controller. Without it, the brokers that the name servers know
+are asked for the names of their controllers (controllerAddr).
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _master_of(replicas: Replicas, name: str) -> int | None:
     try:
         return replicas.sets([name], details=False)[0].master_id
     except (UnreachableError, RemoteError, IndexError):
-        return None  # the controller leads no more, or not yet
+        return None  # the controller does not lead any more, or not yet
 
 
 def _takes_sends(replicas: Replicas, address: str) -> bool:
@@ -289,7 +289,7 @@ def add(
 
 @contextmanager
 def _found(namesrv: str, controller: str | None) -> Iterator[tuple[Replicas, list[BrokerEntry]]]:
-    """Replicas, and the brokers that the name servers know."""
+    """Yields the replicas, and the brokers that the name servers know."""
     with Cluster(namesrv) as cluster:
         given = [each.strip() for each in (controller or "").split(";") if each.strip()]
         replicas = Replicas(cluster, given)

@@ -1,11 +1,11 @@
 """`rmq broker --replica-of HOST[:PORT]`: the settings of a slave, taken from its master.
 
-What a slave has to have in common with its master is asked for (26), and kept in the store, so that
-the slave starts again also while the master is away:
+The settings that a slave must have in common with its master are asked for (code 26), and kept in
+the store, so that the slave can start again while the master is away:
 
     config/rmqReplicaOf.json    {"brokerName":"broker-a",..,"namesrvAddr":"10.0.0.5:9876"}
 
-What was given otherwise (-c, --set, options) stays as it is.
+Settings that were given (-c, --set, options) stay as they are.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TAKEN = ("brokerName", "brokerClusterName", "mappedFileSizeCommitLog", "maxMessa
 
 
 def slave_settings(master: str, store: Path) -> dict[str, str]:
-    """The settings that make a slave of that master. UnreachableError: it does not answer, and this
-    store does not know it yet."""
+    """The settings of a slave of that master. UnreachableError: the master does not answer, and the
+    store has no settings from an earlier answer."""
     address = with_port(master, PORT)
     path = store / SLAVE_FILE
     try:
@@ -57,7 +57,7 @@ def asked(address: str) -> dict[str, str]:
 
 
 def kept(path: Path) -> dict[str, str]:
-    """Empty: there is no such file."""
+    """The settings in the store; empty: there is no such file."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
     except FileNotFoundError:

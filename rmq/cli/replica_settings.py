@@ -1,4 +1,4 @@
-"""Replica settings: those of one more replica of a broker, taken from its master and checked.
+"""Replica settings: the settings of one more replica of a broker, taken from its master.
 
     settings, notes = checked_settings(replicas, found, "10.0.0.5:9876", 10911)
 
@@ -7,8 +7,9 @@
     controllerAddr=10.0.0.1:9878;10.0.0.2:9878
     ..
 
-What all replicas have to have in common is the master's; what is this machine's own stays open.
-UnreachableError: the master, or its port for slaves, cannot be reached from here.
+Settings that all replicas must have in common are the master's. Those that are this machine's own,
+such as its directories, are left to the operator. UnreachableError: the master, or its port for
+slaves, cannot be reached from here.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from rmq.cli.replica_of import TAKEN
 from rmq.client.blocking.replicas import Replicas, ReplicaSet
 from rmq.errors import RmqError, UnreachableError
 
-# Beside those that a slave takes: whoever becomes master is to promise the same.
+# Taken as well as TAKEN, because a replica that becomes master must promise the same.
 ALSO = ("flushDiskType", "allAckInSyncStateSet", "minInSyncReplicas", "controllerAddr",
         "rmqReplicaAddresses")  # fmt: skip
 CONNECT_S = 3.0
-# What the broker says of what is unset.
+# The values that a broker tells of settings that were not set.
 OFF = {"allAckInSyncStateSet": "false", "minInSyncReplicas": "1", "rmqReplicaTls": "disabled"}
 
 
 def checked_settings(
     replicas: Replicas, found: ReplicaSet, namesrv: str, port: int
 ) -> tuple[dict[str, str], list[str]]:
-    """(the settings, what the operator should know)."""
+    """Returns (the settings, notes for the operator)."""
     master = found.master
     if master is None:
         raise RmqError(
@@ -66,7 +67,7 @@ def settings_text(settings: dict[str, str]) -> str:
 
 
 def _reach_slave_port(master: str, theirs: dict[str, str]) -> str:
-    """Our address, as the master sees it."""
+    """Connects to the master's port for slaves; returns this machine's address there."""
     host, port = split_address(master)
     ha_port = int(theirs.get("haListenPort") or 0) or port + 1
     try:
@@ -80,7 +81,7 @@ def _reach_slave_port(master: str, theirs: dict[str, str]) -> str:
 
 
 def _is_let_in(own: str, allowed: str) -> bool:
-    """As the master decides: without a list only its own machine may."""
+    """Decides as the master does: loopback is always let in, other addresses if they are listed."""
     address = ipaddress.ip_address(own)
     if address.is_loopback:
         return True

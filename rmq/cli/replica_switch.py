@@ -1,16 +1,17 @@
-"""Replica switch: a planned one that loses nothing, also where acks do not need all in sync.
+"""Replica switch: a planned switch that loses nothing, even if acks do not need all in sync.
 
     with acks_of_all(replicas, found, 2, timeout_s) as is_told:
         elect_soon(replicas, "broker-a", 2) if is_told else replicas.elect("broker-a", 2)
 
-With allAckInSyncStateSet=false the chosen replica may lack what was acknowledged, and the
-controller would wait for the end of the master's lease. So the master is told to wait for all that
-are in sync (the setting may change at run time), and the replica is elected when it has what was
-there before.
-Then the lease that the master renews is a covered one (rmq/controller/leases.py), and the next one
-is elected at once. The old master gets its setting back when it knows that it is a slave: for some
-milliseconds it goes on as master, and what it acknowledged by itself then the new one would lack.
-If this process is killed in between, it waits for all until it is restarted.
+With allAckInSyncStateSet=false the chosen replica may lack messages that were acknowledged, and the
+controller would wait for the end of the master's lease. So the master is told to wait for all
+replicas in sync (the setting may change at run time), and the chosen replica is elected when it has
+everything that was in the log before that. The lease that the master renews from then on is a
+covered one (rmq/controller/leases.py), so the replica is elected at once.
+
+The old master gets its setting back only when it knows that it is a slave: it goes on as master for
+some milliseconds, and the new master would lack what the old one acknowledged alone in that time.
+If this process is killed in between, the old master waits for all until it is restarted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.remoting import Command
 
 KEY = "allAckInSyncStateSet"
-RENEWALS_S = 5.0  # a master renews its lease each second, and says then what its acks need
+RENEWALS_S = 5.0  # a master renews its lease each second, and tells then what its acks need
 POLL_S = 0.01
 
 
@@ -33,8 +34,8 @@ POLL_S = 0.01
 def acks_of_all(
     replicas: Replicas, found: ReplicaSet, broker_id: int, timeout_s: float
 ) -> Iterator[bool]:
-    """Whether the master had to be told. RmqError: the replica does not get what was
-    acknowledged."""
+    """In the block the master's acks wait for all replicas in sync. Yields whether it had to be
+    told to do so. RmqError: the replica did not get everything that was acknowledged in time."""
     master = found.master
     if master is None or not master.alive or replicas.acks_of_all(master.address) is not False:
         yield False
@@ -65,9 +66,9 @@ def acks_of_all(
 
 
 def elect_soon(replicas: Replicas, name: str, broker_id: int) -> Command:
-    """As soon as a master that was told has said to the controller what its acks need. Else
-    (STILL_EXIST) the replica is elected at the end of the lease, which the master does not renew
-    any more."""
+    """Has the replica elected as soon as the master, which was told to wait for all, has said so to
+    the controller. If it does not say so within RENEWALS_S, the answer is STILL_EXIST: the replica
+    is elected at the end of the lease, which the master does not renew any more."""
     until = time.monotonic() + RENEWALS_S
     while True:
         reply = replicas.elect(name, broker_id, at_once=True)

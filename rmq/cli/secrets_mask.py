@@ -1,14 +1,14 @@
-"""Secrets mask: passwords and keys are taken out of what others are to read.
+"""Secrets mask: takes passwords and keys out of texts and settings that others will read.
 
     mask = SecretsMask(["wonderland"])
     mask.text('password: "wonderland"')         'password: "******"'
     safe_settings({"tls.server.keyPassword": "x", "brokerName": "b", "mine": "y"})
         {"tls.server.keyPassword": "******", "brokerName": "b"}, ["mine"]
 
-Settings go by the tables of rmq/config_table.py: what is a secret there is masked, and a key that
-they have not is left out, as nobody knows what it holds. In all text whatever looks like one is
-masked too: known passwords, keys of certificates, users of addresses, values of members that are
-called password and such.
+Settings are looked up in the tables of rmq/config_table.py: a secret there is masked, and a key
+that is not in them is left out, because nobody knows what it holds. In any text everything that
+looks like a secret is masked, too: known passwords, private keys, users and passwords in URLs, and
+values of members that have a name such as password.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any
 
 from rmq.config_table import MASK, table_of
 
-LEAST_CHARACTERS = 4  # shorter ones would be found in words
-# What settings, accounts and clients call theirs.
+LEAST_CHARACTERS = 4  # of a known secret; shorter ones would be found within words
+# Names that settings, accounts and clients have for secrets.
 _NAME = r"(?:[\w.]*(?:password|passwd|secret_?key|secret|token|private_?key)|accessToken)"
-# Quoted; quoted in a text that is quoted itself; bare.
+# A value in quotes; in quotes within a text that is quoted itself; without quotes.
 _VALUE = r'"(?:[^"\\]|\\.)*"|\\"(?:(?!\\").)*\\"|[^\s,;{}\[\]"\\]+'
 _ASSIGNED = re.compile(rf'(?i)(?P<name>"?\b{_NAME}\b\\?"?)(?P<is>\s*[:=]\s*)(?P<value>{_VALUE})')
 _KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
-    r"|\A[A-Za-z0-9+/=\s]*-----END [A-Z ]*PRIVATE KEY-----",  # its begin was cut off
+    r"|\A[A-Za-z0-9+/=\s]*-----END [A-Z ]*PRIVATE KEY-----",  # a key whose beginning was cut off
     re.DOTALL,
 )
 _USER = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@\"']+@", re.IGNORECASE)
@@ -38,7 +38,7 @@ _HOLDS_SECRETS = re.compile("pass|secret|credential|token|header|accesskey", re.
 def safe_settings(
     settings: Mapping[str, str], server: str = "broker"
 ) -> tuple[dict[str, str], list[str]]:
-    """(settings that others may see, keys that were left out)."""
+    """Returns (settings that others may see, keys that were left out)."""
     table = table_of(server)
     shown, left_out = {}, []
     for key, text in settings.items():
@@ -56,7 +56,7 @@ def _is_switch(text: str) -> bool:
 
 
 class SecretsMask:
-    """`known`: secrets, in whatever text they stand."""
+    """`known`: secrets that are masked wherever they stand in a text."""
 
     def __init__(self, known: Collection[str] = ()) -> None:
         forms = {form for each in known if len(each) >= LEAST_CHARACTERS
@@ -82,7 +82,7 @@ def _masked(found: re.Match[str]) -> str:
 
 
 def secrets_in(value: Any) -> Iterator[str]:
-    """Texts under names of secrets in decoded JSON."""
+    """Yields the texts in decoded JSON whose member is named like a secret."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             if isinstance(each, str) and re.fullmatch(_NAME, str(name), re.IGNORECASE):

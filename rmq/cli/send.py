@@ -1,5 +1,5 @@
-"""`rmq send`: messages from arguments, a file, or what standard input brings: lines, records with
-keys, JSON lines; send_records.py reads them."""
+"""`rmq send`: sends messages from arguments, a file, or standard input, which has lines, records
+with keys, or JSON lines; send_records.py splits lines and records."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def send(
                 if not quiet:
                     show_sent(sent, output)
         except RmqError:
-            if done:  # who has them in a file sends the rest of it
+            if done:  # with this number the user can send the rest of a file
                 click.echo(f"{counted(done, 'message')} before it went out", err=True)
             raise
 
@@ -172,7 +172,8 @@ def _json_lines(topic: str) -> Iterator[Message]:
 
 
 def _awaited(done: int, namesrv: str) -> AbstractContextManager[None]:
-    """The first answer of this client, which its engine waits for."""
+    """A block in which the client waits for its first answer: the user is told if that takes long
+    (rmq/base/patience.py)."""
     return nullcontext() if done else patience.awaited(f"{namesrv}, or a broker of it,")
 
 

@@ -1,9 +1,9 @@
-"""Send records: messages of a stream of bytes, with what stands between them.
+"""Send records: splits a stream of bytes into messages, at a delimiter.
 
     for keys, body in records(sys.stdin.buffer, b"\\n", b":"):     b"7:paid\\n" is ("7", b"paid")
 
-What is empty is no message. Of lines the end may be \\r\\n. Read piece by piece: a stream may be of
-any length, and go on for days.
+Empty records are no messages. Lines may also end with \\r\\n. The stream is read piece by piece,
+because it may have any length and go on for days.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DELIMITER = Parsed("TEXT", _delimiter)
 def records(
     stream: BinaryIO, delimiter: bytes, key_delimiter: bytes | None
 ) -> Iterator[tuple[str | None, bytes]]:
-    """MessageError: keys that are no text, or without a body; a record without end."""
+    """Yields (keys or None, body). MessageError: keys are no text, or have no body; a record is
+    too long."""
     for number, record in enumerate(_split(stream, delimiter), 1):
         if delimiter == b"\n":
             record = record.rstrip(b"\r")
@@ -51,7 +52,7 @@ def records(
 
 
 def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
-    # What comes is taken when it comes: who follows a log sends each line at once.
+    # read1() returns what has come so far, so that each line of a log that grows is sent at once.
     read = getattr(stream, "read1", stream.read)
     buffer = bytearray()
     while piece := read(PIECE_BYTES):

@@ -1,4 +1,5 @@
-"""`rmq standalone | namesrv | broker`: options into settings, then `rmq.node.process` runs them."""
+"""`rmq standalone | namesrv | broker`: makes settings of the options; `rmq.node.process` runs the
+servers."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from rmq.cli.main import IS_ADDRESSED, NAMESRV_VARIABLE, enter_context
 from rmq.cli.options import parse_pairs, together
 from rmq.config import format_value
 
-# What its name server has with the broker.
+# Settings that the name server of `rmq standalone` has in common with its broker.
 ARMED = ("authenticationEnabled", "authorizationEnabled", "aclEnable", "rmqPlainAclPath",
          "tls.server.mode", "tls.test.mode.enable", "tls.server.certPath", "tls.server.keyPath",
          "tls.server.keyPassword", "tls.server.trustCertPath",
          "tls.server.need.client.auth", "rmqTlsUser", "rmqProxyProtocolFrom",
          "rmqProxyProtocol", "rmqMaxConnectionsPerAddress", "rmqMaxHandshakesPerAddress",
          "rmqHandshakeRatePerAddress")  # fmt: skip
-# By these RocketMQ's broker finds its name servers itself.
+# Settings with which RocketMQ's broker finds its name servers by itself; rmq's does not.
 NOT_ASKED = ("fetchNamesrvAddrByAddressServer", "fetchNameSrvAddrByDnsLookup")
 LEVELS = ["DEBUG", "INFO", "WARNING", "ERROR"]
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
@@ -90,13 +91,15 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
         },
         options["insecure"],
     )
-    if names.rmqMaxConnectionsPerAddress >= names.rmqMaxConnections:  # it may have fewer in all
+    # The broker's limit for an address may be above what the name server allows in all.
+    if names.rmqMaxConnectionsPerAddress >= names.rmqMaxConnections:
         names.set("rmqMaxConnectionsPerAddress", "0")
     _run(names, settings, options["shards"])
 
 
 class _BrokerGroup(click.Group):
-    """`rmq broker` runs a broker; its subcommands speak to running ones; imported when called."""
+    """`rmq broker` runs a broker; its subcommands speak to running brokers, and their modules are
+    imported when they are called."""
 
     _MODULES = {  # noqa: RUF012
         "status": ("rmq.cli.status", "Show the brokers and how they are."),
@@ -173,10 +176,10 @@ def broker(
         options["pairs"] = (*options["pairs"], *mode)
     is_said = (
         context.get_parameter_source("namesrv") is not ParameterSource.ENVIRONMENT
-        or context.meta.get(IS_ADDRESSED)  # `rmq -n .. broker`, which goes by the environment
+        or context.meta.get(IS_ADDRESSED)  # `rmq -n .. broker` passes it in the environment
     )
     settings = _broker_settings(store, None, namesrv if is_said else None, options)
-    if namesrv and not settings.namesrvAddr:  # the shell's counts less than the broker's own file
+    if namesrv and not settings.namesrvAddr:  # the shell's value counts less than the broker's file
         settings.set("namesrvAddr", namesrv)
     if replica_of is not None:
         from rmq.auth.options import AuthOptions
@@ -185,7 +188,7 @@ def broker(
         from rmq.serving.tls import client_context
 
         who = AuthOptions.of(settings)
-        credentials.use(who.inner or who.first_user)  # as which the master is asked
+        credentials.use(who.inner or who.first_user)  # the account with which the master is asked
         if client_context(settings) is not None:
             said = {
                 name: str(getattr(settings, f"tls.client.{key}") or "")
@@ -237,7 +240,8 @@ def namesrv(
 
 
 def _run(names: Any, settings: Any, shards: str | None) -> None:
-    """One shard is this process; several get a supervisor, which then is this process."""
+    """Runs the broker in this process; with several shards this process becomes their
+    supervisor."""
     store = Path(settings.storePathRootDir)
     if shards in (None, "1") and not (store / "config" / "shards.json").exists():
         from rmq.node.process import run_node
@@ -250,7 +254,7 @@ def _run(names: Any, settings: Any, shards: str | None) -> None:
 
 
 def log_settings(given: dict[str, Any]) -> dict[str, str]:
-    """Of the options of logs, those that were given."""
+    """The settings of those log options that were given."""
     path = given["log_file"]
     found = {
         "rmqLogFile": None if path is None else path.expanduser().absolute(),
@@ -263,7 +267,8 @@ def log_settings(given: dict[str, Any]) -> dict[str, str]:
 def server_settings(
     server: str, config: Path | None, overrides: dict[str, str], insecure: bool
 ) -> Any:
-    """Of a "namesrv" or "controller". --insecure without an address means all of them."""
+    """The settings of a "namesrv" or "controller". --insecure without an address means that the
+    server listens at all addresses."""
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
 
@@ -277,7 +282,8 @@ def server_settings(
 def _broker_settings(
     store: Path | None, default_store: str | None, namesrv: str | None, options: dict[str, Any]
 ) -> Any:
-    """File, then --set, then the options by name: the more particular wins."""
+    """The settings of the file, of --set and of the other options: what comes later in this order
+    counts more."""
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
 

@@ -1,4 +1,4 @@
-"""`rmq setup`: files that a server begins with."""
+"""`rmq setup`: makes the files that a secured server needs for its first start."""
 
 from __future__ import annotations
 

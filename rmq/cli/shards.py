@@ -1,13 +1,13 @@
 """`rmq broker shards|drain|restart|shrink`: asks the supervisor of a broker with several shards.
 
-    rmq broker shards --store DIR                each shard, its process, why it is not serving
+    rmq broker shards --store DIR                each shard, its process, and why it does not serve
     rmq broker status --store DIR                the same
-    rmq broker drain 1 --store DIR               takes no sends any more (--undo: again)
-    rmq broker restart broker-a-1 --store DIR    stopped cleanly, started anew
+    rmq broker drain 1 --store DIR               shard 1 takes no more sends (--undo: takes them)
+    rmq broker restart broker-a-1 --store DIR    the shard is stopped cleanly and started anew
     rmq broker shrink --shards 1 --store DIR --wait 600
 
-They speak over the bus in DIR/bus, so they must be run by the broker's user on its machine. Shards
-are given by number or by broker name.
+These commands use the bus in DIR/bus, so they must be run by the broker's user on its machine.
+Shards are given by number or by broker name.
 """
 
 from __future__ import annotations

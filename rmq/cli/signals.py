@@ -1,6 +1,6 @@
-"""Signals: a kill, or a terminal that is closed, ends a command as Ctrl-C does: it cleans up.
+"""Signals: SIGTERM, and SIGHUP of a closed terminal, end a command as Ctrl-C does: it cleans up.
 
-end_as_ctrl_c()         from here on; KeyboardInterrupt is raised in the main thread
+end_as_ctrl_c()         from now on these signals raise KeyboardInterrupt in the main thread
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import signal
 
 
 def end_as_ctrl_c() -> None:
-    """SIGTERM and SIGHUP, also where Ctrl-C is ignored: a shell's script has that of what it starts
-    in the background. What was to be ignored (nohup) stays so."""
+    """Handles SIGTERM and SIGHUP, even if Ctrl-C is ignored, as it is in commands that a shell's
+    script starts in the background. A signal that is ignored (by nohup) stays ignored."""
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt

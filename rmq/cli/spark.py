@@ -1,4 +1,5 @@
-"""`rmq spark`: a ready Spark session to try things in, and the list of options."""
+"""`rmq spark`: starts a Spark session to try things in, or lists the options of rmq's source and
+sink."""
 
 from __future__ import annotations
 
@@ -84,7 +85,7 @@ def _session(master: str, settings: dict[str, str]) -> Any:
 
 
 def _access(namesrv: str) -> dict[str, str]:
-    """Who asks, and where, as options of the source and the sink."""
+    """Account, TLS and name servers, as options of the source and the sink."""
     from rmq.arrow.arguments import BROKER, texts_of
     from rmq.cli.export import reader_access
 
@@ -92,7 +93,7 @@ def _access(namesrv: str) -> dict[str, str]:
 
 
 def _names(session: Any, access: dict[str, str]) -> dict[str, Any]:
-    """What the shell's user finds."""
+    """The names that the user of the shell finds."""
 
     def topic(name: str, **options: object) -> Any:
         reader = session.read.format("rmq").options(**access).option("pushdown", "true")

@@ -1,4 +1,4 @@
-"""Starts as options: where each queue is begun and ended (rmq/operations/starts.py)."""
+"""Starts as options: from where, and up to where, queues are read (rmq/operations/starts.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = Parsed("START", parse_start)
 def start_option(
     default: Start | None, text: str = "Where to begin in each queue"
 ) -> Callable[[Command], Command]:
-    """--from."""
+    """The option --from; `text` is the beginning of its help."""
     usual = " (default)" if default == Start("first") else ""
     return click.option(
         "--from", "start", type=START, default=default,

@@ -1,4 +1,4 @@
-"""`rmq broker status`: one line for each broker, what it is and how it is."""
+"""`rmq broker status`: a line for each broker, with its role, its state and its figures."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def status(namesrv: str, pools: bool, store: Path | None, output: Output) -> Non
 
 
 def _pools(sample: Sample) -> list[tuple[object, ...]]:
-    """One row a pool, fullest ones of all time first; the last row is the arena they are in."""
+    """A row for each pool, first those that were ever fullest; the last row is the arena in which
+    all of them are."""
     ranked = sorted(sample.pools.items(), key=lambda item: -item[1][3] / max(1, item[1][1]))
     rows: list[tuple[object, ...]] = [(sample.broker, name, *pool) for name, pool in ranked]
     arena = {name: sample.counters.get(f"memory_{name}", 0) for name in ("bytes", "used")}

@@ -5,8 +5,8 @@
     rmq store dump DIR/consumequeue/T/0 --columns queue.npz         a queue as columns
     rmq store backup, restore       store_backup.py
 
-A store is only read. A check keeps brokers off the store while it reads and refuses one that a
-broker holds (exit code 4), unless it is to look all the same (--live).
+check and dump only read a store. While a check reads, no broker can start on the store. A store
+that a broker holds is refused (exit code 4), except with --live.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def dump(
 def _dump_columns(
     path: Path, settings: Settings, start: int, count: int | None, out: Path, output: Output
 ) -> None:
-    """Of the queue's directory `path`, to the file `out` or to standard output."""
+    """Writes the columns of the queue with the directory `path` to the file `out` or, if that is -,
+    to standard output."""
     from rmq.offline.column_files import ending, text_rows, write_columns
     from rmq.offline.queue_columns import read_columns
 
@@ -179,7 +180,7 @@ def check_one(
     root: Path, log: Path | None, strict: bool | None, live: bool, shape: Shape,
     shown: Progress | None = None,
 ) -> Report:  # fmt: skip
-    """shown: a bar that is there already."""
+    """The report about one store. shown: a progress bar that exists already."""
     from rmq.offline.checker import check_store
 
     look = None

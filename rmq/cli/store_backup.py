@@ -1,6 +1,6 @@
 """`rmq store backup` and `rmq store restore`: a copy of a store, made while its broker runs.
 
-rmq store backup --store store --to /backup/a       again and again: only what is new is copied
+rmq store backup --store store --to /backup/a       may be repeated: only what is new is copied
 rmq store backup --check /backup/a
 rmq store restore --from /backup/a --store store
 """
@@ -108,7 +108,7 @@ def restore(source: Path, root: Path, output: Output) -> None:
     from rmq.node.store_lock import StoreLock, StoreReadLock
 
     if root.is_dir():
-        StoreReadLock(root).release()  # who holds it says more than that it is not empty
+        StoreReadLock(root).release()  # its error names the broker that holds the directory
     check_target(root)
     manifest.required(source)
     with ExitStack() as held:

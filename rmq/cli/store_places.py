@@ -1,7 +1,7 @@
-"""Store places: which directories a store is, and what commands about them share.
+"""Store places: the directories of a store, and other things that commands about stores share.
 
 stores_under(Path("store"))     [store, store/shard-1, ..]
-log_of(settings, root, each)    where the log of one is when it is elsewhere, or None
+log_of(settings, root, each)    the directory of a store's log; None: it is in the store
 progress_bar("store")           a bar on a terminal, else nothing
 """
 
@@ -36,7 +36,7 @@ def load_settings(config: Path | None) -> tuple[Settings, Shape]:
 
 
 def stores_under(root: Path) -> list[Path]:
-    """The store and those of further shards under it, in their order."""
+    """The store, and the stores of further shards under it, in the order of the shards."""
     shards = [
         path for path in root.glob("shard-*")
         if path.name.removeprefix("shard-").isdecimal() and path.is_dir()
@@ -45,7 +45,8 @@ def stores_under(root: Path) -> list[Path]:
 
 
 def log_of(settings: Settings, root: Path, each: Path) -> Path | None:
-    """Where the store's log is, if it is elsewhere; shards have theirs below shard 0's."""
+    """The directory of the store's log; None: it is in the store. Logs of further shards are in
+    directories under that of shard 0's log."""
     if not settings.storePathCommitLog:
         return None
     log = Path(settings.storePathCommitLog)
@@ -54,7 +55,8 @@ def log_of(settings: Settings, root: Path, each: Path) -> Path | None:
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[Progress]:
-    """A bar on a terminal, else nothing. Of 0: nobody knows of how much."""
+    """Yields the function that shows the progress: a bar on a terminal, else nothing. A total of 0
+    means that it is not known."""
     from rmq.progress import no_progress
 
     if not sys.stderr.isatty():  # without the cost of importing rich

@@ -1,9 +1,9 @@
 """Streams: standard output and standard error, whose reader may go before the command ends.
 
-say("warm-up of 10 s", err=True)        no more than a try, where the work matters more
-leave(sys.stdout)                       what is still to be written goes nowhere
-is_unwritten(sys.stdout)                whether it takes nothing more, as its disk is full
-fill()                                  there are all three, whatever was closed before the start
+say("warm-up of 10 s", err=True)        prints a line; if that fails, the work goes on
+leave(sys.stdout)                       everything written from now on is thrown away
+is_unwritten(sys.stdout)                whether it takes no more, because a disk is full for example
+fill()                                  opens standard streams that were closed before the start
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import click
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """A line; whoever read it may have gone, as tee goes by the same Ctrl-C, or a terminal that is
-    closed. Nothing is written there from then on."""
+    """Prints a line. If the stream's reader is gone, because its terminal was closed or the same
+    Ctrl-C ended tee, everything written there from then on is thrown away."""
     try:
         click.echo(text, err=err)
     except OSError:
@@ -25,8 +25,8 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def is_unwritten(stream: IO[str]) -> bool:
-    """After an OSError of a whole command: whether it came of this stream. Tried by what it keeps
-    and, where that is nothing (PYTHONUNBUFFERED), by a line end."""
+    """Whether the OSError that ended a command came from this stream. Tries to write what the
+    stream still holds and, as that may be nothing (PYTHONUNBUFFERED), a line end."""
     try:
         stream.flush()
         os.write(stream.fileno(), b"\n")
@@ -36,15 +36,16 @@ def is_unwritten(stream: IO[str]) -> bool:
 
 
 def fill() -> None:
-    """Where a shell has closed some (>&-) Python has None for them, and the next files and sockets
-    would get their numbers."""
+    """Opens /dev/null for standard streams that the shell has closed (>&-): Python has None for
+    these, and the next files and sockets would get their numbers."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def leave(stream: IO[str]) -> None:
-    """Python would complain of what it cannot write at the exit."""
+    """Lets the stream write to /dev/null from now on, because Python would complain at its exit
+    about output that it cannot write."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

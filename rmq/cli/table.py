@@ -5,14 +5,14 @@
     show_table(COLUMNS, rows, is_wide=False)
     records(COLUMNS, rows)      [{"broker": "broker-a", "disk_used_percent": 25.0, ..}, ..]
 
-A row holds plain values, which a column shows as text and gives to programs as they are: a number
-stays a number, its unit stands in the key. A moment (ms since 1970) becomes two members, "stored"
-with UTC and "stored_ms". Columns that are wide stand in the table of `-o wide` alone, and in all
-data.
+A row holds plain values. A column shows them to people as text and gives them to programs as they
+are: a number stays a number, and its unit stands in the key. A moment (ms since 1970) becomes two
+members, "stored" with UTC and "stored_ms". A column with is_wide is in the table of `-o wide` and
+in all data, but not in the usual table.
 
-A table is drawn by rich when standard output is a terminal, wide enough for it, and rich is there;
-otherwise the same rows come as columns padded with blanks, one line a row, so that `awk` and `grep`
-work.
+A table is drawn by rich if rich is installed and standard output is a terminal that is wide enough;
+otherwise the same rows are printed as columns padded with blanks, one line a row, so that `awk` and
+`grep` work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rmq.operations.texts import printable, time_text
 from rmq.operations.times import moment_members
 
 Row = Sequence[Any]
-LAST_WIDTH = 20  # of a last column that is longer: bodies, reasons
+LAST_WIDTH = 20  # least width of a last column that is longer, such as bodies and reasons
 
 
 def plain(value: Any) -> str:
@@ -51,8 +51,8 @@ def whole(value: float) -> str:
 
 
 class Column(msgspec.Struct, frozen=True):
-    """`key`: of the member in data, the heading in small letters where it is not given. `text`
-    makes a cell of a value that is there."""
+    """`key`: the member's name in data; empty: the heading in small letters. `text` makes the cell
+    of a value that is not None."""
 
     heading: str
     key: str = ""
@@ -70,12 +70,12 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def moment(heading: str, key: str = "", *, is_wide: bool = False) -> Column:
-    """Its values are ms since 1970; 0 and below: never."""
+    """A column whose values are moments in ms since 1970; 0 and below mean never."""
     return Column(heading, key, time_text, is_moment=True, is_wide=is_wide)
 
 
 def columns(*headings: str) -> tuple[Column, ...]:
-    """Plain ones."""
+    """Plain columns with these headings."""
     return tuple(map(Column, headings))
 
 
@@ -91,7 +91,7 @@ def records(columns: Sequence[Column], rows: Iterable[Row]) -> list[dict[str, An
 def show_table(
     columns: Sequence[Column], rows: Iterable[Row], *, is_wide: bool = False, has_head: bool = True
 ) -> None:
-    """Without a head it is the next page of a table."""
+    """Prints the rows; has_head=False: as the next page of a table."""
     shown = [at for at, column in enumerate(columns) if is_wide or not column.is_wide]
     columns, rows = [columns[at] for at in shown], [[row[at] for at in shown] for row in rows]
     if sys.stdout.isatty() and _rich_table(columns, rows):
@@ -109,8 +109,9 @@ def _cells(columns: Sequence[Column], rows: Iterable[Row]) -> list[list[str]]:
 
 
 def _rich_table(columns: Sequence[Column], rows: Sequence[Row]) -> bool:
-    """Whether it was drawn. Only the last column may be folded, to LAST_WIDTH: ids and times in
-    pieces are read by nobody, so what is wider than the terminal is left to whoever asks."""
+    """Draws the table with rich; returns False if it cannot, because rich is missing or the table
+    is wider than the terminal. Only the last column may be folded, to LAST_WIDTH at least, because
+    nobody can read ids and times that are cut into pieces."""
     try:
         from rich import box
         from rich.cells import cell_len

@@ -1,4 +1,4 @@
-"""`rmq takeover`: a running master is replaced by a broker of rmq, with its name and all it has."""
+"""`rmq takeover`: replaces a running master by a broker of rmq, with its name and all its data."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from rmq.takeover.switch import Switch
 
 PORT = 10911
-NEAR_BYTES = 1 << 20  # the copy is as good as there
+NEAR_BYTES = 1 << 20  # a copy that is no further behind may be switched to
 POLL_S = 0.2
 SAID_S = 5.0
 MIB = 1 << 20
 FILE = "takeover.conf"
-# The slave makes files that the new master takes as they are.
+# Settings of files that the slave makes and the new master uses as they are.
 SHAPES = ("mappedFileSizeConsumeQueue",)
-# What is settled otherwise, so that --set cannot contradict it.
+# Settings that --set must not have, each with the option that settles it; "": the takeover does.
 SETTLED = {
     "brokerRole": "", "brokerId": "", "brokerName": "", "brokerClusterName": "",
     "mappedFileSizeCommitLog": "", "rmqMasterAddress": "", "haMasterAddress": "",
@@ -92,7 +92,7 @@ def takeover(
     from rmq.takeover.switch import Switch
 
     settings = _checked(parse_pairs(pairs, "--set"))
-    end_as_ctrl_c()  # the old master takes sends again
+    end_as_ctrl_c()  # so that the old master takes sends again, whatever ends this command
     old = OldMaster(with_port(master, PORT))
     for note in old.check():
         _say(f"note: {note}")
@@ -137,8 +137,8 @@ def _checked(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
-    """Of the new master; says what of the old one's does not come along. ConfigError: it would not
-    start with them."""
+    """The settings of the new master; prints those of the old one that are not carried over.
+    ConfigError: the new master would not start with them."""
     from rmq.takeover import carried
 
     settings = carried.carried(old.settings) | {"brokerRole": "ASYNC_MASTER", "brokerId": "0"} | own
@@ -155,7 +155,8 @@ def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
 
 
 def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:
-    """The answer of the operator, asked where there is a terminal."""
+    """A function that tells whether the old master's machine has been off since a moment: the
+    operator knows it, or is asked if there is a terminal."""
 
     def is_off(seen: str) -> bool:
         _say(
@@ -172,7 +173,8 @@ def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:
 
 
 def _check_address(bind: str | None, port: int, old: OldMaster) -> None:
-    """While the old master runs its own port is not free on its machine, and needs not be."""
+    """UsageError: clients could not reach the new master at this address, or its port is in use.
+    On the old master's machine its own port may be in use, because the old master still runs."""
     from rmq.base.server_address import split_address
     from rmq.cli.addresses import is_loopback
 
@@ -191,8 +193,8 @@ def _is_here(host: str) -> bool:
 
 
 def _ha_port(host: str, port: int) -> dict[str, str]:
-    """A setting if the usual port is not free: RocketMQ's broker has its own for some seconds after
-    it has ended for its clients. Slaves ask where it is."""
+    """haListenPort if the usual port is in use, else no setting. RocketMQ's broker keeps that port
+    for some seconds after it has ended for its clients. Slaves ask the master for the number."""
     ports = (port + 1, *range(port + 3, min(port + 100, 65536)))
     found = next((each for each in ports if _is_free(host, each)), port + 1)
     if found == port + 1:
@@ -236,7 +238,7 @@ def _slave(
 
 
 def _copy(switch: Switch, slave: Slave, old: OldMaster) -> None:
-    """Until as good as nothing lacks; shows how far it is."""
+    """Waits until the copy is at most NEAR_BYTES behind, and shows how far it is."""
     from rmq.cli.store_places import progress_bar
 
     begin = min(old.log_range()[0], slave.log_range()[0])

@@ -1,11 +1,11 @@
-"""`rmq top`: every broker or shard, what went in and out, what it cost, where it waits.
+"""`rmq top`: of every broker or shard, what went in and out, what that cost, and where it waits.
 
     BROKER    STATE    IN/S   IN MB/S  OUT/S  OUT MB/S  CPU  RSS  POOL  LAG  CACHE  APPEND  FLUSH
 
-On a terminal the table stands and changes (rich), or with --once is printed once; where the
-terminal is narrow, what matters least is left out. In a pipe each interval prints one with all
-columns; --json prints one line an interval. The first figures come after one interval: rates need
-two samples.
+On a terminal rich draws the table again and again in place, with --once a single time; where the
+terminal is narrow, the least important columns are left out. In a pipe a table with all columns is
+printed for each interval, with --json a line. The first figures come after one interval, because
+rates need two samples.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ COLUMNS = broker_figures.columns((
     "flush_p99_ms", "connections",
 ))  # fmt: skip
 HEADINGS = [column.heading for column in COLUMNS if not column.is_wide]
-# What a narrow terminal does without, first to last.
+# Columns that are left out if the terminal is too narrow, in this order.
 EXTRA = ("PROBLEM", "VERSION", "ADDRESS", "PID", "UP", "POOL MOST", "DISK")  # of -o wide
 DISPENSABLE = ("CONN", "EPOCH", "BEHIND", "OUT MB/S", "IN MB/S", "UNSYNCED", "RSS MB", "REFUSED",
                "CACHE", "FLUSH p99", "POOL", "IN SYNC", "STATE", "LAG", "ROLE")  # fmt: skip
-# What goes where that is not enough, and names are cut to NAME_LEAST.
+# Left out if that is not enough, after the names have been cut to NAME_LEAST.
 LAST = ("APPEND p99", "CPU", "OUT/S", "IN/S")
 NAME = "BROKER"
 TEXTS = (NAME, "STATE", "ADDRESS", "VERSION", "PROBLEM")
 NAME_LEAST = 12
-GAP = 3  # what the frame takes for each column
-EDGE = 1  # and once
+GAP = 3  # characters of the frame for each column
+EDGE = 1  # characters of the frame for the whole table
 
 
 @click.command()
@@ -70,7 +70,7 @@ def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
     """
     is_drawn = not once and not output.is_data and sys.stdout.isatty()
     if is_drawn:
-        patience.say_by(None)  # it would stand in the table
+        patience.say_by(None)  # its text would be printed into the table
     with Cluster(namesrv) as cluster, quit_key(sys.stdin if is_drawn else None) as pause:
         polls = _polls(cluster, interval, pause)
         try:
@@ -86,7 +86,8 @@ def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
 
 
 def _polls(cluster: Cluster, interval: float, pause: Pause) -> Iterator[list[Figures]]:
-    """Rows, one set an interval; name servers that go away later are waited for."""
+    """Yields the rows of each interval. If name servers stop answering, says so and goes on
+    asking."""
     samples = BrokerSamples(cluster)
     samples.poll()
     while not pause(interval):
@@ -141,7 +142,7 @@ def _beginning(most: int, name: str) -> str:
 def fitting(
     headings: Sequence[str], texts: Sequence[Sequence[str]], width: int
 ) -> dict[int, int]:  # fmt: skip
-    """The columns of these rows that fit in so many characters, and how many each has."""
+    """The columns of these rows that fit into so many characters, each with its width."""
     left = {at: max(len(row[at]) for row in (headings, *texts)) for at in range(len(headings))}
     name = headings.index(NAME)
     full = left[name]
@@ -180,7 +181,7 @@ def _drawn(rows: list[Figures], width: int, is_wide: bool) -> Table:
 
 
 def _values(rows: list[Figures], *, with_total: bool) -> list[list[Any]]:
-    """With several brokers a last row adds them up."""
+    """The cells of the rows; with_total: and a last row that adds up several brokers."""
     is_added = with_total and len(rows) > 1
     added = [broker_figures.total(rows)] if is_added else []
     return [broker_figures.values(row) for row in (*rows, *added)]

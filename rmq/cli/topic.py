@@ -193,7 +193,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
 def delete(name: str, cluster_name: str | None, yes: bool, namesrv: str) -> None:
     """Delete a topic and its messages."""
     with Cluster(namesrv) as cluster:
-        cluster.route(name)  # an unknown topic is an error before anybody is asked
+        cluster.route(name)  # raises an error for an unknown topic before the user is asked
         if not yes:
             click.confirm(f"Delete topic {name} and its messages?", abort=True)
         admin.delete_topic(cluster, name, cluster_name)

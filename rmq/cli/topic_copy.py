@@ -1,8 +1,8 @@
-"""`rmq topic copy`: a topic's settings, and its messages, in another topic or another cluster.
+"""`rmq topic copy`: copies a topic's settings, and its messages, to another topic or cluster.
 
-Messages of a queue go to one queue, in their order: to the one with the same place among the queues
-of the copy, in turn where that has fewer. They are sent as new ones, a batch at a time
-(rmq/operations/message_copy.py).
+The messages of a queue go to one queue, in their order: those of the first queue to the first queue
+of the copy and so on, beginning again with the first one if the copy has fewer queues. They are
+sent as new messages, a batch at a time (rmq/operations/message_copy.py).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _target(
 
 @dataclass(frozen=True)
 class Copy:
-    """At a broker; is_new: it is to be made."""
+    """The copy at one broker; is_new: it does not exist there yet, and will be made."""
 
     state: TopicState
     is_new: bool
@@ -126,7 +126,8 @@ def _settings(
     cluster: Cluster, source: str, target: Cluster, name: str, to_cluster: str | None,
     perm: str | None, if_not_exists: bool,
 ) -> list[Copy]:  # fmt: skip
-    """ClickException: there is a copy, or none can be made."""
+    """The copy's settings at each broker of the target. ClickException: the copy exists already,
+    or the topic is one that cannot be copied."""
     found = {state.broker.name: state for _, state in topics.states(cluster, source) if state}
     if not found:
         missing_topic.refuse(cluster, source)
@@ -158,17 +159,17 @@ def _ask(source: str, made: list[Copy], target: Cluster, with_messages: bool) ->
     click.confirm(f"Make {name} like {source} on {where} at {at}{more}?", abort=True, err=True)
 
 
-Places = list[tuple[MessageQueue, int, int]]  # first and end
+Places = list[tuple[MessageQueue, int, int]]  # (queue, first offset, end)
 
 
 def _places(cluster: Cluster, source: str, start: Start) -> Places:
-    """What there is now."""
+    """The queues to copy, each from its first offset by `start` to its present end."""
     queues = sorted(cluster.route(source).readable())
     return [(queue, *span(cluster, queue, start)) for queue in queues]
 
 
 class _Messages:
-    """Copies messages; `given`: where to, and as whom."""
+    """Copies messages; `given`: name servers, account and TLS of the producer that sends them."""
 
     def __init__(self, cluster: Cluster, given: ClientKeywords, name: str) -> None:
         self._cluster, self._given, self._name = cluster, given, name

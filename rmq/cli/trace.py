@@ -58,7 +58,7 @@ def trace(message_id: str, trace_topic: str, count: int, namesrv: str, output: O
 
 
 def _members(each: Traced) -> dict[str, Any]:
-    """What a record has not is null."""
+    """The members of a trace in data; those that a record does not have are null."""
     found = {name: getattr(each.record, name) for name in each.record.__struct_fields__}
     found["client_host"] = each.record.client_host or each.client_host
     known = {name: None if value in ("", -1) else value for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""Unread: a question before messages go out of sight by a change of their topic."""
+"""Unread: the question before a change of a topic that would leave messages unread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rmq.operations.topic_changes import unread
 def ask_about_unread(
     cluster: Cluster, states: Sequence[TopicState], named: dict[str, Any], *, err: bool = False
 ) -> None:
-    """Before these members of the states are changed: when messages would be read no more."""
+    """Asks whether to go on, if messages could not be read any more once these members of the
+    states are changed."""
     lost = unread(cluster, states, named)
     for line in lost:
         click.echo(line, err=True)

@@ -37,7 +37,7 @@ def _password_options(function: Function) -> Function:
 
 
 def _password(asks: bool, generate: bool) -> str | None:
-    """None: no word of it was said."""
+    """The new password; None: no option asks for one."""
     if generate:
         made = secrets.token_urlsafe(24)
         click.echo(f"password: {made}")
@@ -100,7 +100,7 @@ def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
     if not yes:
         click.confirm(f"Delete user {name}?", abort=True)
     with asked_servers(namesrv, controller) as (cluster, controllers):
-        # Servers delete who is not there without a word.
+        # Servers do not complain when a user that they should delete does not exist.
         found = users(cluster, controllers, name)
         if not found.problems and name not in (each.name for each in found.rows):
             raise RmqError(f"there is no user {name}; `rmq user list` lists them")
