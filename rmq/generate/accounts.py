@@ -38,8 +38,8 @@ class Accounts(msgspec.Struct, frozen=True):
         return "Accounts()"
 
     def for_compose(self) -> list[GeneratedFile]:
-        """All users may read Prometheus' file, as Prometheus runs as a user of its image; but not
-        the folder that has the file."""
+        """The secret files. All users may read Prometheus' password file, because Prometheus runs
+        as a user of its image; the folder with the file is closed to them."""
         variables = f"{ADMIN}='{self.admin}'\n{METRICS}='{self.metrics}'\n"
         return [
             _secret("servers.env", variables),

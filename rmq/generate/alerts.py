@@ -105,9 +105,9 @@ RULES = (
     ),
     Rule(
         "RmqDeadLetters",
-        # A group's first dead letters are no increase, because its series begins with them. They
-        # stand before `or`, which takes its left side if both have a series; and the right side has
-        # one, too, with an increase of 0.
+        # The left side of `or` is for the first dead letters of a group: its series begins with
+        # them, so increase() on the right side gives 0. If both sides have a series of the group,
+        # `or` takes the left one.
         "sum by (cluster, consumer_group) ((rocketmq_send_to_dlq_messages_total unless "
         "rocketmq_send_to_dlq_messages_total offset 15m) or "
         "increase(rocketmq_send_to_dlq_messages_total[15m])) > 0",

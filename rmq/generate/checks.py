@@ -1,4 +1,4 @@
-"""Checks: values that users give go into files of several languages, where none may be syntax.
+"""Checks: refuse values that would be read as syntax in one of the generated files.
 
     absolute_path("/opt/rmq")     the path; ValueError says what may be given
 
@@ -20,8 +20,8 @@ WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
 def pattern_check(pattern: str, wanted: str, *, is_text: bool = False) -> Check:
-    """A check that a whole text, of ASCII alone, fits the pattern. is_text: YAML must read it as a
-    text, too, without quotes."""
+    """A check that the whole text is ASCII and fits the pattern. is_text: YAML must also read it as
+    a text, without quotes."""
     compiled = re.compile(pattern, re.ASCII)
 
     def check(text: str) -> str:

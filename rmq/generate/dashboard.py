@@ -1,6 +1,7 @@
-"""Dashboard: Grafana's, as JSON to be imported or provisioned; panels.py says what it shows.
+"""Dashboard: a dashboard for Grafana, as JSON to be imported or provisioned; panels.py has its
+panels.
 
-Users choose its data source, clusters and brokers above it.
+Users choose the data source, clusters and brokers above the panels.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from rmq.generate.panels import ROWS, Panel
 
 UID = "rmq-brokers"
-SCHEMA_VERSION = 39  # of Grafana 11; newer ones take it, too
+SCHEMA_VERSION = 39  # of Grafana 11; newer versions accept it, too
 WIDTH = 24  # of Grafana's grid
 CHOSEN = '{cluster=~"$cluster",node_id=~"$broker"'
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}

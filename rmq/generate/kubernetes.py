@@ -33,7 +33,8 @@ prometheus.io/scrape: "true"
 prometheus.io/port: "5557"
 prometheus.io/path: /metrics
 """
-# Not by annotations: a Prometheus that scrapes by them has no password, and would be answered 401.
+# There are no annotations then: a Prometheus that scrapes by annotations has no password, and would
+# be answered 401.
 SCRAPING_BY_PASSWORD = f"""\
 # /metrics wants a user and a password: the Secret's key `metrics` has both. Prometheus' job for
 # these pods, which docs/install.md has, gives them:

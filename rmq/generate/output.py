@@ -81,7 +81,7 @@ def _write_one(file: GeneratedFile, path: Path) -> None:
     if not file.is_secret:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.text, "utf-8")
-        path.chmod(PUBLIC_MODE)  # whatever the umask is: containers read it as another user
+        path.chmod(PUBLIC_MODE)  # despite the umask, because containers read it as another user
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.parent.chmod(0o700)

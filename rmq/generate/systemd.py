@@ -1,4 +1,4 @@
-"""systemd: units of a broker, a name server and a controller, and the settings that they name.
+"""systemd: units of a broker, a name server and a controller, and their settings files.
 
 The store is below /var/lib/rmq, which systemd makes and gives to the service's user.
 """
