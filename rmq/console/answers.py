@@ -67,4 +67,6 @@ async def _made(make: Callable[[], Awaitable[T]]) -> T:
 def _note_end(answer: _Answer, _: asyncio.Task[Any]) -> None:
     answer.ended = clock.monotonic()
     if not answer.task.cancelled():
-        answer.task.exception()  # else asyncio complains when all who waited for it have gone
+        # Looks at the error: asyncio complains of errors that nobody looked at, as it would here if
+        # all requests that waited for the answer are gone.
+        answer.task.exception()

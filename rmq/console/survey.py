@@ -192,6 +192,7 @@ def _add(survey: Survey, sample: Sample, earlier: Sample | None) -> None:
     for client in sample.consumers:
         members[client.group] = members.get(client.group, 0) + client.count
         survey.groups.setdefault(client.group, GroupSight()).mode = client.mode
-    for name, count in members.items():  # each member is at every broker: do not add them up
+    # A member is connected to every broker, so the counts of brokers are not added up.
+    for name, count in members.items():
         group = survey.groups[name]
         group.members = max(group.members, count)

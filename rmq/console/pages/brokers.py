@@ -16,7 +16,7 @@ from rmq.operations.replica_sets import controllers_of, replica_sets
 
 
 def replicas_of(cluster: Cluster, *names: str) -> tuple[list[ReplicaSet], list[ControllerState]]:
-    """The replicas of the named brokers, without names those of all brokers that have replicas; and
+    """The replicas of the named brokers, or without names of all brokers that have replicas, and
     the states of their controllers."""
     replicas = Replicas(cluster, [])
     entries = cluster.brokers()

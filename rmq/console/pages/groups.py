@@ -42,7 +42,8 @@ def group_configs(cluster: Cluster) -> dict[str, dict[str, Any]]:
 
 
 def group_sights(cluster: Cluster, names: Sequence[str]) -> dict[str, GroupSight]:
-    """Lags and members of these groups, asked for each of them, with many requests at a time."""
+    """Lags and members of these groups. Brokers are asked for each group, with many requests under
+    way at a time."""
     found = {name: GroupSight() for name in names}
     asked = [{"consumerGroup": name} for name in names]
     for broker in cluster.masters():

@@ -57,9 +57,9 @@ class Waiting(msgspec.Struct):
 
     broker: str
     levels: list[Level]
-    timed: str  # number of messages of any time; empty: not told
+    timed: str  # number of timed messages; empty: the broker does not tell it
     timed_late_s: str
-    half: int | None  # open transactions
+    half: int | None  # number of open transactions
     is_half_exact: bool = True
 
 
@@ -73,8 +73,8 @@ def delays(cluster: Cluster, *brokers: str) -> dict[str, str]:
 
 
 def half_messages(cluster: Cluster, *brokers: str) -> dict[str, int]:
-    """For brokers that do not tell the number of open transactions: the half messages after the
-    offset up to which all of them are ended. Some of these may have ended, too."""
+    """Broker -> number of half messages after the offset up to which all of them are ended. For
+    brokers that do not tell the number of open transactions; some of these may have ended, too."""
     found: dict[str, int] = {}
     for entry in cluster.masters():
         if entry.name in brokers:

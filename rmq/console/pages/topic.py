@@ -50,8 +50,8 @@ def topic_queues(cluster: Cluster, topic: str) -> TopicQueues:
 
 
 def topic_groups(cluster: Cluster, topic: str) -> list[GroupLag]:
-    """The groups that consume the topic, and the lag of each in it; only for the first
-    GROUPS_SHOWN_MAX groups is the lag asked."""
+    """The groups that consume the topic, each with its lag in it. The lag is asked only for the
+    first GROUPS_SHOWN_MAX groups."""
     found = []
     for at, group in enumerate(admin.groups_of_topic(cluster, topic)):
         lag = None

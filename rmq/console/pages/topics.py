@@ -123,7 +123,7 @@ def _create(cluster: Cluster, values: Mapping[str, Any]) -> str:
 
 
 def page_of(name: str) -> Callable[[Mapping[str, Any]], str]:
-    """For Change.back: the page of the thing that this field names."""
+    """A function for Change.back, which returns the page of the topic or group in this field."""
     return lambda values: url(f"/{name}", **{name: values.get(name)})
 
 
