@@ -40,7 +40,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]
 
 
 def environment(**given: str) -> dict[str, str]:
-    """Nothing of ours is in it but what is given."""
+    """This process's environment, with none of rmq's variables but those that are given."""
     return {**{key: text for key, text in os.environ.items() if key not in OURS}, **given}
 
 
@@ -53,7 +53,7 @@ def run(*words: str, **given: str) -> subprocess.CompletedProcess[str]:
 
 
 def run_and_tell(text: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """It may read this text, and has no terminal."""
+    """Runs rmq without a terminal; the text is its standard input."""
     return subprocess.run(
         [sys.executable, "-m", "rmq", *words], input=text, capture_output=True, text=True,
         timeout=HANG_S, cwd=ROOT, env=environment(), start_new_session=True,
@@ -72,6 +72,7 @@ def test_a_password_is_asked_for_and_not_shown(secured: SecuredBroker) -> None:
 
 
 def test_without_a_terminal_it_is_read(secured: SecuredBroker) -> None:
+    """The password of --user is the first line of standard input, if there is no terminal."""
     words = ("send", "orders", "hello", *by_tls(secured), "--user", "alice")
     done = run_and_tell(f"{secured.password}\n", *words)
     assert done.returncode == 0, done.stderr
@@ -82,7 +83,7 @@ def test_without_a_terminal_it_is_read(secured: SecuredBroker) -> None:
 
 
 def test_the_environment_has_the_password(secured: SecuredBroker) -> None:
-    """Nobody is asked then, also at a terminal."""
+    """If RMQ_SECRET_KEY has the password, the command does not ask for it, even at a terminal."""
     words = ("send", "orders", "hello", *by_tls(secured))
     secret = {"RMQ_SECRET_KEY": secured.password}
     with at_terminal(*words, "--user", "alice", environment=environment(**secret)) as terminal:
@@ -94,7 +95,7 @@ def test_the_environment_has_the_password(secured: SecuredBroker) -> None:
 
 
 def test_a_file_has_the_account(secured: SecuredBroker, tmp_path: Path) -> None:
-    """The option goes before the environment, and --user before both."""
+    """--credentials counts more than RMQ_CREDENTIALS, and --user counts more than both."""
     alice, nobody = tmp_path / "alice.json", tmp_path / "nobody.json"
     alice.write_text(json.dumps({"accessKey": "alice", "secretKey": secured.password}))
     nobody.write_text(json.dumps({"accessKey": "nobody", "secretKey": "x"}))

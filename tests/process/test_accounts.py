@@ -63,6 +63,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def test_who_belongs_sends_and_consumes(broker: BrokerProcess) -> None:
+    """A user with entries for a topic and a group can send messages and consume them."""
     given = {"namesrv_addr": broker.namesrv, **keys(ALICE)}
     with Producer("p", **given) as producer:
         producer.send(Message("orders", b"one"))
@@ -93,6 +94,7 @@ def take(consumer: PullConsumer, found: list[bytes]) -> list[bytes]:
 def test_who_does_not_is_told_why(
     broker: BrokerProcess, who: Credentials | None, topic: str, text: str
 ) -> None:
+    """A send without an account, with a wrong one or without permission is refused; it says why."""
     given = keys(who) if who is not None else {}
     with (
         Producer("p", namesrv_addr=broker.namesrv, **given) as producer,
@@ -104,7 +106,8 @@ def test_who_does_not_is_told_why(
     assert (reply.code, (reply.remark or "").startswith(text)) == (NO_PERMISSION, True)
 
 
-# What wants nothing: a heartbeat without consumers, lists without entries, and a filter's syntax.
+# Requests that need no permission as this test sends them: a heartbeat without consumers, lists
+# without entries, and the check of a filter's syntax.
 OPEN_TO_ALL_ACCOUNTS = {
     RequestCode.HEART_BEAT, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, RequestCode.BATCH_ACK_MESSAGE,
@@ -114,7 +117,7 @@ NEMO = Credentials("nemo", "nothing to lose")  # an account without entries
 
 
 def make_what_is_asked_for(broker: BrokerProcess) -> None:
-    """A group, an offset and key-value configuration that requests would change."""
+    """Makes a group, an offset and a key-value pair that the requests would change if let in."""
     with Connection(broker.address) as connection:
         group = fastjson.dumps(GroupConfig("billing").members())
         connection.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, group)
@@ -126,8 +129,9 @@ def make_what_is_asked_for(broker: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_every_code_is_closed(broker: BrokerProcess, where: str) -> None:
-    """To strangers; and to an account without entries, whom RocketMQ 5.5 lets do all that its table
-    leaves out: read offsets, delete files, change the configuration."""
+    """No request code is open to strangers or to an account without entries. RocketMQ 5.5 lets such
+    an account use every code that its table leaves out: it reads offsets, deletes files and changes
+    the configuration."""
     address = broker.address if where == "broker" else broker.namesrv
     with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": NEMO.secret_key}):
         command(broker, "user", "create", NEMO.access_key)
@@ -154,7 +158,8 @@ def told_by(address: str, where: str) -> dict[str, object]:
 
 
 def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
-    """What the reactor judges, what control does, and what the name server does."""
+    """The audit log has what was refused or allowed by the reactor, by the control side and by the
+    name server."""
     send = {"a": "p", "b": "bills", "e": 0, "i": ""}
     with account(ALICE), Connection(broker.address) as connection:
         for code, fields in ((310, send), (17, {"topic": "audited"})):
@@ -163,7 +168,7 @@ def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
     with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": mallory.secret_key}):
         command(broker, "user", "create", "mallory")
     command(broker, "acl", "allow", "mallory", "Cluster:*", "-a", "Update")
-    with account(mallory), Connection(broker.address) as connection:  # whom the gate lets in
+    with account(mallory), Connection(broker.address) as connection:  # the gate lets this user in
         body = b'{"username":"admin","password":"mine"}'
         reply = connection.ask(RequestCode.AUTH_UPDATE_USER, {"username": "admin"}, body)
         assert reply.remark == "The super user can only be update by super user"
@@ -195,7 +200,7 @@ def test_who_did_what_is_in_the_audit_log(broker: BrokerProcess) -> None:
 
 
 def test_a_changed_request_is_refused(broker: BrokerProcess) -> None:
-    """Signed for one topic or one body, sent for another."""
+    """A request that is signed for one topic or body is refused if it is sent with another."""
     fields = {"a": "p", "b": "orders", "c": "TBW102", "d": "8", "e": "0", "f": "0", "g": "1",
               "h": "0", "i": "", "j": "0", "k": "false"}  # fmt: skip
     signed = ALICE.sign(fields, b"body")
@@ -279,6 +284,7 @@ def held_by(broker: BrokerProcess) -> float:
 def test_what_is_held_brings_nothing_to_who_is_out(
     broker: BrokerProcess, code: int, fields: dict[str, object], nothing: int
 ) -> None:
+    """A held pull or pop brings no message if its user was deleted before the message came."""
     with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "x"}):
         command(broker, "user", "create", "dora")
     topic = f"quiet{code}"
@@ -343,7 +349,9 @@ SEND = {"a": "P", "b": "orders", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, 
 def test_the_place_of_a_message_opens_it_to_nobody(
     broker: BrokerProcess, foreign: dict[str, int]
 ) -> None:
-    """Also where another topic is named, and none."""
+    """A user who knows a message's log offset still cannot read it, send it back or end its
+    transaction without permission for its topic, even if the request names another topic or none.
+    """
     command(broker, "acl", "allow", "alice", "Topic:orders*", "-a", "Pub,Sub,Get")
     with account(ALICE), Connection(broker.address) as connection:
         own = int(connection.call(310, SEND, b"mine").fields["msgId"][-16:], 16)
@@ -367,8 +375,9 @@ def test_the_place_of_a_message_opens_it_to_nobody(
 
 
 def test_what_needs_no_entry_needs_a_user(tmp_path: Path) -> None:
-    """authorizationWhitelist: what the reactor serves, what control does, also where it finds out
-    later what a request is about, and the name server's."""
+    """A user needs no entry for the codes in authorizationWhitelist, but a stranger is refused. The
+    codes are of the reactor, of the control side (also those whose topic it must look up), and of
+    the name server."""
     free = ("--set", "authorizationWhitelist=310,33,36,37,17,105")
     with broker_process(tmp_path, (*ARMED, *free)) as broker, account(ADMIN):
         for name in ("bills", "orders"):
@@ -402,8 +411,9 @@ def test_what_needs_no_entry_needs_a_user(tmp_path: Path) -> None:
 
 
 def test_what_a_request_is_about_needs_no_entry_where_that_is_looked_up(tmp_path: Path) -> None:
-    """authorizationWhitelist with 314 and 323: of which topics the group has offsets, and whose the
-    half message is. Who is no user has neither done."""
+    """With 314 and 323 in authorizationWhitelist, a user without entries can clone offsets of a
+    group and have a half message checked again, although the broker looks up which topics these
+    requests are about. A stranger can do neither."""
     free = ("--set", "authorizationWhitelist=314,323")
     with broker_process(tmp_path, (*ARMED, *free)) as broker, account(ADMIN):
         command(broker, "topic", "create", "orders")
@@ -442,7 +452,7 @@ def test_what_a_request_is_about_needs_no_entry_where_that_is_looked_up(tmp_path
 
 
 class Member:
-    """A producer of a group, and a client, that hears what the broker asks it."""
+    """A member of a producer group that records the requests which the broker sends to it."""
 
     def __init__(self, broker: BrokerProcess, who: Credentials, group: str) -> None:
         host, _, port = broker.address.rpartition(":")
@@ -455,7 +465,7 @@ class Member:
         assert self.ask(34, {}, json.dumps(body).encode()) == 0
 
     def ask(self, code: int, fields: dict[str, object], body: bytes = b"") -> int:
-        """The answer's code; what comes before it is heard."""
+        """Returns the answer's code. Requests from the broker that come before it are recorded."""
         texts = self.who.sign(field_texts(fields), body)
         self._socket.sendall(encode(Command(code=code, opaque=1, fields=texts, body=body)))
         while True:
@@ -468,7 +478,7 @@ class Member:
                 self.heard.append(command.code)
 
     def hears(self) -> list[int]:
-        """All that has come so far."""
+        """Returns the codes of all requests that have come so far."""
         while not self.is_closed and select.select([self._socket], [], [], 0)[0]:
             try:
                 piece = self._socket.recv(65536)
@@ -489,7 +499,8 @@ QUICK_CHECKS = ("--set", "transactionTimeOut=1000", "--set", "transactionCheckIn
 
 
 def test_half_messages_are_shown_to_nobody_who_may_not_end_them(tmp_path: Path) -> None:
-    """A user without entries says that he is of the producer group."""
+    """A user without entries joins the producer group by a heartbeat. The broker must not check
+    back with this member, because a check back carries the half message."""
     with broker_process(tmp_path, (*ARMED, *QUICK_CHECKS)) as broker, account(ADMIN):
         make_alice(broker)
         with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": "x"}):
@@ -508,7 +519,8 @@ def test_half_messages_are_shown_to_nobody_who_may_not_end_them(tmp_path: Path) 
 
 @pytest.mark.parametrize("way", [("delete", "alice", "--yes"), ("update", "alice", "--disable")])
 def test_who_is_out_is_told_nothing_more(tmp_path: Path, way: tuple[str, ...]) -> None:
-    """Neither questions nor notices; the members that are left are told that she is gone."""
+    """A user who was deleted or disabled while connected gets no more check backs and notices. The
+    other members of the group are told that it has changed."""
     with broker_process(tmp_path, (*ARMED, *QUICK_CHECKS)) as broker, account(ADMIN):
         make_alice(broker)
         consumer = {"clientID": "1", "consumerDataSet": [{"groupName": "billing"}]}
@@ -533,7 +545,8 @@ def test_who_is_out_is_told_nothing_more(tmp_path: Path, way: tuple[str, ...]) -
 
 
 def test_what_comes_again_is_acknowledged(broker: BrokerProcess) -> None:
-    """Of a popped message that comes again the topic is one of the group's retries."""
+    """A consumer can acknowledge a popped message that has come again: its topic is then a retry
+    topic of the group."""
     with account(ALICE), Connection(broker.address) as connection:
         for topic in ("%RETRY%billing_orders", "%RETRY%billing+orders"):
             for code in (200051, 200053):
@@ -544,6 +557,7 @@ def test_what_comes_again_is_acknowledged(broker: BrokerProcess) -> None:
 
 
 def test_only_super_users_say_whom_the_broker_signs_for(broker: BrokerProcess) -> None:
+    """Only Super users can change namesrvAddr: the broker signs its requests to that address."""
     command(broker, "acl", "allow", "alice", "Cluster:*", "-a", "Update")
     with account(ALICE), Connection(broker.address) as connection:
         reply = connection.ask(25, {}, b"namesrvAddr=127.0.0.1:1")
@@ -606,7 +620,8 @@ def test_accounts_outlive_the_broker(tmp_path: Path) -> None:
 
 
 def test_a_restored_store_has_its_accounts(tmp_path: Path) -> None:
-    """And nobody else reads them, there and in the backup."""
+    """A restored store has its accounts, and nobody but the owner of the files can read them, in
+    the store and in the backup."""
     backup, new = tmp_path / "backup", tmp_path / "new" / "store"
     with broker_process(tmp_path / "old", ARMED) as broker, account(ADMIN):
         make_alice(broker)
@@ -639,7 +654,7 @@ def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> N
     text = command(broker, "acl", "import", str(path)).stdout
     assert "rocketmq: made" in text
     assert "white addresses are left out" in text
-    for name in ("Topic:letters*", "Topic:*"):  # whole names in the file, and no patterns
+    for name in ("Topic:letters*", "Topic:*"):  # in the file these are names, not patterns
         assert f"rocketmq: {name} is left out: it would be about all names that begin so" in text
     assert "rocketmq: is there already" in command(broker, "acl", "import", str(path)).stdout
     given = {"namesrv_addr": broker.namesrv, **keys(Credentials("rocketmq", "12345678"))}
@@ -699,7 +714,7 @@ def test_the_files_of_acl_1_are_followed(tmp_path: Path) -> None:
 
 
 def send_to_all(broker: BrokerProcess, who: Credentials | None, topic: str) -> None:
-    """To all shards: each follows the files itself."""
+    """Sends to all shards, because each of them follows the files itself."""
     with Producer("p", namesrv_addr=broker.namesrv, **(keys(who) if who else {})) as producer:
         for queue in producer.queues(topic):
             producer.send(Message(topic, b"x"), queue=queue)
@@ -709,7 +724,7 @@ BY_BALANCER = b"PROXY TCP4 192.0.2.7 127.0.0.1 40000 10911\r\n"
 
 
 def ask_by_balancer(address: str, said: bytes, request: Command, source: str = "127.0.0.9") -> int:
-    """The code of the answer, through a connection that a balancer has made."""
+    """Asks through a balancer's connection. Returns the answer's code, or -1 if it was closed."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), 60, source_address=(source, 0)) as connected:
         connected.sendall(said + encode(request))
@@ -726,6 +741,7 @@ def ask_by_balancer(address: str, said: bytes, request: Command, source: str = "
 
 
 def test_by_a_balancer_a_user_is_where_he_is(tmp_path: Path) -> None:
+    """An entry's address is compared with the one that the balancer names, not with its own."""
     options = (*ARMED, "--set", "rmqProxyProtocolFrom=127.0.0.9")
     with broker_process(tmp_path, options) as broker, account(ADMIN):
         with patch.dict(os.environ, {"RMQ_NEW_PASSWORD": ALICE.secret_key}):

@@ -66,7 +66,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def change_much(address: str) -> None:
-    """Topics are made at this shard, and a stranger with a name of his choice is refused."""
+    """Makes topics at this shard, and has a stranger refused whose name is a piece of HTML."""
     with Connection(address) as connection:
         for number in range(TOPICS):
             fields = {
@@ -167,6 +167,7 @@ def test_a_change_of_the_console_is_in_it(world: World) -> None:
 def test_brokers_that_keep_none_say_what_would_help(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
+    """If there is no audit log, the console's page says which setting is missing."""
     with (
         broker_process(tmp_path, options) as broker,
         served_console(ConsoleSettings(broker.namesrv)) as browser,

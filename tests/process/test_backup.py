@@ -31,8 +31,8 @@ from rmq.format.remoting import Command
 from rmq.offline.overview import entry_count
 
 SEGMENT_BYTES = 1 << 19  # about 650 messages of the load
-PACE_S = 0.002  # all that is sent while a backup is made is read, and checked, again and again
-KILLED_AT_FILES = (1, 2, 1)  # new ones of the log
+PACE_S = 0.002  # slow, because the checks read all messages several times
+KILLED_AT_FILES = (1, 2, 1)  # new log files in the backup when it is killed
 SETTINGS = (
     "--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}",
     "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
@@ -41,7 +41,7 @@ SETTINGS = (
 QUERY_OFFSET, COMMIT_OFFSET, MAX_OFFSET, MIN_OFFSET, DELETE_EXPIRED = 14, 15, 30, 31, 329
 UPDATE_CONFIG = 25
 SOON_S, LATE_S, STEP_S = 1, 21_600, 60
-SAVED_S = 10  # between two times at which delayOffset.json is written
+SAVED_S = 10  # between two writes of delayOffset.json
 NONE_COMMITTED = 22
 
 
@@ -52,13 +52,13 @@ def run(*words: object, code: int = 0) -> str:
 
 
 async def back_up(broker: BrokerProcess, to: Path) -> dict:
-    """What the command says of the only store."""
+    """Makes a backup, and returns what the command says about its only store."""
     text = await beside("backup", "--store", broker.store, "--to", to, "--json")
     return json.loads(text)["stores"][0]
 
 
 async def beside(*words: object) -> str:
-    """The same while the load of this process goes on."""
+    """As run(), while the load of this process goes on."""
     done = await asyncio.to_thread(run_rmq, "store", *words)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -70,7 +70,8 @@ def log_bytes(store: Path, end: int) -> bytes:
 
 
 async def check_offsets(port: int) -> int:
-    """No group's offset lies behind the end of its queue; how many there are."""
+    """Checks that no offset of the group lies beyond the end of its queue. Returns how many offsets
+    the group has."""
     found = 0
     async with BrokerClient(port) as client:
         for topic, queues in Load.TOPICS:
@@ -87,7 +88,7 @@ async def check_offsets(port: int) -> int:
 
 
 def check_restored(directory: Path, backup: Path, promised: AckHistory, source: Path) -> None:
-    """Restores into directory/store and has a broker serve it."""
+    """Restores into directory/store, and checks what a broker serves from it."""
     run("restore", "--from", backup, "--store", directory / "store")
     made = json.loads((backup / "rmqBackup.json").read_bytes())["manifest"]["stores"][0]
     last = made["segments"][-1]
@@ -96,7 +97,7 @@ def check_restored(directory: Path, backup: Path, promised: AckHistory, source: 
     with broker_process(directory, SETTINGS) as broker:
         asyncio.run(promised.check(broker.port, whole=True))
         assert asyncio.run(check_offsets(broker.port)) > 0
-        # It is a broker like any other: what comes now is behind what was.
+        # It is a broker like any other: new messages come after the restored ones.
         after = AckHistory()
 
         async def go_on() -> None:
@@ -128,7 +129,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
     with broker_process(tmp_path / "source", SETTINGS) as broker:
         results = asyncio.run(back_up_under_load(broker))
         for before, result in pairwise(results):
-            # Only what is new: the rest of the segment that was not full, and those behind it.
+            # Only what is new is copied: the rest of the segment that was not full, and later ones.
             assert result["copied_bytes"] == result["log_end"] - before["log_end"]
             assert result["copied_records"] > 0
         check_restored(tmp_path / "new", backup, promised[-1], broker.store)
@@ -138,7 +139,8 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
     journal, backup = AckHistory(), tmp_path / "backup"
 
     async def kill_one(broker: BrokerProcess, faults: Faults, files: int) -> None:
-        """When it has written the last segment on, and so many new ones but for their sync."""
+        """Kills a backup after it has completed the last segment and written so many new ones, just
+        before the last of these is synced."""
         faults.clear()
         faults.kill("fsync", path=f"{backup}/commitlog/", first=1 + files)
         words = ("store", "backup", "--store", broker.store, "--to", backup)
@@ -179,7 +181,8 @@ async def send(client: BrokerClient, topic: str, body: bytes, **fields: object) 
 
 
 async def pass_until(clock: DrivenClock, client: BrokerClient, done: Callable[[], bool]) -> None:
-    """Who is silent for two minutes is closed: it asks at each step."""
+    """Lets time pass until it is done. The client asks something at each step, because a connection
+    that is silent for two minutes is closed."""
 
     async def is_done() -> bool:
         clock.advance(0.5)
@@ -190,7 +193,7 @@ async def pass_until(clock: DrivenClock, client: BrokerClient, done: Callable[[]
 
 
 async def bodies(client: BrokerClient, topic: str, offset: int) -> list[bytes]:
-    """Of queue 0 from the offset on."""
+    """Bodies of the messages of queue 0 from the offset on."""
     reply = await client.pull("readers", topic, 0, offset, sysFlag=WITH_SUBSCRIPTION,
                               subscription="*", expressionType="TAG")  # fmt: skip
     assert reply.code == 0, reply
@@ -198,8 +201,8 @@ async def bodies(client: BrokerClient, topic: str, offset: int) -> list[bytes]:
 
 
 def test_a_consumer_misses_nothing_where_its_queue_had_been_emptied(tmp_path: Path) -> None:
-    """Retention has taken all messages of a queue. Were its offsets begun anew, a group that had
-    come to 5 would miss the next five messages."""
+    """Retention has deleted all messages of a queue. If the restored queue began at 0 again, a
+    group whose offset is 5 would miss the next five messages."""
     backup = tmp_path / "backup"
     options = (*SETTINGS, "--set", "cleanResourceInterval=200",
                "--set", "deleteCommitLogFilesInterval=0")  # fmt: skip
@@ -215,7 +218,8 @@ def test_a_consumer_misses_nothing_where_its_queue_had_been_emptied(tmp_path: Pa
             await until(lambda: b"rare@readers" in saved.read_bytes())
             for _ in range(40):
                 await send(client, "often", bytes(100_000))
-            # Queue files are seconds behind the log; retention, in earnest, by hours.
+            # Queue files are written seconds after the log. Retention comes hours later in real
+            # use, so the test waits for the file before it asks for retention.
             file = broker.store / "consumequeue" / "rare" / "0" / f"{0:020d}"
             await pass_until(clock, client, lambda: file.exists() and entry_count(file) == 5)
             reply = await client.call(UPDATE_CONFIG, b"fileReservedTime=0")
@@ -273,8 +277,9 @@ def test_no_broker_starts_on_what_an_interrupted_restore_has_left(
 
 
 def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_path: Path) -> None:
-    """Delay levels and timed messages: what was delivered before the backup does not come again.
-    Time is driven: nothing late is due before the backup is made, however long that takes."""
+    """Messages with delay levels and timed messages: those that were delivered before the backup do
+    not come again, and the others come once. The clock is driven, so that no late message is due
+    before the backup is made, however long that takes."""
     backup = tmp_path / "backup"
 
     async def end_of(client: BrokerClient, topic: str) -> int:
@@ -296,7 +301,7 @@ def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_pat
                 await send(client, topic, b"late", i=late)
             delays = broker.store / "config" / "delayOffset.json"
             clock.advance(SAVED_S)
-            await until(delays.exists)  # what it tells of is synced before
+            await until(delays.exists)  # all that this file refers to was synced before
             await back_up(broker, backup)
             assert [await end_of(client, topic) for topic in ("levels", "timed")] == [1, 1]
 
@@ -304,7 +309,7 @@ def test_what_waits_for_its_time_is_delivered_once_by_the_restored_store(tmp_pat
         async with BrokerClient(broker.port) as client:
             for _ in range(0, LATE_S, STEP_S):
                 clock.advance(STEP_S)
-                await end_of(client, "levels")  # one that is silent for two minutes is closed
+                await end_of(client, "levels")  # a connection silent for two minutes is closed
             for topic in ("levels", "timed"):
                 await wait_for(client, topic, 2)
                 assert await bodies(client, topic, 0) == [b"soon", b"late"]

@@ -41,7 +41,7 @@ def measured(folder: Path, *options: str) -> set[str]:
 
     run = measure(*options)
     rows = json.loads(results.read_text())["rows"]
-    for _ in range(3):  # its windows are of 0.1 s, and a disk may take that for one sync
+    for _ in range(3):  # its windows last 0.1 s, and one sync of a disk may take as long
         failed = {row["name"] for row in rows if row["error"]}
         if failed:
             run = measure("--only", ",".join(failed))

@@ -37,7 +37,7 @@ from selenium.webdriver.common.by import By
 
 pytestmark = pytest.mark.browser
 BAD = 2  # messages that the group gives up
-# What stands in the row of the list that is meant.
+# A text in the row of the list in which the person clicks, for each task.
 LINES = {4: "orders", 5: "orders", 11: "orders", 12: "order-8", 15: "orders", 16: "orders",
          17: "old"}  # fmt: skip
 VALUES = {
@@ -46,7 +46,7 @@ VALUES = {
     "Text": "fileReservedTime",
 }  # fmt: skip
 NAMES = {14: "payments", 15: "orders-2"}  # what new topics are called
-# What the page says then.
+# What the page says at the end of each task.
 SAYS = {
     1: "running", 2: "Last consumed", 3: "as it says itself", 4: "was moved in topic orders",
     5: "was moved in topic orders", 6: "fine", 7: "billing", 8: "consumed", 9: "fine",
@@ -86,7 +86,7 @@ class Person:
         wait_until(lambda: "Overview" in self.text())
 
     def click(self, path: str) -> None:
-        """And waits for the page that comes."""
+        """Clicks, and waits for the next page."""
         before = self.driver.find_element(By.TAG_NAME, "html").id
 
         def clicked() -> bool:
@@ -112,7 +112,8 @@ class Person:
         field.send_keys(text)
 
     def field(self, name: str) -> Any | None:
-        """By its label, or what that begins with; or by the name that the form gives it."""
+        """The field with this label, or with a label that begins with this word, or else with this
+        name in the form."""
         labels = self.driver.find_elements(By.XPATH, "//main//label[@for]")
         words = [(each.text.strip(), each.get_attribute("for")) for each in labels]
         ids = [field for text, field in words if text == name]
@@ -121,7 +122,7 @@ class Person:
         return self.driver.find_element(By.ID, ids[0]) if ids else next(iter(found), None)
 
     def step(self, name: str, line: str | None) -> None:
-        """line: what stands in the row of a list that is meant."""
+        """line: a text in the row of a list in which the person clicks."""
         self.steps += 1
         if name in self.links:
             self.click(self.links[name])
@@ -133,7 +134,8 @@ class Person:
             self.click(self.control(name, line))
 
     def control(self, name: str, line: str | None) -> str:
-        """A button, a link in the row, or one that begins so."""
+        """The path of a button with this name, of a link in the row, or of any link whose text
+        begins with the name."""
         in_row = f"//main//tr[.//*[normalize-space()='{line}']]//a[normalize-space()='{name}']"
         paths = [f"//main//button[normalize-space()='{name}']", in_row,
                  f"//main//a[starts-with(normalize-space(), '{name}')]"]  # fmt: skip
@@ -141,7 +143,7 @@ class Person:
         return next(path for path in paths if self.driver.find_elements(By.XPATH, path))
 
     def say_yes(self) -> None:
-        """The last button, where the page shows what would happen."""
+        """Clicks the last button, if the page shows what would happen and asks whether to do it."""
         if self.driver.title.endswith("? · rmq"):
             self.click("//main//form//button")
 
@@ -171,7 +173,8 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
 
 
 def told(*words: str) -> CompletedProcess[str]:
-    """As the account that the person logs in with; the console has it of nobody else."""
+    """Runs a command with the account that the person logs in with. The account is in the
+    environment only meanwhile, so that the console has it from the login alone."""
     with patch.dict(os.environ, RMQ_ACCESS_KEY=NAME, RMQ_SECRET_KEY=PASSWORD):
         return rmq(*words)
 
@@ -199,7 +202,7 @@ def is_gone(person: Person) -> bool:
     return "old" not in {row["topic"] for row in json.loads(done("topic", "list", "--json"))}
 
 
-# What else is so then.
+# What else must hold at the end of a task.
 HOLDS: dict[int, Callable[[Person], bool]] = {
     10: comes_by_itself,
     14: lambda _: queues_read("payments") > 0,

@@ -42,11 +42,11 @@ SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize
 
 
 class Brokers:
-    """A name server and brokers, started when they are wanted."""
+    """A name server, and the brokers that a test starts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        memory = ("--set", "kvConfigPath=")  # by default it is a file for all of this user's
+        memory = ("--set", "kvConfigPath=")  # the default file is shared by this user's servers
         self.name_server = Server(folder / "n.txt", "namesrv", *memory)
         self.namesrv = self.name_server.address
         self.servers: dict[str, Server] = {}
@@ -132,7 +132,7 @@ def _add(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
 def _drain(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     queue = MessageQueue(TOPIC, "broker-a", 0)
     with Producer("P", namesrv_addr=brokers.namesrv, send_msg_timeout=60_000) as producer:
-        delayed = Message(TOPIC, b"0", delay_level=1)  # a second later it is there
+        delayed = Message(TOPIC, b"0", delay_level=1)  # it comes a second later
         assert producer.send(delayed, queue=queue).is_ok
     assert "not drained: it takes sends" in brokers.rmq("plan", "remove", "broker-a").stderr
 
@@ -147,7 +147,7 @@ def _drain(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     short = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "0.5", "--wait", "1")
     assert short.returncode == 1 and "not drained yet: broker-a: late " in short.stderr
 
-    for each in admin.topic_queues(view, TOPIC):  # all that is there now and nothing comes
+    for each in admin.topic_queues(view, TOPIC):  # the ends: no more messages come
         if each.queue.broker_name == "broker-a":
             admin.commit_offset(view, "late", each.queue, each.max_offset)
     whole = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "1")
@@ -157,7 +157,7 @@ def _drain(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
             if each.queue.broker_name == "broker-a"}  # fmt: skip
     assert sum(ends.values()) > 20
     info = admin.runtime_info(view, view.brokers()[0])
-    assert info["scheduleMessageOffset_1"] == "1,1"  # what was delayed has come, and is consumed
+    assert info["scheduleMessageOffset_1"] == "1,1"  # the delayed message has come and is consumed
     rows = {each.queue: each for each in admin.group_progress(view, "demo-consumer")[0]}
     assert {queue: rows[queue].consumer_offset for queue in ends} == ends
     before = traffic.sent
@@ -182,7 +182,8 @@ def _remove(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
 
 
 def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Brokers) -> None:
-    """Topics of fixed order, whose producers do not look at permissions; new topics; a refusal."""
+    """A drain also holds for topics of fixed order, whose producers do not look at permissions, and
+    for topics that are made meanwhile. It is refused if a topic would have no other broker."""
     brokers.start("broker-b")
     order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "pay"}
     with Cluster(brokers.namesrv) as view:
@@ -224,7 +225,8 @@ def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Bro
 
 
 def _refused_in_part(brokers: Brokers, view: Cluster, topic: dict[str, Any]) -> None:
-    """What the new broker does not serve is told, and nobody is sent there; the rest is done."""
+    """`apply add` reports a topic that the new broker refuses, and leaves the fixed order of that
+    topic as it is; the other steps are done."""
     mixed = {**topic, "topic": "mixed", "attributes": "+message.type=MIXED"}
     view.call(view.address_of("broker-a"), RequestCode.UPDATE_AND_CREATE_TOPIC, mixed)
     order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "mixed"}
@@ -242,6 +244,7 @@ def _refused_in_part(brokers: Brokers, view: Cluster, topic: dict[str, Any]) -> 
 def test_what_pops_and_transactions_have_under_way_is_waited_for(
     brokers: Brokers, tmp_path: Path
 ) -> None:
+    """A drain ends only when popped messages are acknowledged and transactions are ended."""
     with process_clock(tmp_path) as clock, Cluster(brokers.namesrv) as view:
         brokers.start("broker-b", clock=clock)
         wait_until(lambda: len(view.brokers()) == 2)
@@ -278,7 +281,8 @@ def test_what_pops_and_transactions_have_under_way_is_waited_for(
 
 
 def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
-    """It has forgotten that it is drained. Meanwhile the command waits on."""
+    """A drained broker that restarts has forgotten the drain. The command that still waits for its
+    consumers drains it again."""
     brokers.start("broker-b")
     with Cluster(brokers.namesrv) as view:
         wait_until(lambda: len(view.brokers()) == 2)
@@ -300,7 +304,7 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
             brokers.servers["broker-a"].start()
             assert any("takes sends again; it is told anew" in line for line in drain.stdout)
             wait_until(lambda: writable(view, "t") == {"broker-b"})
-            view.drop(brokers.servers["broker-a"].address)  # that connection ended with it
+            view.drop(brokers.servers["broker-a"].address)  # the connection ended with the process
             admin.commit_offset(view, "late", queue, 1)
             assert "broker-a is drained" in drain.stdout.read()
             assert drain.wait(HANG_S) == 0
@@ -310,6 +314,8 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
 
 
 def test_a_broker_that_says_nothing_any_more_is_forgotten_by_force(brokers: Brokers) -> None:
+    """A broker that hangs is removed from the routes only by force; without it, the refusal names
+    `plan replace`."""
     silent = brokers.start("broker-b")
     with Cluster(brokers.namesrv) as view:
         wait_until(lambda: len(view.brokers()) == 2)
@@ -333,6 +339,6 @@ def test_a_broker_that_says_nothing_any_more_is_forgotten_by_force(brokers: Brok
 HALF = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 4, "g": 0, "h": 0, "j": 0,
         "i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01K\x02", "k": False,
         "m": False}  # fmt: skip
-INVISIBLE_MS = 8000  # the check point is looked at and acknowledged before, on any machine
+INVISIBLE_MS = 8000  # long enough to look at the check point and acknowledge it
 POP = {"consumerGroup": "g", "topic": "t", "queueId": 0, "maxMsgNums": 2, "order": False,
        "invisibleTime": INVISIBLE_MS, "pollTime": 0, "bornTime": 0, "initMode": 0}  # fmt: skip

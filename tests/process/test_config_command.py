@@ -48,13 +48,13 @@ def test_they_are_changed_after_a_question() -> None:
         "fileReservedTime": "72"}  # fmt: skip
     said = done("set", "fileReservedTime=48", "--broker", "broker-a", text="y\n")
     assert "broker-a: changed" in said
-    # Shards tell each other.
+    # The shards tell each other of the change.
     wanted = {"broker-a": {"fileReservedTime": "48"}, "broker-a-1": {"fileReservedTime": "48"}}
     wait_until(lambda: json.loads(done("get", "fileReservedTime", "--json")) == wanted)
     assert done("set", "fileReservedTime=48", "--yes") == "so they are\n"
     said = done("set", "brokerName=x", "--yes", code=1)
     assert "refused with code 16: broker-a: " in said
-    # One setting, though its value looks like two lines.
+    # This is one setting, although its value looks like two lines.
     said = done("set", "messageDelayLevel=1s\\ fileReservedTime=1", "--yes", code=1)
     assert json.loads(done("get", "fileReservedTime", "--json")) == wanted
     assert "not of the form KEY=VALUE" in done("set", "fileReservedTime", code=2)

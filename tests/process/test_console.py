@@ -53,7 +53,7 @@ def test_brokers_that_go_away_are_missed_and_found_again(tmp_path: Path) -> None
         wait_until(lambda: browser.get("/").status_code == 503)
         lost = browser.get("/")
         assert "The brokers do not answer" in text_of(lost.text)
-        assert 'id="live" hx-get="/"' in lost.text  # it looks again by itself
+        assert 'id="live" hx-get="/"' in lost.text  # the page asks again by itself
         again = start_broker(tmp_path, ports)
         try:
             wait_until(lambda: "running" in text_of(browser.get("/").text))
@@ -141,7 +141,7 @@ def test_a_large_cluster_costs_a_few_requests_and_little_memory(
             assert console.rss_bytes() <= RSS_MAX
         monkeypatch.setattr(SocketTransport, "invoke", counted)
         with served_console(ConsoleSettings(broker.namesrv)) as browser:
-            wait_until(lambda: asked)  # its own look at the brokers, for the history
+            wait_until(lambda: asked)  # the console has asked the brokers, for its history
             for path, most in (("/", 8), ("/topics", 8), ("/groups", 8)):
                 asked.clear()
                 assert browser.get(path).status_code == 200

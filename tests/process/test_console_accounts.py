@@ -92,6 +92,7 @@ def test_logins_that_succeed_are_not_counted(console: Browser) -> None:
 
 
 def test_a_login_gives_the_browser_another_name_and_a_logout_too(console: Browser) -> None:
+    """A login changes the session's name in the cookie. After a logout that name opens nothing."""
     console.get("/login")
     before = console.client.cookies["rmq-console"]
     logged_in(console, ALICE)
@@ -104,7 +105,7 @@ def test_a_login_gives_the_browser_another_name_and_a_logout_too(console: Browse
     assert left.headers["location"] == "/login"
     assert console.get("/").status_code == 303
     other = Browser(console.base, cookies={"rmq-console": inside})
-    assert other.get("/").status_code == 303  # the name means nothing any more
+    assert other.get("/").status_code == 303  # the session's name opens nothing any more
     other.close()
 
 
@@ -162,7 +163,7 @@ def test_users_and_what_they_may_do(console: Browser, broker: BrokerProcess) -> 
     console.change("/account/update", user="bob", password="", type="keep", status="enable")
     assert other.log_in("bob", "another-1").status_code == 303
     assert "User bob was deleted" in console.change("/account/delete", user="bob")
-    assert other.get("/").headers["location"].startswith("/login")  # he is nobody now
+    assert other.get("/").headers["location"].startswith("/login")  # the session has ended
     other.close()
 
 
@@ -215,6 +216,8 @@ def test_passwords_are_in_no_log_and_changes_are(tmp_path: Path, broker: BrokerP
 def test_an_account_of_the_console_itself_is_nobody_elses(
     tmp_path: Path, broker: BrokerProcess
 ) -> None:
+    """A console with an account of its own does not let users without an account use it. With a
+    password file, those who know the password do use it."""
     given = {"RMQ_ACCESS_KEY": "admin", "RMQ_SECRET_KEY": "top secret"}
     with console_process(tmp_path, broker.namesrv, environment=given) as console:
         assert console.browser.get("/topics").status_code == 303

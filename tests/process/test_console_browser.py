@@ -50,7 +50,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def _drawn_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page draws itself anew more often than for a person."""
+    """A page refreshes itself more often than it does for people."""
     monkeypatch.setitem(page._environment().globals, "every_s", 0.3)
 
 
@@ -68,7 +68,8 @@ def driver() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_amiss(driver: Any) -> Iterator[None]:
-    """No script failed, no policy was breached, and nobody else was asked."""
+    """During the test no script failed, no content policy was breached, and no other server was
+    asked."""
     said(driver)
     requests(driver)
     yield
@@ -101,7 +102,7 @@ def wait_for(driver: Any, words: str) -> None:
 
 
 def is_focused(driver: Any, element_id: str) -> bool:
-    """Again, where it is drawn anew just then."""
+    """Gives the element the focus. Returns False if the page replaced the element meanwhile."""
     with suppress(StaleElementReferenceException):
         driver.find_element(By.ID, element_id).send_keys("")
         return True
@@ -144,8 +145,8 @@ def test_brokers_that_go_away_are_missed_in_the_page_and_come_back_into_it(
         wait_for(driver, "The brokers do not answer")
     wait_until(lambda: driver.find_element(By.ID, "away").is_displayed())
     assert "The console does not answer" in text(driver)
-    driver.get("about:blank")  # it asks no more
-    assert said(driver)  # a browser tells of each request that failed
+    driver.get("about:blank")  # the page asks no more
+    assert said(driver)  # a browser logs each request that failed
 
 
 def test_messages_come_into_a_tail(driver: Any, console: Browser, broker: BrokerProcess) -> None:
@@ -215,7 +216,8 @@ def test_a_topic_is_made_by_the_keyboard_alone(driver: Any, console: Browser) ->
      "/acl/put"],
 )  # fmt: skip
 def test_who_does_not_see_the_page_hears_it(driver: Any, console: Browser, path: str) -> None:
-    """One heading of the page, landmarks, a name for each control, heads of columns."""
+    """Each page has what a screen reader needs: one main heading, landmarks, a name for each
+    control, heads of columns."""
     driver.get(console.base + path)
     wait_for(driver, driver.find_element(By.TAG_NAME, "h1").text)
     found = driver.execute_script(
@@ -242,7 +244,7 @@ def test_who_does_not_see_the_page_hears_it(driver: Any, console: Browser, path:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_in_light_and_dark(driver: Any, console: Browser, scheme: str) -> None:
-    """WCAG's contrast of 4.5, of every text on its ground."""
+    """Every text has WCAG's contrast of 4.5 to its background."""
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     for path in ("/", "/topics", "/config", "/topic/delete?topic=payments", "/topic/create"):

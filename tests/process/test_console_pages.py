@@ -51,7 +51,7 @@ def cluster(broker: BrokerProcess) -> Iterator[Cluster]:
 
 
 def send(broker: BrokerProcess, topic: str, *messages: Message) -> list[Any]:
-    """All to queue 0."""
+    """Sends all messages to queue 0."""
     with Producer("P", namesrv_addr=broker.namesrv) as producer:
         return [producer.send(each, queue=MessageQueue(topic, "broker-a", 0)) for each in messages]
 
@@ -230,7 +230,7 @@ def test_what_strangers_write_is_shown_and_never_run(
 
 
 def picture_of(console: Browser, message_id: str) -> ElementTree.Element | None:
-    """Of the message's page, as a browser would read it: it has to be well formed."""
+    """The trace's picture from the message's page, parsed as XML: it must be well formed."""
     page = console.get("/message", id=message_id, topic="traced")
     assert page.status_code == 200, text_of(page.text)
     found = re.search(r'<svg class="trace".*?</svg>', page.text, re.DOTALL)
@@ -240,7 +240,8 @@ def picture_of(console: Browser, message_id: str) -> ElementTree.Element | None:
 def test_a_trace_is_a_picture_with_words_and_a_table(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
-    """A consumer fails once, and has it again."""
+    """If a consumer fails once and then succeeds, the picture, its words and the table of the trace
+    show the send, the broker's copy and both tries."""
     make_topic(cluster, "traced", 1)
     tries: list[int] = []
 
@@ -269,7 +270,8 @@ def test_a_trace_is_a_picture_with_words_and_a_table(
     assert title is not None and words is not None and words.text is not None
     assert f"{title.get('id')} {words.get('id')}" == found.get("aria-labelledby")
     said = words.text.split("; ")
-    # Not which is first: the sender traces by its clock, which rounds, the broker by its own.
+    # Either of the first two may come first: the sender's time is of its own clock and rounded, the
+    # broker's time is of another clock.
     assert any(each.startswith("tracer sends: sent, after ") for each in said)
     assert any(each.startswith("stored on broker-a: stored, after ") for each in said)
     assert any(each.startswith("tracing consumes: not consumed, ") for each in said)
@@ -413,7 +415,7 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     lines = console.get("/dead-letters/export", group="deaf").text.splitlines()
     assert sorted(json.loads(each)["body"] for each in lines) == [f"dead-{n}" for n in range(3)]
     assert {json.loads(each)["origin_topic"] for each in lines} == {"deadly"}
-    # However many there are: no more is in memory than a part.
+    # However many dead letters there are, only one part of them is in memory at a time.
     monkeypatch.setattr(dead_letters, "PART_BYTES", 1)
     with console.client.stream("GET", "/dead-letters/export", params={"group": "deaf"}) as answer:
         assert answer.headers["transfer-encoding"] == "chunked"

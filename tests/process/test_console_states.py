@@ -42,7 +42,8 @@ ARMED = (
     "--set", "authenticationEnabled=true", "--set", "authorizationEnabled=true",
     "--set", 'initAuthenticationUser={"username":"admin","password":"top secret"}',
 )  # fmt: skip
-# Asked once, then set aside; asked again only when somebody says so.
+# Producers are asked once about a half message. It is then set aside until somebody has it checked
+# again.
 ASKED_ONCE = ("--set", "transactionTimeOut=0", "--set", "transactionCheckInterval=500",
               "--set", "transactionCheckMax=1")  # fmt: skip
 EVIL_IDS = (
@@ -62,7 +63,7 @@ def shown(console: Browser, path: str, **parameters: str) -> str:
 
 
 class Undecided:
-    """Of a transaction it knows nothing, until it is told."""
+    """A listener that does not know how its transaction ended until the test sets `known`."""
 
     def __init__(self) -> None:
         self.known = LocalTransactionState.UNKNOWN
@@ -189,7 +190,7 @@ def test_in_what_two_servers_differ(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def armed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Something of everything that can be changed: the pages about it."""
+    """A broker with accounts that has one of each thing which the console's pages can change."""
     with broker_process(tmp_path_factory.mktemp("armed"), ARMED) as broker:
         with Cluster(broker.namesrv, account=ADMIN) as cluster:
             Accounts(cluster).create_user("alice", "wonderland")
@@ -207,7 +208,7 @@ def armed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def pages_of(armed: dict[str, str], *, read_only: bool) -> str:
-    """All that leads somewhere, as a Super user sees it."""
+    """The texts of all pages that lead to changes, as a Super user sees them."""
     with served_console(ConsoleSettings(armed["namesrv"], read_only=read_only)) as console:
         assert console.log_in(ADMIN.access_key, ADMIN.secret_key).status_code == 303
         answers = [
@@ -233,7 +234,7 @@ def seen(armed: dict[str, str]) -> dict[bool, str]:
 def test_read_only_shows_no_form_of_a_change_and_no_way_to_one(
     seen: dict[bool, str], path: str
 ) -> None:
-    """Where others have one: the pages are about something that can be changed."""
+    """A read-only console shows the same pages without the form, and without a link to it."""
     assert re.search(rf'(href|action)="{path}[?"]', seen[False]), "others get there"
     assert path not in seen[True]
     assert 'method="post"' not in seen[True].replace('method="post" action="/logout"', "")
@@ -284,7 +285,7 @@ def check(console: Browser) -> None:
     links = [html.unescape(link) for link in re.findall(r'id="c-[^"]*" href="([^"]*)"', page)]
     assert len(links) == len(EVIL_IDS)
     assert all(link.startswith("/client?") for link in links)
-    for name in EVIL_IDS:  # of members that are none
+    for name in EVIL_IDS:  # of a group that has no members
         answer = console.get("/client", group="none", client=name)
         assert answer.status_code in (404, 502)
         assert "<script>alert" not in answer.text and "<img" not in answer.text

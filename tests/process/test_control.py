@@ -24,7 +24,7 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import ROCKETMQ
 
-HOLD_MS = 45_000  # of pulls whose message is sure to come; a busy machine brings it late
+HOLD_MS = 45_000  # for pulls whose message is sure to come, late on a busy machine
 
 
 def port_of(broker: BrokerProcess) -> int:
@@ -125,7 +125,7 @@ def test_times_and_offsets_of_a_queue(port: int) -> None:
         async with BrokerClient(port) as client:
             for n in range(3):
                 await client.send("timed", f"{n}".encode())
-                next_ms()  # each has a time of its own
+                next_ms()  # each message has a time of its own
             await client.heartbeat("readers", "timed")
             times = [m.store_timestamp_ms for m in await client.pulled("readers", "timed")]
             queue = {"topic": "timed", "queueId": 0}
@@ -251,7 +251,7 @@ def test_runtime_numbers_are_real(port: int) -> None:
             def grown(table: dict[str, str]) -> int:
                 return int(table["msgPutTotalTodayNow"]) - int(before["msgPutTotalTodayNow"])
 
-            after = await until_is(look, grown)  # a table serves all who ask for 0.2 s
+            after = await until_is(look, grown)  # a table is given to all for 0.2 s
             assert grown(after) == 10
             assert int(after["commitLogMaxOffset"]) > int(before["commitLogMaxOffset"])
             assert int(after["earliestMessageTimeStamp"]) > 0
@@ -261,11 +261,12 @@ def test_runtime_numbers_are_real(port: int) -> None:
 
 
 def test_a_pops_code_as_a_binary_header_cuts_it_is_none_in_json(port: int) -> None:
-    """3442 stands for 200050 in a binary header alone. In JSON it is answered, and once: between
-    reactor and control it went round for ever."""
+    """A binary header has 16 bits for the code, so 3442 means 200050 there. In a JSON header 3442
+    is an unknown code, and is answered once. Such a request once went back and forth between the
+    reactor and the control side for ever."""
     fields = pop_fields("poppers", "popped")
     client = Client(port)
-    assert client.ask(send("popped")).code == 0  # there are topic and group
+    assert client.ask(send("popped")).code == 0  # this makes topic and group
     assert client.ask(request(POP, **fields)).code in (0, 210)
     cut = [code & 0xFFFF for code in (POP, ACK, PEEK, CHANGE, NOTIFICATION, POLLING, BATCH_ACK)]
     for given in ({}, fields):
@@ -307,7 +308,7 @@ def test_tables_survive_a_stop_and_a_kill(tmp_path: Path, kill: bool) -> None:
             reply = await client.call(36, offset=0, group="keepers", delayLevel=2)
             assert reply.code == 0
             store = tmp_path / "store"
-            await until(lambda: "kept@keepers" in stored_offsets(store))  # every 100 ms
+            await until(lambda: "kept@keepers" in stored_offsets(store))  # written every 100 ms
 
     @in_loop
     async def look(port: int) -> None:

@@ -35,7 +35,7 @@ def files_of(path: Path) -> dict[str, bytes]:
 
 
 def bundled(path: Path, *words: str) -> tuple[dict[str, bytes], dict[str, dict[str, Any]]]:
-    """Its files, and what is said of each."""
+    """Makes a bundle. Returns its files, and what the command says about each of them."""
     done = rmq("debug", "bundle", "--to", str(path), *words, "-o", "json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
@@ -75,7 +75,7 @@ def test_no_secret_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     everything = b"\n".join(found.values()).decode()
     assert not {secret for secret in secrets if secret in everything}
     assert "PRIVATE KEY" not in everything
-    # And what is none is there.
+    # What is no secret is in the bundle.
     assert "all is well" in found["logs/0-planted.log"].decode()
     assert "starts as process" in found["logs/1-" + secured.broker.log_path.name].decode()
     settings = json.loads(found["settings/broker-a-id0.json"])

@@ -25,7 +25,8 @@ def now_ms() -> float:
 
 
 def test_an_idle_broker_delivers_within_ten_milliseconds_and_never_early(tmp_path: Path) -> None:
-    """The best of the rounds: a machine with other work may make any single one late."""
+    """Rounds are repeated until one is exact, because other work of the machine may make any single
+    round late."""
     rounds: list[list[int]] = []
 
     @in_loop

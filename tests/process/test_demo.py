@@ -37,7 +37,7 @@ def demo(
     before: Sequence[str] = (), in_child: Callable[[], None] = demo_forks.begin,
     is_fork: bool = True,
 ) -> Iterator[AnyProcess]:  # fmt: skip
-    """before, is_fork: start_rmq's. Killed where the block leaves it."""
+    """Runs the command, and kills it at the end of the block. before, is_fork: see start_rmq()."""
     process = start_rmq(
         [*WORDS, *words], stderr=stderr or sys.__stderr__, environment=environment, before=before,
         in_child=in_child, is_fork=is_fork,
@@ -52,7 +52,7 @@ def demo(
 
 
 def is_gone(pid: int) -> bool:
-    """Or a zombie, where nobody in this container takes it."""
+    """True also for a zombie: it may be that nothing in this container reaps it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -63,7 +63,7 @@ def is_gone(pid: int) -> bool:
 def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
     tmp_path: Path, has_etcd: bool
 ) -> None:
-    """With etcd its servers speak TLS alone."""
+    """In the case with etcd the demo's servers speak only TLS."""
     environment = os.environ if has_etcd else {**os.environ, "PATH": "/bin-without-etcd"}
     by_tls = ["--tls"] if has_etcd else []
     folder, said, asked = tmp_path / "d", "", ""
@@ -94,7 +94,8 @@ def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
 
 
 def look_at(asked: str) -> None:
-    """What the demo says is a command that is served, and by TLS nobody is without."""
+    """The command that the demo prints must work. If the servers speak TLS, it must not work
+    without --tls-ca."""
     done = rmq(*shlex.split(asked))
     assert "broker-a: " in done.stdout, done.stderr
     without, _, authority = asked.partition(" --tls-ca ")
@@ -105,7 +106,8 @@ def look_at(asked: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_all_of_it_ends_with_the_command(tmp_path: Path, number: signal.Signals) -> None:
-    """A kill does it also where Ctrl-C is ignored, as in what a script starts in the background."""
+    """A signal to the command ends all its servers, even if hang-ups or Ctrl-C are ignored, as in
+    commands that a script starts in the background."""
     ignoring = demo_forks.begin_without_hangups
     if number == signal.SIGTERM:
         ignoring = demo_forks.begin_without_interrupts
@@ -128,7 +130,7 @@ def test_all_of_it_ends_with_the_command(tmp_path: Path, number: signal.Signals)
 
 
 def test_a_second_ctrl_c_says_what_is_known_and_is_no_success(tmp_path: Path) -> None:
-    """The brokers stand still from before the first one: the end has to wait for them."""
+    """The brokers stand still from before the first Ctrl-C, so the demo must wait for them."""
     said = ""
     with demo("--replicas", "2", "--dir", tmp_path / "d") as process:
         assert process.stdout is not None
@@ -144,7 +146,7 @@ def test_a_second_ctrl_c_says_what_is_known_and_is_no_success(tmp_path: Path) ->
                 for pid in brokers:
                     os.kill(pid, signal.SIGCONT)
         assert process.wait(HANG_S) == 130, said
-    # the whole balance where it came so soon that the first one's end was not reached yet
+    # The whole balance is shown if nothing was under way, so that the end did not have to wait.
     assert "  interrupted; nothing lost so far: " in said or LAST.search(said), said
     wait_until(lambda: all(is_gone(int(pid)) for pid in PID.findall(said)))
 

@@ -54,7 +54,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 class Group:
-    """Of three messages that it gave up at once."""
+    """A group that has given up three messages at the first try."""
 
     def __init__(self, namesrv: str, name: str) -> None:
         self.namesrv, self.name, self.topic = namesrv, name, f"of-{name}"
@@ -170,6 +170,8 @@ def test_letters_that_nobody_needs_are_put_aside(namesrv: str) -> None:
 def test_who_may_not_see_what_was_sent_again_is_told_so(
     namesrv: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """If an account may not see which letters were sent again, `rmq check group` counts all of them
+    and says so."""
     Group(namesrv, "hidden")
     done("resend", "hidden", "--yes")
 
@@ -182,7 +184,8 @@ def test_who_may_not_see_what_was_sent_again_is_told_so(
 
 
 def test_of_a_group_that_consumes_in_order_no_second_letter_is_made(namesrv: str) -> None:
-    """What comes to its retry topic while it holds locks is a dead letter at once."""
+    """While a group holds locks, a message that comes to its retry topic becomes a dead letter at
+    once. `dlq resend` must notice that with the first letter and send no other."""
     group = Group(namesrv, "ordered")
     with PushConsumer(
         "ordered", lambda *_: None, namesrv_addr=namesrv, consume_orderly=True
@@ -195,7 +198,8 @@ def test_of_a_group_that_consumes_in_order_no_second_letter_is_made(namesrv: str
 
 
 def test_what_was_popped_is_not_sent_where_its_group_would_not_get_it(namesrv: str) -> None:
-    """Whoever sends to %RETRY%shop_orders makes a group shop_orders, and has sent to that one."""
+    """Group shop has popped topic orders. A client that sends to %RETRY%shop_orders would make a
+    group shop_orders, and that group would get the letter. `dlq resend` refuses."""
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
         for topic in ("%DLQ%shop", "%RETRY%shop_orders", "orders"):
             make_topic(admin, topic, 1)
@@ -219,7 +223,8 @@ def test_what_was_popped_is_not_sent_where_its_group_would_not_get_it(namesrv: s
 
 
 def test_what_is_sent_instead_of_what_somebody_else_sent_is_looked_at_too(namesrv: str) -> None:
-    """Of two letters the first one is chosen; meanwhile it goes out, and the second one is next."""
+    """A resend of one letter has checked the first of two. Meanwhile another resend sends that one,
+    and the second letter is next: it must be checked before it is sent, and refused."""
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
         for topic in ("%DLQ%next", "%RETRY%next", "%RETRY%next_orders", "orders"):
             make_topic(admin, topic, 1)
@@ -264,7 +269,7 @@ def test_a_group_without_them_is_named(tmp_path: Path) -> None:
 def test_many_are_shown_and_sent_without_all_of_them_in_memory(
     namesrv: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Letters that were read and are still held are counted, and what is asked for each queue."""
+    """Counts the letters that are in memory at the same time, and the requests for offsets."""
     count = 1200  # more than a page
     topic = "%DLQ%many"
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
@@ -297,7 +302,7 @@ def test_many_are_shown_and_sent_without_all_of_them_in_memory(
     assert len(done("show", "many").splitlines()) == count + 1
     assert "1200 dead letters to swept" in done("resend", "many", "--to", "swept", "--yes")
     assert most < 200, "a batch of each pull at the most, and a page of rows that are texts"
-    assert len(asked) <= 2 * (1 + 2)  # of each queue: to show, to count, when its turn comes
+    assert len(asked) <= 2 * (1 + 2)  # for each queue: to show, to count, to send
     assert len(run("consume", "swept", "--body").stdout.splitlines()) == count
     assert done("resend", "many") == "0 dead letters to group many\n"
 

@@ -42,10 +42,10 @@ def test_a_command_that_takes_too_long_is_killed(
 
 @pytest.fixture
 def shard() -> Iterator[subprocess.Popen[bytes]]:
-    """By its command line."""
+    """A process with the command line of a shard."""
     words = ["sh", "-c", "read line", "shards.shard_process"]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
-        wait_until(lambda: is_shard(process.pid))  # its words are there a moment after it
+        wait_until(lambda: is_shard(process.pid))  # its words are there a moment later
         yield process
         process.kill()
 
@@ -53,7 +53,8 @@ def shard() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_shard_of_another_machine_is_left_alone(
     tmp_path: Path, shard: subprocess.Popen[bytes]
 ) -> None:
-    """It has the number of one that has ended."""
+    """A pid file names a process that has ended, and a shard of another machine has its number now.
+    That shard must not be killed: it has another start time."""
     machine = ManagedMachine(tmp_path)
     bus = machine.store / "bus"
     bus.mkdir(parents=True)
@@ -75,6 +76,7 @@ def test_a_shard_of_another_machine_is_left_alone(
 
 
 def test_so_it_is_by_a_machine_that_nobody_starts_again(shard: subprocess.Popen[bytes]) -> None:
+    """ShardedBroker, too, kills a process only if it has the start time that was seen before."""
     machine: Any = object.__new__(ShardedBroker)
     machine.process = SimpleNamespace(poll=lambda: 0, stdout=None)
     machine.seen = set()

@@ -99,7 +99,8 @@ def test_lines_are_those_of_consume() -> None:
 
 
 def test_times_that_no_calendar_has_are_numbers(broker: BrokerProcess) -> None:
-    """As a sender may write them; the last is more than the microseconds of a column can say."""
+    """A sender may write any number as the time of a message. If no calendar has that time, lines
+    have only the number. The last one here is more than a column of microseconds can hold."""
     make(broker, "absurd", 1)
     born = [1_763_726_400_123, 10**15, 1 << 62]
     fields: dict[str, Any] = {
@@ -161,6 +162,7 @@ def test_what_is_wrong_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_written_as_what_it_is(tmp_path: Path) -> None:
+    """An export to a link, a pipe, a device or a private file leaves it what it was."""
     kept = tmp_path / "kept.jsonl"
     kept.write_text("before")
     kept.chmod(0o600)
@@ -186,7 +188,7 @@ def test_what_is_there_is_written_as_what_it_is(tmp_path: Path) -> None:
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "kept.jsonl"
     path.write_text("as it was")
-    # -B: bytecode would be cut as well, and stay so.
+    # -B: the limit would cut off files of bytecode, too, and they would stay.
     limited = ["/bin/sh", "-c", 'ulimit -f 4 && exec "$0" "$@"', sys.executable, "-B", "-m", "rmq"]
     for name in ("kept.jsonl", "new.arrow"):
         ended = subprocess.run(
@@ -201,7 +203,8 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_what_was_there(
     broker: BrokerProcess, small_disk: SmallDisk, ending: str
 ) -> None:
-    """And once there is room the same command goes through."""
+    """An export that does not fit leaves the old file and no new one. Once there is room, the same
+    command succeeds."""
     topic = f"large-{ending}"
     fill(broker, topic, {0: [os.urandom(3000) for _ in range(400)]})
     path = small_disk.path / f"kept.{ending}"

@@ -46,7 +46,8 @@ LOOPBACK = "127.0.0.1"
 
 
 class Generated:
-    """What servers are started by: words behind `rmq`, settings, passwords in the environment."""
+    """Generated files, and what they start servers with: the words after `rmq`, settings, and
+    passwords in the environment."""
 
     def __init__(self, folder: Path, noun: str, *options: str) -> None:
         self.folder = folder
@@ -103,7 +104,7 @@ class Generated:
 
 
 class Started:
-    """The two servers of it, as processes on free ports of the loopback."""
+    """The two servers of generated files, as processes on free ports of the loopback."""
 
     def __init__(self, ends: ExitStack, made: Generated, folder: Path) -> None:
         self._ends, self._made, self._folder = ends, made, folder
@@ -142,7 +143,8 @@ class Started:
         return line
 
     def _moved(self, text: str) -> str:
-        """Directories and ports out of the way. `rmqLogFormat` is left: its lines are read, too."""
+        """The settings with the test's directories and ports. `rmqLogFormat` stays, because the
+        test can read its lines, too."""
         text = text.replace("/var/lib/rmq", str(self._folder)).replace("=0.0.0.0", f"={LOOPBACK}")
         text = text.replace("listenPort=9876", "listenPort=0").replace("Port=5557", "Port=0")
         if "namesrvAddr=" in text:
@@ -190,7 +192,7 @@ WITH_ACCOUNTS = ("compose-outside", "k8s")
 @pytest.mark.parametrize("way", WAYS)
 def test_servers_start_by_it_and_take_messages(way: str, tmp_path: Path, ends: ExitStack) -> None:
     made = Generated(tmp_path / "made", *WAYS[way])
-    for words in made.words.values():  # the address that is not of this machine
+    for words in made.words.values():  # this machine does not have that address
         words[:] = [word.replace("10.0.0.1", LOOPBACK) for word in words]
     started = Started(ends, made, tmp_path)
     assert started.broker == ("rmq-broker-0" if way.startswith("k8s") else "broker-a")
@@ -223,6 +225,8 @@ def test_servers_start_by_it_and_take_messages(way: str, tmp_path: Path, ends: E
 def test_settings_are_taken_as_they_are_and_open_ones_are_said_to_be(
     way: str, tmp_path: Path
 ) -> None:
+    """Every generated setting has an effect. A server that is open to strangers has --insecure in
+    its command, and would not start without it."""
     made = Generated(tmp_path / "made", *WAYS[way])
     for server in SERVERS:
         path = tmp_path / f"{server}.conf"
@@ -239,7 +243,8 @@ def test_settings_are_taken_as_they_are_and_open_ones_are_said_to_be(
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way.startswith("compose")])
 def test_the_console_shows_the_servers_beside_it(way: str, tmp_path: Path, ends: ExitStack) -> None:
-    """On this machine's network, as `network_mode: host` has it, and on this machine alone."""
+    """The console's container uses the machine's network (`network_mode: host`), and the console
+    listens on the loopback only."""
     made = Generated(tmp_path / "made", *WAYS[way])
     assert made.console["network_mode"] == "host"
     assert made.console.get("env_file", []) == []
@@ -264,7 +269,7 @@ def test_the_console_shows_the_servers_beside_it(way: str, tmp_path: Path, ends:
 
 
 def test_the_image_has_what_the_console_needs(tmp_path: Path) -> None:
-    """The words that its shell runs, with another pip."""
+    """Runs the shell line of the Containerfile with printf instead of pip."""
     Generated(tmp_path, "compose")
     recipe = (tmp_path / "Containerfile").read_text().replace("\\\n", "")
     (line,) = re.findall(r"^RUN python -m venv .* && (.*)$", recipe, re.MULTILINE)
@@ -277,7 +282,8 @@ def test_the_image_has_what_the_console_needs(tmp_path: Path) -> None:
 
 
 def families(text: str) -> dict[str, list[dict[str, str]]]:
-    """metric -> labels of its samples; a metric of which there is no sample yet has none."""
+    """{metric: the labels of each of its samples}; for a metric without samples the list is empty.
+    """
     parser = pytest.importorskip("prometheus_client.parser")
     found: dict[str, list[dict[str, str]]] = {}
     for family in parser.text_string_to_metric_families(text):
@@ -290,7 +296,7 @@ def families(text: str) -> dict[str, list[dict[str, str]]]:
 
 
 def expressions() -> dict[str, str]:
-    """What it is of -> PromQL, with values where Grafana puts some."""
+    """{name of the alert or panel: its PromQL}, with values for Grafana's variables."""
     found = {rule.name: rule.expression.replace("@{job}", "rmq") for rule in RULES}
     for row, panels in ROWS.items():
         for panel in panels:
@@ -302,7 +308,7 @@ def expressions() -> dict[str, str]:
 
 
 def selectors(expression: str) -> list[tuple[str, set[str]]]:
-    """(metric, labels by which it is selected) of each; ValueError where it is no PromQL."""
+    """(metric, labels by which it is selected) of each selector. ValueError: it is no PromQL."""
     promql = pytest.importorskip("promql_parser")
     found = []
 
@@ -346,6 +352,7 @@ def test_every_metric_and_label_is_one_that_a_broker_gives(tmp_path: Path) -> No
 
 
 def test_a_metric_that_is_none_and_what_is_no_promql_are_found() -> None:
+    """The test above would notice an unknown metric, and an expression that is no PromQL."""
     assert selectors('sum(rate(no_such_total{topic="a"}[5m]))') == [("no_such_total", {"topic"})]
     with pytest.raises(ValueError):
         selectors("sum by (node_id) rate(rmq_pulls_total[5m])")

@@ -36,7 +36,8 @@ def run(namesrv: str, *words: str, answer: str = "") -> tuple[int, str, str]:
 
 
 class Group:
-    """A group of ten messages in each of two queues, of which it has committed four and none."""
+    """A group whose topic has ten messages in each of two queues. It has committed offset 4 in one
+    queue and nothing in the other."""
 
     def __init__(self, broker: BrokerProcess, name: str) -> None:
         self.namesrv, self.name, self.topic = broker.namesrv, name, f"of-{name}"
@@ -116,7 +117,8 @@ def test_members_that_are_online_go_there(broker: BrokerProcess) -> None:
 def test_where_brokers_reset_no_single_queue_members_are_to_be_stopped(
     broker: BrokerProcess,
 ) -> None:
-    """They would read the time alone, and send the group to the end of every queue."""
+    """Such brokers leave a reset to the members, which would read only its time and move the group
+    to the end of every queue. So the command refuses while members are online."""
     group, other = Group(broker, "old"), Group(broker, "bystander")
     with Connection(broker.address) as connection:
 

@@ -33,15 +33,15 @@ NAMES = [
     "../../x\0y", "x\n", "%RETRY%../../x", "%RETRY%../../../x+t", "%RETRY%a/b", "%DLQ%../../x",
     "\N{FULLWIDTH SOLIDUS}..\N{FULLWIDTH SOLIDUS}x",
 ]  # fmt: skip
-# Where messages to MADE are, or wait.
+# Topics in which messages to MADE are stored, or wait.
 KEPT_IN = (MADE, SCHEDULE_TOPIC, HALF_TOPIC)
-# In headers as they come; what json.dumps makes of the names above has other escapes.
+# Names as a client may escape them in a JSON header; json.dumps escapes the names above otherwise.
 ESCAPED = [rb"..\/..\/x", rb"\u002e\u002e\u002f\u002e.\/x", rb"x\u0000"]
 BATCH = decode(send_batch("t", [b"one", b"two"])[4:]).body
 
 
 def requests_of(name: str) -> Iterator[tuple[int, dict[str, object], bytes]]:
-    """What would make a topic, or use it: code, fields, body."""
+    """Requests that would make or use a topic or a group of this name: code, fields, body."""
     long = {
         "producerGroup": "p", "topic": name, "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
         "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0, "properties": "",
@@ -51,7 +51,7 @@ def requests_of(name: str) -> Iterator[tuple[int, dict[str, object], bytes]]:
              "j": 0, "k": False}  # fmt: skip
     yield 10, long, b"x"
     yield 310, short, b"x"
-    yield 310, {**short, "i": "DELAY\x011\x02"}, b"x"  # its place is another topic for now
+    yield 310, {**short, "i": "DELAY\x011\x02"}, b"x"  # it waits in another topic
     yield 310, {**short, "i": "TRAN_MSG\x01true\x02PGROUP\x01P\x02", "f": 4}, b"x"
     yield 320, {**short, "m": True}, BATCH
     made = {
@@ -63,7 +63,7 @@ def requests_of(name: str) -> Iterator[tuple[int, dict[str, object], bytes]]:
 
 
 def raw(name: bytes) -> bytes:
-    """A send whose name of the topic is written so."""
+    """A send whose JSON header has these bytes as the topic's name."""
     fields = next(fields for code, fields, _ in requests_of("NAME") if code == 310)
     whole = encode(Command(code=310, fields=field_texts(fields)))
     header = whole[8:].replace(b"NAME", name)

@@ -51,8 +51,9 @@ def held(broker: BrokerProcess, queues: list[Queue]) -> int:
 def latencies(
     broker: BrokerProcess, queues: list[Queue], until: Callable[[], bool], limit_s: float
 ) -> Histogram:
-    """Of plain sends at RATE, until something is so, at least a second and at most limit_s. Whether
-    it is so is asked beside the sends: the answer takes its time, and no send is to wait for it."""
+    """Latencies of plain sends at RATE. They go on until the condition is true, for at least a
+    second and at most limit_s. Another thread looks at the condition, because that takes time and
+    no send must wait for it."""
     producer = open_producer(send_frames(queues, SendShape(100)), [broker.address], 16, RATE)
     over = threading.Event()
 
@@ -94,7 +95,7 @@ def test_a_million_timed_messages_due_at_once_stall_no_sends(tmp_path: Path) -> 
 
 
 def test_a_million_messages_of_a_level_due_at_once_stall_no_sends(tmp_path: Path) -> None:
-    """They become due while the broker is down."""
+    """The messages become due while the broker is down."""
     level = [*OPTIONS, "--set", "messageDelayLevel=20s"]
     broker = start_broker(tmp_path, level)
     queues = queues_of(broker, "t", 4)
@@ -114,7 +115,8 @@ def test_a_million_messages_of_a_level_due_at_once_stall_no_sends(tmp_path: Path
 
 
 def test_a_million_open_transactions_slow_nobody(tmp_path: Path) -> None:
-    """Neither while they wait nor while the check looks at them."""
+    """Open transactions slow no other client, neither while they wait nor while the broker's check
+    goes through them."""
     options = [*OPTIONS, "--set", "transactionCheckInterval=2000"]
 
     def cpu_per_million() -> float:

@@ -33,7 +33,7 @@ def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def sent(namesrv: str, topic: str, *bodies: bytes) -> list[str]:
-    """Their unique ids."""
+    """Sends the bodies to a new topic. Returns the unique ids of the messages."""
     with Admin(namesrv_addr=namesrv) as admin:
         make_topic(admin, topic, 1)
     queue = MessageQueue(topic, "broker-a", 0)
@@ -52,7 +52,7 @@ def test_all_there_is_to_a_message(namesrv: str) -> None:
         for group in ("behind", "beyond"):
             admin.create_group(group)
             admin.commit_offset(group, MessageQueue("shown", "broker-a", 0), int(group == "beyond"))
-    # The index of keys has it a moment later.
+    # The key index has the message a moment later.
     wait_until(lambda: run("message", "show", ids[1], "shown").returncode == 0)
     text = run("message", "show", ids[0], "shown").stdout
     for each in ("broker-a, queue 0, offset 0", "5 bytes", "region          eu", "\nhello\n",
