@@ -132,7 +132,7 @@ async def test_a_function_decides_which_messages_are_given(tmp_path: Path) -> No
 async def test_a_held_pull_waits_for_the_function_too(tmp_path: Path) -> None:
     async with filtering(tmp_path) as (_, client):
         await heartbeat(client, "other", "$filter = 'even'")
-        await until_answered(lambda: client.pull("other", "t"))  # its process is there
+        await until_answered(lambda: client.pull("other", "t"))  # its process runs now
         await heartbeat(client, "g", "$filter = 'even' AND n > 20")
         opaque = client.post(11, **{
             "consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": 10, "maxMsgNums": 32,
@@ -170,7 +170,7 @@ async def test_a_message_that_unpacks_to_far_more_is_given_and_stops_nobody(tmp_
 
 @in_loop
 async def test_an_import_may_take_longer_than_an_answer(tmp_path: Path) -> None:
-    """No pull kills the process that is not ready to answer it yet."""
+    """A pull does not kill the process of a filter that is still being imported."""
     given = {"rmqMessageFilters": "slow=slow:all", "rmqMessageFilterTimeoutMillis": 3000}
     async with filtering(tmp_path, **given) as (broker, client):
         await heartbeat(client, "g", "$filter = 'slow'")
@@ -193,7 +193,7 @@ async def test_a_process_that_works_is_not_killed_however_many_wait(tmp_path: Pa
         await heartbeat(client, "g", "$filter = 'slow'")
         ask = lambda: client.pull("g", "t")  # noqa: E731
         assert numbers(await until_answered(ask)) == list(range(10))
-        # Two seconds of work, twice as long as one that hangs would have.
+        # Two seconds of work: twice the time after which a process that hangs is killed.
         replies = await asyncio.gather(*(ask() for _ in range(200)))
         given_out = [reply for reply in replies if reply.code == 0]
         assert given_out and all(numbers(reply) == list(range(10)) for reply in given_out)
@@ -259,7 +259,7 @@ async def test_no_process_of_a_filter_outlives_the_broker(tmp_path: Path) -> Non
     async with filtering(tmp_path) as (_, client):
         await heartbeat(client, "g", "$filter = 'even'")
         await until_answered(lambda: client.pull("g", "t"))
-        # One has answered; the others may be about to become what they are.
+        # One process has answered; the others may still be starting.
         await until(lambda: len(children("rmq.filters.worker")) == 3)
         running = children("rmq.filters.worker")
         assert len(running) == 3

@@ -17,11 +17,12 @@ from support.model.broker import ModelBroker
 from support.model.machine import BrokerMachine
 
 STEPS_A_RUN = 500
-ENDS = 3  # kills at least, and as many restarts
+ENDS = 3  # at least so many kills, and so many restarts
 
 
 def walk(directory: Path, steps: int) -> dict[str, int]:
-    """Runs until so many steps are done, enough kills among them; how many of which kind."""
+    """Runs until so many steps are done, with enough kills and restarts among them. Returns the
+    number of steps of each kind."""
     BrokerMachine.steps = {}
     how = settings(
         stateful_step_count=STEPS_A_RUN,
@@ -39,7 +40,7 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
         while True:
             done = BrokerMachine.steps
             left = steps - sum(done.values())
-            # How many of them are kills is chance: with too few it goes on.
+            # The number of kills is random: with too few of them the walk goes on.
             if left <= 0 and min(done.get("kills", 0), done.get("restarts", 0)) >= ENDS:
                 break
             # The first run of each call is hypothesis' simplest and does little; some end early.
@@ -57,7 +58,7 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
 def test_three_thousand_random_steps_agree_with_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other ones in each run; kills and restarts come twice as often as in the long one."""
+    """The steps differ in each run. Kills and restarts come twice as often as in the long test."""
     monkeypatch.setattr(BrokerMachine, "restart_steps", 200)
     steps = walk(tmp_path, 3_000)
     assert sum(steps.values()) >= 3_000

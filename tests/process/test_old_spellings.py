@@ -46,7 +46,7 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    # ASYNC_FLUSH: RocketMQ's name, beside which there is `async`
+    # ASYNC_FLUSH is RocketMQ's name, for which rmq also has `async`.
     options = ("--flush", "ASYNC_FLUSH")
     with broker_process(tmp_path_factory.mktemp("spellings"), options) as process:
         with Admin(namesrv_addr=process.namesrv) as admin:
@@ -55,7 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             for number in range(COUNT):
                 producer.send(Message("orders", f"{number}", keys=f"order-{number}"))
         query = ("message", "query", "orders", "--key", "order-3", "-n", process.namesrv)
-        wait_until(lambda: rmq(*query).returncode == 0)  # the index follows
+        wait_until(lambda: rmq(*query).returncode == 0)  # the index follows the log
         yield process
 
 
@@ -76,7 +76,7 @@ def test_an_old_form_prints_what_the_new_one_does(
     broker: BrokerProcess, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "NAMESRV" in pair[0]:
-        monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # the option counts
+        monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")  # the option counts more
     old, new = (words.replace("NAMESRV", broker.namesrv).split() for words in pair)
     found = json.loads(said(*new))
     assert found and json.loads(said(*old)) == found

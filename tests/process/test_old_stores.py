@@ -32,8 +32,8 @@ from rmq import (
 )
 
 STORES = sorted((Path(__file__).parent / "stores").glob("*.tar.xz"))
-# What is old is not deleted for that, and who asks about half messages begins soon, and does not
-# give them up while nobody is there to be asked.
+# Messages are not deleted for their age. Checks of half messages begin soon, and do not give up
+# while there is no producer to ask.
 PATIENT_WITH_AGE = {
     "fileReservedTime": 10_000_000, "transactionCheckInterval": 500,
     "transactionCheckMax": 1_000_000,
@@ -41,7 +41,7 @@ PATIENT_WITH_AGE = {
 
 
 class OldStore:
-    """Unpacked, with a broker of today on it."""
+    """An unpacked store, and a broker of the present version on it."""
 
     def __init__(self, folder: Path, broker: BrokerProcess, expected: dict[str, Any]) -> None:
         self.folder = folder
@@ -49,7 +49,7 @@ class OldStore:
         self.expected = expected
 
     def read(self, topic: str, count: int) -> list[MessageExt]:
-        """All that is there, at least `count`."""
+        """All messages of the topic. Waits until there are at least `count`."""
         found: list[MessageExt] = []
         with PullConsumer(
             f"auditor-of-{topic}", namesrv_addr=self.broker.namesrv, auto_commit=False,
@@ -63,7 +63,7 @@ class OldStore:
 
 
 def polled(consumer: PullConsumer, count: int) -> list[MessageExt]:
-    """At least so many."""
+    """At least `count` messages."""
     found: list[MessageExt] = []
     wait_until(lambda: found.extend(consumer.poll(200)) or len(found) >= count)
     return found
@@ -80,7 +80,7 @@ def old(
 ) -> Iterator[OldStore]:
     folder = tmp_path_factory.mktemp("old-store")
     with tarfile.open(request.param) as archive:
-        archive.extractall(folder)  # of this tree; filter= came with Python 3.11.4
+        archive.extractall(folder)  # it is trusted; filter= came with Python 3.11.4
     expected = json.loads((folder / "expected.json").read_text())
     settings = {**expected["settings"], **PATIENT_WITH_AGE}
     (folder / "broker.conf").write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
@@ -131,14 +131,14 @@ def test_groups_go_on_where_they_were(old: OldStore) -> None:
 
 
 def test_what_was_delayed_comes(old: OldStore) -> None:
-    """Once, and as it was sent."""
+    """Each delayed or timed message of the old store comes once, as it was sent."""
     wanted = old.expected["later"]
     found = [each.body.decode() for each in old.read("later", len(wanted))]
     assert sorted(found) == sorted(wanted)
 
 
 def test_a_half_message_is_asked_about(old: OldStore) -> None:
-    """The end of the others is known."""
+    """The producer is asked about the open transaction, and not about those that have ended."""
 
     class Payments:
         def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
@@ -152,7 +152,7 @@ def test_a_half_message_is_asked_about(old: OldStore) -> None:
     known, still_open = old.expected["payments"], old.expected["open"]
     assert [each.body.decode() for each in old.read("payments", len(known))] == known
     with TransactionProducer("payers", Payments(), namesrv_addr=old.broker.namesrv) as producer:
-        producer.queues("payments")  # brokers hear of it
+        producer.queues("payments")  # brokers get to know it
         wait_until(lambda: asked)
         found = [each.body.decode() for each in old.read("payments", len(known) + 1)]
     assert sorted(found) == sorted([*known, still_open])

@@ -58,7 +58,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory):
 
 
 def workload(folder: Path, **changes: object) -> Path:
-    """JSON is YAML, too."""
+    """Writes a workload file. JSON is YAML, too."""
     path = folder / "small.yaml"
     path.write_text(json.dumps(WORKLOAD | changes))
     return path
@@ -85,7 +85,7 @@ def start(
 
 
 def read_until(stream: IO[str] | None, pattern: str) -> re.Match[str]:
-    """The first line that has it; fails with all that came when there is no more."""
+    """Reads until a line matches. Fails with all lines if the stream ends before."""
     assert stream is not None
     lines = ""
     for line in stream:
@@ -96,14 +96,14 @@ def read_until(stream: IO[str] | None, pattern: str) -> re.Match[str]:
 
 
 def result_of(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The one there is."""
+    """The only result file, and what is in it."""
     [place] = folder.glob("small-rmq-*.json")
     result: dict[str, Any] = json.loads(place.read_text())
     return place, result
 
 
 def left(broker: BrokerProcess) -> list[str]:
-    """Topics and groups of runs."""
+    """Topics and groups that runs have left behind."""
     with Admin(namesrv_addr=broker.namesrv) as admin:
         return [name for name in (*admin.topics(), *admin.groups()) if "omb-" in name]
 
@@ -116,10 +116,10 @@ def has_anything(address: str) -> bool:
 
 
 class TwoBrokers:
-    """Of one name server, each of its own name."""
+    """Two brokers with different names at one name server."""
 
     def __init__(self, folder: Path, *of_second: str) -> None:
-        """of_second: settings."""
+        """of_second: settings of the second broker."""
         folder.mkdir()
         self.name_server = Server(folder / "n.txt", "namesrv")
         self.namesrv = self.name_server.address
@@ -143,7 +143,7 @@ class TwoBrokers:
 
 
 def totals(text: str) -> tuple[int, int]:
-    """Published and consumed, as a run says at its end."""
+    """How many messages were published and consumed, as a run says at its end."""
     found = re.search(r"^messages +([\d,]+) published, ([\d,]+) consumed", text, re.MULTILINE)
     assert found is not None, text
     published, consumed = (int(number.replace(",", "")) for number in found.groups())
@@ -177,8 +177,8 @@ def test_all_that_is_published_comes_and_the_topics_go(
 
 
 def test_a_backlog_is_built_drained_and_then_measured(tmp_path: Path) -> None:
-    # 16,106 messages of 200 bytes, 8,053 of a subscription: 4 s, which connections that ask for
-    # nothing do not last here.
+    # 16,106 messages of 200 bytes, 8,053 for each subscription, take 4 s to send. The broker closes
+    # connections that ask for nothing for 2 s.
     path = workload(tmp_path, consumerBacklogSizeGB=0.003, testDurationMinutes=0.01)
     idle = ("--set", "serverChannelMaxIdleTimeSeconds=2")
     with broker_process(tmp_path / "store", (*SMALL, *idle)) as broker:
@@ -190,7 +190,7 @@ def test_a_backlog_is_built_drained_and_then_measured(tmp_path: Path) -> None:
         assert what in done.stderr
     published, consumed = totals(done.stderr)
     assert consumed == 2 * published > 16_106
-    assert not list(tmp_path.glob("*.json"))  # nobody has named one, and it has been printed
+    assert not list(tmp_path.glob("*.json"))  # no file was asked for; the result was printed
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,15 @@ def test_an_interrupted_run_has_a_result_and_is_the_last(
 
 
 def wanted(process: subprocess.Popen[str]) -> int:
-    """Of the next row, a second."""
+    """The rate that the next row says is wanted, in messages per second."""
     return int(read_until(process.stdout, r"^ +\d+ s +([\d,]+) ")[1].replace(",", ""))
 
 
 def test_the_result_and_no_topics_are_left_when_nobody_reads_any_more(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """As with `2>&1 | tee log`, whose tee goes by the same Ctrl-C."""
+    """In `rmq bench omb .. 2>&1 | tee log`, Ctrl-C ends tee, too, so that nobody reads the output
+    any more. The result is still written, and the topics are deleted."""
     process = start(
         broker.namesrv, tmp_path, workload(tmp_path), "-d", 600, "--interval", 0.2,
         stderr=subprocess.STDOUT,
@@ -245,7 +246,7 @@ def test_the_result_stays_when_what_comes_after_it_is_interrupted(tmp_path: Path
     with broker_process(tmp_path / "store", SMALL) as broker:
         process = start(broker.namesrv, tmp_path, workload(tmp_path), "-d", 600, "--interval", 0.2)
         wanted(process)
-        stand_still(broker.pid)  # what is open stays so, and a topic is not deleted at once
+        stand_still(broker.pid)  # open sends stay open, and no topic is deleted at once
         try:
             process.send_signal(signal.SIGINT)
             read_until(process.stderr, "the end: what is open is waited for")
@@ -265,7 +266,8 @@ def test_the_result_stays_when_what_comes_after_it_is_interrupted(tmp_path: Path
 def test_a_signal_while_the_result_is_kept_is_known_and_takes_nothing(
     broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    """Else the next workload of the command would begin."""
+    """A signal that comes while the result is written is not forgotten, and the result is kept.
+    Without this the next workload of the command would begin."""
     settings, _ = read_settings(workload(tmp_path))
     kept: list[Measured] = []
 
@@ -369,7 +371,7 @@ def test_topics_and_groups_go_from_the_broker_that_is_still_there(tmp_path: Path
     assert b"omb-" not in topics
     for what in ("topics omb", "groups bench-omb"):
         assert re.search(rf"{what}-[0-9a-f]+-\.\. are left behind: {gone.address}: .*", errors)
-    # Known as long as whoever started it has not asked how it ended.
+    # The CPU time of an ended process is known until its parent has waited for it.
     assert re.search(r"^cpu +(not known: a process of --pid has ended|\d)", rest, re.MULTILINE)
     assert result_of(tmp_path)[1]["publishRate"]
 

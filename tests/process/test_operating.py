@@ -127,7 +127,7 @@ def test_top_shows_a_row_and_status_says_running(tmp_path: Path) -> None:
         head, row = done.stdout.splitlines()
         words = head.split()
         assert words[:2] == ["BROKER", "STATE"] and {"ROLE", "EPOCH", "IN/S"} <= set(words)
-        # A broker without replicas has none of what is said of them.
+        # A broker without replicas has nothing in the columns about replicas.
         assert row.split()[:7] == ["broker-a", "running", "-", "-", "-", "-", "0"]
         done = rmq("top", "--once", "--json", "--interval", "0.2", "-n", broker.namesrv)
         (shown,) = json.loads(done.stdout)
@@ -247,7 +247,7 @@ def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
                 value(text, "rocketmq_messages_in_total", topic="t", shard=shard) for shard in "01"
             ]
             assert sum(counts) == 8 and min(counts) > 0
-            if len(os.sched_getaffinity(0)) >= 2:  # a core each: bound to its node
+            if len(os.sched_getaffinity(0)) >= 2:  # a core each, so bound to its node
                 assert value(text, "rmq_memory_node", shard="1") >= 0
         done = rmq("broker", "status", "-n", both.namesrv)
         assert done.returncode == 0
@@ -271,7 +271,7 @@ def test_status_shows_the_pools_and_the_arena_they_are_in(tmp_path: Path) -> Non
 
 
 async def consume(port: int) -> None:
-    """Group g has four messages of t committed, and pulls the eighth and the ninth."""
+    """Group g commits four messages of topic t, and pulls the eighth and the ninth."""
     async with BrokerClient(port) as client:
         await client.heartbeat("g", "t")
         await client.call(15, consumerGroup="g", topic="t", queueId=0, commitOffset=4)
@@ -280,7 +280,8 @@ async def consume(port: int) -> None:
 
 @contextmanager
 def ten_messages(directory: Path, *settings: str) -> Iterator[BrokerProcess]:
-    """Of which four are committed; nine have been handed out, the last two by a pull."""
+    """A broker with ten messages of topic t. Group g has committed four of them; nine have been
+    handed out, the last two by a pull."""
     with broker_process(directory, [*PROM, *SMALL, *settings]) as broker:
         created = rmq("topic", "create", "t", "--queues", "1", "-n", broker.namesrv)
         assert created.returncode == 0, created
@@ -308,7 +309,7 @@ def test_dashboards_of_rocketmq_exporter_find_their_names(tmp_path: Path) -> Non
 
 def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
     with ten_messages(tmp_path) as broker:
-        time.sleep(0.05)  # how old what waits is, at least
+        time.sleep(0.05)  # the least age of what waits
         _, text = fetch(broker, "/metrics")
         row = {"consumer_group": "g", "topic": "t", "is_retry": "false"}
         assert value(text, "rocketmq_consumer_lag_messages", **row) == 6

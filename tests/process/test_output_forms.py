@@ -38,7 +38,7 @@ ACCOUNTS = (
 )  # fmt: skip
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 PAGE = DOCS / "command-line.md"
-# They change or start something, and say so in a line.
+# Commands that change or start something, and only say so in a line.
 WITHOUT_DATA = {
     "standalone", "namesrv", "broker", "controller", "takeover", "demo cluster", "completion",
     "broker drain", "broker restart", "broker shrink", "topic copy", "topic create",
@@ -48,7 +48,7 @@ WITHOUT_DATA = {
     "context use", "spark shell", "console", "bench omb",
     "generate systemd", "generate compose", "generate k8s", "generate helm", "generate grafana",
 }  # fmt: skip
-# They print what another one prints.
+# Commands that print the same as another one.
 SAME = {
     f"cluster {doing} {verb}": f"cluster {doing} drain"
     for doing in ("plan", "apply") for verb in ("add", "undrain", "remove", "replace")
@@ -111,7 +111,8 @@ TABLE = documented()
 
 
 def paths(value: Any, keys: frozenset[str], path: str = "") -> Iterator[str]:
-    """Of all members, as the page writes them: a.b, a[].b of arrays, a{}.b where names are keys."""
+    """The paths of all members, as the page writes them: a.b; a[].b in arrays; a{}.b in objects
+    whose keys are names of things."""
     if isinstance(value, dict) and any(each.startswith(f"{path}{{}}") for each in keys):
         if not value:
             yield f"{path}{{}}"
@@ -211,7 +212,7 @@ Calls = dict[str, tuple[list[str], set[int]]]
 
 @pytest.fixture(scope="module")
 def calls(world: World) -> Calls:
-    """Command line of the page -> how it is called, and the exit codes that are no failure."""
+    """{command line of the page: the words to call it with, the exit codes that are no failure}"""
     sent, store, folder, image = world.sent, str(world.store), world.folder, str(world.image.root)
     queue = world.image.queue_directory / "topic-0" / "0" / f"{0:020d}"
     (one, _) = (row["address"] for row in json.loads(done("cluster", "list", "--json")))

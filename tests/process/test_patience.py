@@ -1,8 +1,8 @@
-"""Goal: who sits at a terminal is told what a command waits for; programs are not.
+"""Goal: a user at a terminal is told what a command waits for; programs are not.
 
 Method: a port that accepts connections and says nothing; commands as processes at a terminal. The
-server ends once the word has come, so that nobody waits for the command's own time-out. Cannot
-show: how long a second is on a busy machine.
+server ends once the line has come, so that the test need not wait for the command's own time-out.
+Cannot show: how long a second is on a busy machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def silent_port() -> Iterator[tuple[str, socket.socket]]:
 def test_a_terminal_shows_who_is_waited_for(words: tuple[str, ...], who: str) -> None:
     with silent_port() as (address, listener), at_terminal(*words, "-n", address) as terminal:
         terminal.until(f"rmq: {address}{who} {WORD}")
-        listener.close()  # with what it has accepted
+        listener.close()  # and all that it has accepted
         assert terminal.code() == 3
     assert terminal.shown.count(WORD) == 1
 

@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
     @property
     def ways(self) -> list[Rights]:
-        """Of "Get|Sub" either is enough."""
+        """All sets of rights that are enough. Of "Get|Sub" either action is enough."""
         choices = (actions.split("|") for _, actions in self.rights)
         return [
             [(resource, action) for (resource, _), action in zip(self.rights, way, strict=True)]
@@ -92,8 +92,8 @@ def others_than(actions: str) -> list[str]:
 
 
 def users() -> Accounts:
-    """with-7-0: all that case 7 wants, in its first way. without-7-1: all of it, but for its second
-    resource. other-7-1: where that is for all other actions."""
+    """User with-7-0 has all that case 7 needs, in its first way. without-7-1 has no entry for the
+    second resource of that case. other-7-1 has an entry for it, but only for other actions."""
     accounts = Accounts()
     put(accounts, MIGHTY.access_key, [entry("*", "All")])
     groups = [entry("Group:cloned-from", "Get"), entry("Group:cloned-to", "Update")]
@@ -121,7 +121,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def make_what_is_asked_for(broker: BrokerProcess) -> None:
-    """Topics, groups, an offset and key-value configuration that requests would change."""
+    """Makes topics, groups, an offset and a key-value pair that the requests would change."""
     with Cluster(broker.namesrv, account=ADMIN) as cluster:
         for topic in ("t", "u", "orders"):
             make_topic(cluster, topic, 8)
@@ -155,7 +155,7 @@ class Asking:
     def ask(
         self, who: Credentials | None, code: int, fields: dict[str, Any], body: bytes
     ) -> Command | None:
-        """None: it was let in, and so wrong that its connection was closed."""
+        """None: the request was let in, and is so wrong that the server closed the connection."""
         self._connection.credentials = who
         try:
             return self._connection.ask(code, fields, body)
@@ -173,7 +173,7 @@ def by(name: str) -> Credentials:
 
 
 def is_refused(reply: Command | None) -> bool:
-    """For want of a right, and nothing else."""
+    """Whether the user lacks a right, and the request was not refused for anything else."""
     return (
         reply is not None
         and reply.code == ResponseCode.NO_PERMISSION
@@ -182,7 +182,8 @@ def is_refused(reply: Command | None) -> bool:
 
 
 def ask_without(server: Asking, number: int, case: Case) -> int:
-    """Each request as its handler would do it, by who lacks a part of the right; how many."""
+    """Sends the request, complete as its handler needs it, for each user who lacks a part of the
+    right. Returns how many were refused."""
     refused = 0
     fields, body = whole(case.code, case.fields, case.body)
     for at, resource in enumerate(case.resources):
@@ -203,7 +204,7 @@ def test_who_has_the_right_is_let_in_and_who_lacks_a_part_of_it_is_not(
     address = broker.address if where == "broker" else broker.namesrv
     let_in = refused = 0
     with Asking(address) as server:
-        # Who may not comes first: the handlers may do what is asked.
+        # Users who lack a right come first: for the others the handlers may do what they ask.
         before = visible_state(server.by_admin, where)
         for number, case in enumerate(CASES):
             refused += ask_without(server, number, case)
@@ -213,20 +214,21 @@ def test_who_has_the_right_is_let_in_and_who_lacks_a_part_of_it_is_not(
                 reply = server.ask(by(f"with-{number}-{way}"), code, fields, body)
                 assert not is_refused(reply), (CASES[number], rights, reply)
                 let_in += 1
-        # Once more, now that there is what the handlers have made.
+        # Once more, now that the things exist which the handlers have made.
         before = visible_state(server.by_admin, where)
         for number, case in enumerate(CASES):
             refused += ask_without(server, number, case)
         assert visible_state(server.by_admin, where) == before
     assert let_in > len(CASES)
-    assert refused > 4 * (len(CASES) - 8)  # few want nothing
+    assert refused > 4 * (len(CASES) - 8)  # few cases need no right
 
 
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_what_is_closed_is_closed_to_who_may_do_everything(
     broker: BrokerProcess, where: str
 ) -> None:
-    """That is no Super user yet; nor are codes that nobody knows open to him."""
+    """A user with an entry for everything is no Super user: the codes that are closed or for Super
+    users only are refused, and so are unknown codes."""
     with Asking(broker.address if where == "broker" else broker.namesrv) as server:
         for code in (*sorted(map(int, CLOSED)), *OF_SUPER_USERS, 0, 9, 999, 32767):
             reply = server.ask(MIGHTY, code, {"topic": "t", "clusterName": "c"}, b"{}")
@@ -235,8 +237,8 @@ def test_what_is_closed_is_closed_to_who_may_do_everything(
 
 
 def test_offsets_of_all_topics_are_cloned_by_who_may_change_each(broker: BrokerProcess) -> None:
-    """314 without a topic copies those of all topics of the group; where it comes again what was
-    popped, the group's own, asks for no right of another one."""
+    """314 without a topic clones the offsets of all topics of the group, so the user needs the
+    right to each. The retry topics of the group's pops are its own and need no further right."""
     clone = {"srcGroup": "cloned-from", "destGroup": "cloned-to"}
     place = {"topic": "cloned", "queueId": 0}
     asked = {**place, "consumerGroup": "cloned-to", "setZeroIfNotFound": "false"}
@@ -270,7 +272,7 @@ BODY = b'{"password":"x","groupName":"billing","fileReservedTime":"9"}'
 
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_no_code_takes_what_was_changed_on_the_way(broker: BrokerProcess, where: str) -> None:
-    """Signed by a Super user, and then a field or the body is another one."""
+    """A request that a Super user has signed is refused if a field or its body is changed."""
     address = broker.address if where == "broker" else broker.namesrv
     with Asking(address) as server:
         before = visible_state(server.by_admin, where)

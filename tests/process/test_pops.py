@@ -50,14 +50,14 @@ OPTIONS = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "mappedFileSize
            "--set", "flushConsumerOffsetInterval=200"]  # fmt: skip
 LATE = [*OPTIONS[:-1], "flushConsumerOffsetInterval=600000"]
 ROUNDS = 4
-PAUSE_S = 0.01  # between twenty sends: who consumes and acknowledges keeps up with that
+PAUSE_S = 0.01  # between twenty sends, so that the consumers keep up
 INVISIBLE_MS, HOUR_MS = 1500, 3_600_000
 TORN_MAX = 32  # messages of a check point
 QUIET_S = 2 * INVISIBLE_MS / 1000
 
 
 class PatientCluster(Cluster):
-    """A busy machine answers late, whatever time is given."""
+    """Waits longer for answers than it is told to, because a busy machine answers late."""
 
     def ask(
         self, address: str, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"",
@@ -73,13 +73,13 @@ class PopLoad:
         self.next = 0
         self.stored: set[int] = set()
         self.acked: dict[int, int] = {}  # number: how often
-        self.unanswered: set[int] = set()  # acknowledged, and then the broker was killed
+        self.unanswered: set[int] = set()  # their acks had no answer when the broker was killed
         self.came = 0
         self.came_again = 0  # in the retry topic
         self.came_after_ack = 0
         self.done: set[int] = set()  # acknowledged before their time was over
         self.came_after_done: list[int] = []
-        self.is_over = False  # who consumes ends, with an answer to his last request
+        self.is_over = False  # consumers end once their last request is answered
 
     async def send(self, client: BrokerClient) -> None:
         while True:
@@ -134,13 +134,13 @@ class PopLoad:
             assert isinstance(end, ConnectionError), repr(end)
 
     def left(self) -> set[int]:
-        """What was stored and must come yet."""
+        """The numbers of stored messages that must still come."""
         return self.stored - set(self.acked) - self.unanswered
 
     async def finish(self, broker: BrokerProcess) -> None:
-        """Acknowledges all there is, and waits until nothing has come for a while. That counts
-        from when the broker has nothing more to give, also of what it gave: a busy machine may be
-        long about it."""
+        """Acknowledges everything, and waits until nothing has come for QUIET_S. That time begins
+        when the broker has nothing more to give, and nothing given out that could come again. A
+        busy machine may need long for that."""
         self.is_over = False
         with PatientCluster(broker.namesrv) as view:
             wait_until(view.brokers)
@@ -197,7 +197,7 @@ def test_kills_lose_no_message_and_let_none_come_for_ever(tmp_path: Path) -> Non
 
     asyncio.run(asyncio.wait_for(play(), HANG_S))
     assert not load.left()
-    assert len(load.unanswered) <= 3 * ROUNDS  # one of each consumer
+    assert len(load.unanswered) <= 3 * ROUNDS  # one for each consumer and kill
     assert load.came_again > 0
     assert len(load.stored) > 100
     assert len(load.done) > len(load.stored) // 2
@@ -214,7 +214,8 @@ async def send(client: BrokerClient, first: int, end: int) -> None:
 def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
     tmp_path: Path,
 ) -> None:
-    """consumerOffset.json is never written in time: all that is known then is in the log."""
+    """consumerOffset.json is not written before the kill, so that the broker has only the log to
+    tell what was acknowledged."""
 
     async def serve_and_kill() -> None:
         broker = start_broker(tmp_path, LATE)
@@ -229,7 +230,7 @@ def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
                     soon += await pop_all(client, "g", "t", 1, invisibleTime=300)
                 again = await pop_all(client, "g", "t", 20, invisibleTime=HOUR_MS)
                 assert {int(one.body) for one in again} == set(range(90, 110))
-                for one in again:  # once more than before, however often that was
+                for one in again:  # one more try than before, however many
                     before = [each for each in soon if each.body == one.body]
                     assert [each.message.reconsume_times for each in before] == (
                         list(range(len(before)))
@@ -250,7 +251,7 @@ def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
                 left = set(range(150)) - acked
                 found = [int(one.body) for one in await pop_all(
                     client, "g", "t", len(left), invisibleTime=HOUR_MS)]  # fmt: skip
-                await send(client, 150, 153)  # behind all that a queue could show again
+                await send(client, 150, 153)  # after all that a queue could give again
                 found += [int(one.body) for one in await pop_all(client, "g", "t", 3)]
                 return found + [int(one.body) for one in await pop(client, "g", "t")]
         finally:
@@ -267,7 +268,8 @@ def test_after_a_kill_acknowledged_messages_do_not_come_again_and_others_do(
 def test_what_a_group_had_in_its_hands_comes_again_where_a_power_cut_took_the_group(
     tmp_path: Path,
 ) -> None:
-    """The log was synced, the tables were not; and nobody asks for the group after the start."""
+    """The log was synced and the table of groups was not. After the start no request names the
+    group before its messages come again."""
     config, before = tmp_path / "store" / "config", tmp_path / "before"
 
     async def serve_and_kill() -> None:

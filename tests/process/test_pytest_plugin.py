@@ -47,13 +47,13 @@ def test_users_tests_get_a_broker(tmp_path: Path) -> None:
 
 
 def test_a_broker_is_ready_after_less_than_a_second_of_work(tmp_path: Path) -> None:
-    """Of all its processes; by the clock it is as much on a machine that has nothing else to do."""
+    """CPU seconds of all processes of the broker. On an idle machine the start takes as long."""
     with embedded_broker(tmp_path) as broker:
         assert cpu_seconds(broker.process.pid) < SLOWNESS
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process and its children."""
+    """CPU seconds of a process and its children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its dead children's as well

@@ -170,7 +170,8 @@ OWN = ("--set", "tls.server.mode=enforcing")
 
 @pytest.mark.parametrize("kind", ["plain", "accounts", "own certificate", "secured"])
 def test_what_is_advised_works_where_not_everybody_may_ask(tmp_path: Path, kind: str) -> None:
-    """As it is pasted; the password is what `--user` asks for, here of RMQ_SECRET_KEY."""
+    """The advised commands work as they are pasted into a shell. The password that --user asks for
+    comes from RMQ_SECRET_KEY here."""
     options, password, wanted = [], "", ""
     if kind == "accounts":
         options, password, wanted = list(ARMED), ADMIN.secret_key, "--user admin"
@@ -226,7 +227,8 @@ def test_what_is_advised_works_with_a_certificate_of_a_private_authority(
 
 
 def test_accounts_of_whom_nobody_is_known_are_named_as_such() -> None:
-    """Those of a store, or of ACL 1.0."""
+    """If the settings name no account, because the accounts are in a store or in ACL 1.0's files,
+    the advice says --user NAME."""
     settings = load_properties(None, {"authenticationEnabled": "true", "tls.server.mode": ""})
     assert advised_options(settings) == (" --user NAME", "")
     given = {"authenticationEnabled": "true", "tls.server.mode": "enforcing",

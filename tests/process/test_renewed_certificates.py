@@ -28,7 +28,7 @@ from support.waiting import wait_until
 from rmq.format.remoting import Command
 
 WHERE = pytest.mark.parametrize("where", ["broker", "name server"])
-CAME_MIN = 10  # of each kind, from one change to the next
+CAME_MIN = 10  # clients of each kind between two changes
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @dataclass
 class Load:
-    """Work that goes on until the block ends; `failures` is what it did not expect."""
+    """Work that goes on in threads until the block ends. `failures` are exceptions of that work."""
 
     failures: list[Exception] = field(default_factory=list)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -49,7 +49,7 @@ class Load:
             try:
                 while not self._ended.is_set():
                     work()
-            except Exception as error:  # what it is, the test says
+            except Exception as error:  # the test shows which it is
                 self.failures.append(error)
 
         self._threads.append(threading.Thread(target=run))
@@ -77,7 +77,7 @@ def load() -> Iterator[Load]:
 
 @contextmanager
 def served(folder: Path, settings: Sequence[str]) -> Iterator[BrokerProcess]:
-    """A broker whose clock goes on by seconds."""
+    """A broker whose driven clock goes on second by second."""
     with (
         process_clock(folder) as clock,
         broker_process(folder / "b", settings, clock.environment) as broker,
@@ -91,7 +91,7 @@ def address_of(broker: BrokerProcess, where: str) -> str:
 
 
 def ask(client: Client, where: str) -> Command:
-    """What each of them answers with 0: a send, or a route."""
+    """A request that the server answers with 0: a send to the broker, or for a route."""
     reply = client.ask(310, b"x", **SEND) if where == "broker" else client.ask(105, topic="TBW102")
     assert reply.code == 0, reply.remark
     return reply
@@ -100,7 +100,8 @@ def ask(client: Client, where: str) -> Command:
 def test_certificates_are_renewed_without_a_failed_request(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """Also where only the certificate is another one, and where what comes first does not fit."""
+    """As long as only the certificate is new and does not fit the old key, the server shows the old
+    certificate. Once both files are new, it shows the new one. A connected client goes on."""
     old, new = authority.pair("old"), authority.pair("new")
     used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
 
@@ -130,8 +131,9 @@ def test_certificates_are_renewed_without_a_failed_request(
 def test_certificates_are_renewed_under_load(
     tmp_path: Path, authority: Authority, where: str
 ) -> None:
-    """Of the same key, too, where there is no moment in which the two files do not fit. Those who
-    are connected go on, and those who come are let in, with the old or the new one."""
+    """While certificates are replaced again and again, a connected client goes on, and new clients
+    are let in and see the old or the new one. The last new certificate has the same key as the one
+    before, so that the two files always fit."""
     pairs = [authority.pair(f"round-{number}") for number in range(4)]
     used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
     lay(pairs[0], used)
@@ -165,13 +167,13 @@ def test_certificates_are_renewed_under_load(
 
 
 def believe(path: Path, *texts: bytes) -> None:
-    """At once: the file has all of them, or what it had before."""
+    """Replaces the file in one step: it has all of these certificates, or what it had before."""
     beside = path.with_name("next")
     beside.write_bytes(b"".join(texts))
     beside.rename(path)
 
 
-# Who is believed, one after the other. Nobody believes the stranger.
+# The authorities that the server trusts, one set after the other. It never trusts the stranger.
 BELIEVED = [{"one"}, {"one", "two"}, {"two"}, {"one", "two"}, {"one"}]
 
 
@@ -179,8 +181,9 @@ BELIEVED = [{"one"}, {"one", "two"}, {"two"}, {"one", "two"}, {"one"}]
 def test_whom_a_server_believes_is_changed_under_load(
     tmp_path: Path, authority: Authority, where: str
 ) -> None:
-    """tls.server.trustCertPath: who is believed before and after is let in all the time, others
-    from one connection on, or up to one; who is connected stays. A file that is none changes
+    """The file of tls.server.trustCertPath is replaced. Clients of an authority that is trusted
+    before and after are let in all the time, those of a new one from some connection on, those of a
+    removed one up to some connection. Connected clients stay. A file without certificates changes
     nothing."""
     others = {name: Authority(tmp_path, name) for name in ("one", "two", "stranger")}
     shown = {name: each.pair(f"by-{name}") for name, each in others.items()}
@@ -234,7 +237,7 @@ def test_whom_a_server_believes_is_changed_under_load(
             assert all(found[name] == sorted(found[name])[::-1] for name in before - now), found
         marks = {name: len(found) for name, found in came.items()}
         believe(believed, b"none\n")
-        # Each of the two servers of the process has looked.
+        # Each of the two servers in the process has looked at the file.
         clients.until(lambda: broker.log().count("the certificates before are shown on") >= 2)
         clients.until(lambda: came_since(marks))
         for name, mark in marks.items():

@@ -30,7 +30,7 @@ from rmq.system.child import Child
 
 @pytest.fixture(autouse=True)
 def _forked() -> Iterator[None]:
-    """How they are started is no matter here: tests/process/test_demo.py."""
+    """Servers are forks here. tests/process/test_demo.py tests how the demo starts them."""
     with forked_children():
         yield
 
@@ -113,7 +113,8 @@ def test_replicas_are_shown_switched_taken_off_and_added(
 
 @pytest.mark.parametrize("all_ack", [True, False])
 def test_a_planned_switch_under_load_loses_nothing(tmp_path: Path, all_ack: bool) -> None:
-    """Nor waits for the lease (5 s), whatever acks need."""
+    """A planned switch does not wait for the end of the lease (5 s) either, whether or not acks
+    need all replicas in sync."""
     pairs = [] if all_ack else ["allAckInSyncStateSet=false"]
     cluster = DemoCluster(tmp_path / "cluster", 3, pairs)
     traffic = Traffic(cluster.namesrv)
@@ -162,7 +163,7 @@ def test_a_controller_that_is_away_is_said_wherever_it_matters(
                 child.stop()
         lost = rmq("replica", "status", *names)
         assert lost.returncode == 3 and "Start one with `rmq controller`" in lost.stderr
-        # First the one that led is asked once more, and then all are.
+        # The controller that led is asked once more, before all are asked.
         wait_until(lambda: "no controller leads" in rmq("broker", "status", *names).stderr)
         shown = rmq("broker", "status", *names)
         assert shown.returncode == 1 and "no controller" in shown.stdout
@@ -171,7 +172,7 @@ def test_a_controller_that_is_away_is_said_wherever_it_matters(
         with process_clock(tmp_path) as clock:
             for key in ("RMQ_TEST_CLOCK", "RMQ_TESTING"):
                 monkeypatch.setenv(key, clock.environment[key])
-            two.start()  # and it waits for a role for a while
+            two.start()  # it waits for a role for a while
             with clock.passing():
                 wait_until(two.says_ready)
         line = two.log_path.read_text().rpartition(" is ready ")[2]
