@@ -349,9 +349,8 @@ SEND = {"a": "P", "b": "orders", "c": "TBW102", "d": 8, "e": 0, "f": 0, "g": 1, 
 def test_the_place_of_a_message_opens_it_to_nobody(
     broker: BrokerProcess, foreign: dict[str, int]
 ) -> None:
-    """A user who knows a message's log offset still cannot read it, send it back or end its
-    transaction without permission for its topic, even if the request names another topic or none.
-    """
+    """A user who knows a message's log offset can still not read it, send it back or end its
+    transaction without permission for its topic, whether the request names another topic or none."""
     command(broker, "acl", "allow", "alice", "Topic:orders*", "-a", "Pub,Sub,Get")
     with account(ALICE), Connection(broker.address) as connection:
         own = int(connection.call(310, SEND, b"mine").fields["msgId"][-16:], 16)

@@ -282,8 +282,7 @@ def test_the_image_has_what_the_console_needs(tmp_path: Path) -> None:
 
 
 def families(text: str) -> dict[str, list[dict[str, str]]]:
-    """{metric: the labels of each of its samples}; for a metric without samples the list is empty.
-    """
+    """{metric: the labels of each of its samples}; the list of a metric without samples is empty"""
     parser = pytest.importorskip("prometheus_client.parser")
     found: dict[str, list[dict[str, str]]] = {}
     for family in parser.text_string_to_metric_families(text):

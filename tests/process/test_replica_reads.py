@@ -74,7 +74,7 @@ def pulled(servers: Servers, into: list[bytes]) -> Iterator[Any]:
 
 @contextmanager
 def looped(servers: Servers, into: list[bytes]) -> Iterator[Any]:
-    """That of rmq.aio, in a loop of its own."""
+    """The consumer of rmq.aio, in an event loop of its own."""
     ended = threading.Event()
 
     async def read() -> None:
@@ -117,10 +117,10 @@ def test_a_consumer_goes_on_at_the_slave_and_goes_back(
         servers.master.kill()
         wait_until(lambda: got == sent.bodies)
         wait_until(lambda: committed(servers.slave.address) == sent.count)
-        # It reads there now: what comes again does not come twice.
+        # It reads from the slave now, and no message has come twice.
         wait_until(lambda: servers.addresses() == {1: servers.slave.address})
         servers.master.start()
-        servers.slave_clock.advance(BLOCKED_RETRY_S)  # after a connection that was a short one
+        servers.slave_clock.advance(BLOCKED_RETRY_S)  # the slave's pause after a short connection
         wait_until(servers.are_whole)
 
         def went_back() -> bool:
@@ -129,9 +129,9 @@ def test_a_consumer_goes_on_at_the_slave_and_goes_back(
 
         wait_until(went_back)
         wait_until(lambda: got == sent.bodies)
-        # What it told the slave, the master hears as well.
+        # The master, too, gets the offsets that were committed at the slave.
         wait_until(lambda: committed(servers.master.address) == sent.count)
-    # And the next one begins there.
+    # The next consumer begins at these offsets.
     sent.more(10)
     with reader(servers, got):
         wait_until(lambda: got == sent.bodies)
@@ -141,7 +141,7 @@ def test_a_consumer_goes_on_at_the_slave_and_goes_back(
 def test_a_consumer_goes_where_the_broker_sends_it(
     servers: Servers, reader: Callable[[Servers, list[bytes]], Any]
 ) -> None:
-    """To the slave, which sends it back, as its master lives."""
+    """The master sends readers to the slave, which sends them back because its master lives."""
     servers.send_readers_away()
     sent, got = Sent(servers), list[bytes]()
     with reader(servers, got):

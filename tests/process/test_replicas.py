@@ -49,8 +49,8 @@ def slave_options(master: BrokerProcess, *more: str) -> list[str]:
 
 
 class Senders:
-    """Threads that send until the broker is gone; how each was answered, and the last offset of the
-    log that was."""
+    """Threads that send until the broker is gone. `answers` counts the sends by response code;
+    `acked` is the greatest log offset that was acknowledged."""
 
     def __init__(self, address: str, count: int = 3) -> None:
         self.address = address
@@ -84,7 +84,7 @@ class Senders:
             self.acked = max(self.acked, end)
 
     def until(self, code: int, count: int = 50) -> None:
-        """So many more are answered so."""
+        """Waits until so many more sends are answered with this code."""
         goal = self.answers[code] + count
         wait_until(lambda: self.answers[code] >= goal)
 
@@ -105,7 +105,7 @@ def sending(address: str) -> Iterator[Senders]:
 
 @contextmanager
 def replica_of(master: str, store: Path) -> Iterator[str]:
-    """`rmq broker --replica-of`, once it is ready: its address."""
+    """Runs `rmq broker --replica-of`; yields the slave's address once it is ready."""
     words = ["broker", "--replica-of", master, "--store", str(store), "--port", "0", *SMALL]
     store.mkdir(parents=True, exist_ok=True)
     with (store.parent / "slave.txt").open("a") as log:
@@ -174,7 +174,8 @@ def test_a_slave_that_was_killed_comes_back_and_catches_up(tmp_path: Path) -> No
 
 
 def test_an_empty_log_begins_where_the_masters_does_by_now(tmp_path: Path) -> None:
-    """The slave was stopped before its first byte, and the master has removed a segment since."""
+    """A slave was stopped before it got its first byte, and the master has deleted a segment since.
+    The slave's log must begin where the master's begins now."""
     with broker_process(tmp_path / "m", MASTER) as master:
         with broker_process(tmp_path / "s", slave_options(master)) as slave:
             wait_until(lambda: slave_count(master) == 1)
@@ -208,13 +209,13 @@ def test_one_option_makes_a_slave_and_it_serves_while_its_master_is_gone(tmp_pat
                 connection.call(RequestCode.SEND_MESSAGE_V2, FIELDS, b"%d" % number)
         master.process.kill()
         master.process.wait()
-    # No master, and the slave is started anew: what it took from it is in its store.
+    # The master is gone, and the slave starts again: its store has what it got from the master.
     with replica_of(master.address, slave) as address:
         assert bodies(address) == [b"%d" % n for n in range(10)]
         with Connection(address) as connection:
             config = connection.call(RequestCode.GET_BROKER_CONFIG).body.decode()
         assert "brokerName=shop" in config and "brokerClusterName=mall" in config
-    # And made the master, by an operator.
+    # An operator makes it the master.
     with broker_process(tmp_path / "s", [*SMALL, *named]) as promoted:
         with Connection(promoted.address) as connection:
             connection.call(RequestCode.SEND_MESSAGE_V2, FIELDS, b"10")
@@ -222,7 +223,7 @@ def test_one_option_makes_a_slave_and_it_serves_while_its_master_is_gone(tmp_pat
 
 
 def bodies(address: str) -> list[bytes]:
-    """What queue 0 of topic t holds."""
+    """Bodies of the messages in queue 0 of topic t."""
     pull = {"consumerGroup": "CID_RMQ_SYS_TRANS", "topic": "t", "queueId": 0, "queueOffset": 0,
             "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0,
             "subscription": "*", "subVersion": 0}  # fmt: skip
@@ -232,7 +233,7 @@ def bodies(address: str) -> list[bytes]:
 
 
 class Relay:
-    """Between a slave and its master's HA port; keeps what passes."""
+    """A relay between a slave and its master's HA port. `passed` is all that went through it."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -251,7 +252,7 @@ class Relay:
                 return
             try:
                 made = socket.create_connection(self._target)
-            except OSError:  # it has ended
+            except OSError:  # the target has ended
                 taken.close()
                 continue
             for one, other in ((taken, made), (made, taken)):

@@ -30,13 +30,13 @@ from rmq.client.blocking.connection import Connection
 from rmq.format.signature import Credentials
 
 ADMIN = Credentials("admin", "geheim-of-admin")
-SECRETS = ("geheim", "VERBORGEN")  # each of them has one of these words in it
-CORE_KIB = 1024  # is enough to see that there is one
+SECRETS = ("geheim", "VERBORGEN")  # each secret contains one of these words
+CORE_KIB = 1024  # enough to see that there is a core file
 
 
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[BrokerProcess]:
-    """In `folder`, where a core file would be."""
+    """A broker of two shards that works in `folder`: a core file would be there."""
     pair = Authority(folder).pair("server", password="geheim-of-key")
     config = folder / "broker.conf"
     config.write_text(
@@ -138,7 +138,8 @@ leaves_core_files_here = pytest.mark.skipif(
 @leaves_core_files_here
 @pytest.mark.parametrize("leaves", [False, True])
 def test_no_process_that_has_secrets_leaves_a_core_file(tmp_path: Path, leaves: bool) -> None:
-    """Supervisor and shards, each ended by a fault; and all of them do where that is asked for."""
+    """Supervisor and shards, each ended by SIGABRT, leave core files only if rmqCoreFiles asks for
+    them."""
     with serving(tmp_path, *(["--set", "rmqCoreFiles=true"] if leaves else [])) as broker:
         for pid in (*shards_of(broker), broker.pid):
             os.kill(pid, signal.SIGABRT)
@@ -154,7 +155,7 @@ def test_no_process_that_has_secrets_leaves_a_core_file(tmp_path: Path, leaves: 
 
 @leaves_core_files_here
 def test_nor_does_the_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who logs in gives it his password."""
+    """The console leaves no core file either, because users give it their passwords."""
     monkeypatch.setenv("PYTHONPATH", tree_process.environment()["PYTHONPATH"])
     monkeypatch.chdir(tmp_path)
     with console_process(tmp_path, "127.0.0.1:1") as console:

@@ -25,7 +25,7 @@ HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 
 class Machines:
-    """Name servers on two of them, a controller on the first, a broker on each."""
+    """Three machines: name servers on two of them, a controller on the first, a broker on each."""
 
     def __init__(self, folder: Path, started: Callable[[Server], Server]) -> None:
         self.secure = folder / "secure"
@@ -35,7 +35,7 @@ class Machines:
         config = ("-c", str(self.secure / "security.conf"))
         of_names = []
         for at, host in enumerate(HOSTS[:2]):
-            # of one machine each: here the files of the two have to differ
+            # Each name server has its own files on a machine of its own. Here they must differ.
             own = ("--set", f"rmqAccountsPath={folder / f'n{at}.json'}",
                    "--set", f"kvConfigPath={folder / f'kv{at}.json'}")  # fmt: skip
             given = ("namesrv", *config, "--bind", host, *own)

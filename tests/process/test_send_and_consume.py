@@ -70,6 +70,7 @@ def test_a_line_that_is_none_is_named(shell: Shell) -> None:
 
 
 def test_of_what_a_broker_refuses_it_is_told_how_many_went_before(shell: Shell) -> None:
+    """If a broker refuses a message, the error says how many messages went out before it."""
     topic = shell.topic("refused-line")
     given = b'{"body":"1"}\n\n{"body":"2"}\n{"body":"3","deliver_at":"2999-01-01"}\n{"body":"4"}\n'
     code, _, said = shell.run("send", topic, "--json-lines", "-q", given=given)

@@ -54,14 +54,14 @@ def test_a_server_starts_with_it_and_what_is_printed_works(
 
 
 async def wait_in_vain(given: dict[str, Any]) -> None:
-    """Nothing comes where the group is not allowed; the log says why, once."""
+    """A group without permission gets no messages. The log says why, once."""
     async with aio.PullConsumer("readers", **given) as consumer:
         await consumer.subscribe("orders")
         assert await consumer.poll(100) == []
 
 
 async def send_and_consume(given: dict[str, Any]) -> None:
-    """By rmq.aio: as alice, and with another password."""
+    """Uses rmq.aio as alice, and then with a wrong password."""
     first = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET"}
     async with (
         aio.Producer("p", **given) as producer,
@@ -107,7 +107,8 @@ def test_nothing_is_overwritten_and_mistakes_are_told(tmp_path: Path) -> None:
 
 
 def test_a_real_authority_is_asked(tmp_path: Path) -> None:
-    """As one would: what it signs goes where the settings look for it."""
+    """With --request the command makes a request to an authority. The certificate that comes back
+    is put where the settings look for it, and the server starts."""
     folder = tmp_path / "s"
     done = rmq("setup", "security", "--directory", str(folder), "--request", "--host", "127.0.0.1")
     assert done.returncode == 0, done.stderr

@@ -57,7 +57,7 @@ LIMITS = ("--set", "rmqShardFailuresMax=3", "--set", "rmqShardCrashesMax=3",
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardedBroker]:
-    """Two shards for tests after which both serve; so often they may be killed."""
+    """Two shards, for tests that leave both serving. They are not given up for being killed."""
     limits = ("--set", "rmqShardCrashesMax=1000", "--set", "rmqShardSilentSeconds=3600")
     with sharded_broker(tmp_path_factory.mktemp("two"), 2, limits) as broker:
         yield broker
@@ -73,8 +73,8 @@ def hasty_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenCloc
 def hasty(
     tmp_path_factory: pytest.TempPathFactory, hasty_clock: DrivenClock
 ) -> Iterator[ShardedBroker]:
-    """The same, and a shard that says nothing is replaced after SILENT_S by the tests' clock: a
-    machine that others use does not keep one silent for so long."""
+    """Two shards of which a silent one is replaced after SILENT_S of a clock that the tests drive,
+    so that a busy machine does not keep a shard silent for so long."""
     silence = ("--set", f"rmqShardSilentSeconds={SILENT_S}")
     with contextlib.ExitStack() as stack:
         with patch.dict(os.environ, hasty_clock.environment):
@@ -93,7 +93,8 @@ def strict_clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DrivenClo
 def strict(
     tmp_path_factory: pytest.TempPathFactory, strict_clock: DrivenClock
 ) -> Iterator[ShardedBroker]:
-    """The same, and a shard that fails or crashes is soon given up; `restart` counts anew."""
+    """Two shards that are soon given up if they fail to start or crash. `rmq broker restart` begins
+    to count again."""
     with contextlib.ExitStack() as stack:
         with patch.dict(os.environ, strict_clock.environment):
             broker = stack.enter_context(
@@ -103,8 +104,8 @@ def strict(
 
 
 async def sends(port: int, topic: str, count: int) -> list[float]:
-    """Seconds of each acknowledged send, one after the other; without those in which a process
-    of the machine waits for a processor."""
+    """Sends one message after the other. Returns the seconds that each acknowledged send took,
+    without those in which a process of the machine waited for a processor."""
     took = []
     async with BrokerClient(port) as client:
         for _ in range(count):
@@ -124,7 +125,8 @@ async def eventually_topic(port: int, topic: str, there: bool = True) -> None:
 
 
 async def keep_sending(port: int, took: list[float], stop: asyncio.Event) -> None:
-    """Seconds of each acknowledged send. No cancellation: wait_for() of Python 3.11 may lose it."""
+    """Appends the seconds of each acknowledged send to `took` until `stop` is set. It is not
+    cancelled, because wait_for() of Python 3.11 may lose a cancellation."""
     async with BrokerClient(port) as client:
         while not stop.is_set():
             began = time.monotonic()
@@ -156,7 +158,7 @@ def test_killed_shard_is_back_and_has_lost_nothing_acked(two: ShardedBroker) -> 
             journal.forget_before_this()
         stop.set()
         await sending
-        # The sibling went on: of its sends none waited until the other one was back.
+        # The sibling went on: none of its sends waited until the killed shard was back.
         assert any(len(sent) > 1 and max(sent) < away_s for sent, away_s in meanwhile)
         assert len(journal.acked) > 0
         async with BrokerClient(broker.ports[0]) as client:
@@ -174,11 +176,11 @@ def test_stopped_shard_delays_no_send_on_another(two: ShardedBroker) -> None:
         try:
             known = await sends(broker.ports[0], "known", 300)
             new = []
-            for number in range(5):  # auto-created: each is told to the stopped shard in vain
+            for number in range(5):  # the stopped shard is told of each topic in vain
                 new += await sends(broker.ports[0], f"new{number}", 1)
             print(f"known: {max(known):.3f} s at most; new: {[round(each, 3) for each in new]}")
             assert sorted(known)[len(known) // 2] < 0.05
-            assert min(new[1:]) < 0.2  # the first waits 0.1 s for it, later ones do not
+            assert min(new[1:]) < 0.2  # only the first waits 0.1 s for that shard
             assert sorted(new)[-2] < 1.5  # a machine may stand still once
             assert max(new) < 20
         finally:
@@ -200,8 +202,8 @@ def test_shard_that_says_nothing_for_long_is_replaced(
     def replaced(shards: list[ShardStatus]) -> bool:
         states.add(shards[1].state)
         if shards[1].pid == pid:
-            asyncio.run(has_topic(broker.ports[0], "t"))  # its sibling has its turn, and says so
-            hasty_clock.advance(0.5)  # by more the supervisor would seem to have stood still
+            asyncio.run(has_topic(broker.ports[0], "t"))  # its sibling shows that it lives
+            hasty_clock.advance(0.5)  # after more the supervisor would seem to have stood still
         return shards[1].state == "serving" and shards[1].pid != pid
 
     broker.until(replaced)
@@ -221,7 +223,7 @@ def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(
     hasty_clock.advance(SILENT_S + 10)
     broker.process.send_signal(signal.SIGCONT)
     asyncio.run(eventually_topic(broker.ports[1], "meanwhile"))
-    # It says so before it looks at shards, and answers nobody in between.
+    # The supervisor logs this before it looks at its shards, and answers nobody in between.
     stalls = before.count("the supervisor itself stood still")
     wait_until(lambda: broker.log().count("the supervisor itself stood still") > stalls)
     assert broker.pids == pids
@@ -244,7 +246,7 @@ def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: 
         assert broker.ports == ports
         asyncio.run(eventually_topic(ports[1], "alone"))
         asyncio.run(sends(ports[1], "alone", 3))
-        os.kill(pids[0], signal.SIGKILL)  # not its child, and restarted all the same
+        os.kill(pids[0], signal.SIGKILL)  # no child of it, and restarted all the same
         broker.until_serving(0, other_than=pids[0])
         assert broker.stop() == 0
         assert not any(is_shard(pid) for pid in pids)
@@ -283,7 +285,7 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(strict: Shar
     broker = strict
     asyncio.run(sends(broker.ports[0], "t", 1))
     config = broker.store / "shard-1" / "config"
-    # Its sibling told it of the topic, and it may be late to note that.
+    # Shard 1 heard of the topic from its sibling, and may be late to write that down.
     wait_until((config / "rmqMetadata.journal").exists)  # made when both copies are written
     wait_until(lambda: "t" in stored(config.parent)["topicConfigTable"])
     wait_until(lambda: not list(config.glob("*.tmp")))
@@ -311,11 +313,11 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(strict: Shar
 
 
 def until_stable(broker: ShardedBroker, clock: DrivenClock) -> ShardStatus:
-    """Shard 1 has served for so long that its start was none that failed (STABLE_S)."""
+    """Waits until shard 1 has served so long that its start does not count as failed (STABLE_S)."""
 
     def is_stable(shards: list[ShardStatus]) -> bool:
         if 0 < shards[1].up_s <= 1.1:
-            clock.advance(0.4)  # by more the supervisor would seem to have stood still
+            clock.advance(0.4)  # after more the supervisor would seem to have stood still
         return shards[1].up_s > 1.1
 
     return broker.until(is_stable)[1]
@@ -341,7 +343,7 @@ def test_shard_that_keeps_crashing_after_it_served_is_given_up(
     asyncio.run(sends(broker.ports[0], "t", 5))
     done = rmq("broker", "restart", "1", "--store", str(broker.store))
     assert "serves at" in done.stdout, done.stderr
-    for _ in range(2):  # counted anew
+    for _ in range(2):  # the count has begun again
         pid = until_stable(broker, strict_clock).pid
         os.kill(pid, signal.SIGKILL)
         broker.until_serving(1, other_than=pid)
@@ -364,16 +366,16 @@ def test_topic_deleted_on_a_shard_stays_away_whoever_is_killed_or_started(tmp_pa
         asyncio.run(delete(broker.ports[0], "gone"))
         os.kill(pid, signal.SIGKILL)
         broker.until_serving(1, other_than=pid)
-        assert has(broker.ports[1]) == ["gone", "kept"]  # nobody said that it is to go there
+        assert has(broker.ports[1]) == ["gone", "kept"]  # it was not deleted there
         assert has(broker.ports[0]) == ["kept"]
         pid = broker.pids[0]
         os.kill(pid, signal.SIGKILL)
         broker.until_serving(0, other_than=pid)
         assert has(broker.ports[0]) == ["kept"]
         broker.stop()
-        broker.start(3)  # the new one begins with what the first one has
+        broker.start(3)  # the new shard begins with the topics of the first
         asyncio.run(sends(broker.ports[1], "later", 1))
-        for port in broker.ports:  # it may have started before it was on the bus
+        for port in broker.ports:  # a shard may start before it is on the bus
             asyncio.run(eventually_topic(port, "later"))
             wait_until(lambda port=port: "kept" in has(port))
         assert [has(port) for port in broker.ports] == [["kept"], ["gone", "kept"], ["kept"]]
@@ -406,8 +408,8 @@ def test_shard_goes_only_when_nothing_unconsumed_is_in_it(tmp_path: Path) -> Non
 
 
 def test_shard_stays_while_something_is_on_its_way_in_it(tmp_path: Path) -> None:
-    """A message that was popped and not acknowledged, a timed one, an open transaction: no group
-    has any of them to consume, and each would be lost with the shard."""
+    """A popped message without an ack, a timed message or an open transaction keeps a shard from
+    being removed: they are in no group's lag, and would be lost with the shard."""
 
     async def pop_one(client: BrokerClient) -> None:
         assert (await client.send("popped")).code == 0
@@ -475,7 +477,7 @@ def test_foreign_process_is_not_heard(two: ShardedBroker, tmp_path: Path) -> Non
     assert len(broker.ask(Status(), StatusReply).shards) == 2
 
 
-# What ZeroMQ tells of a connection that is not let in.
+# Events of ZeroMQ for a connection that is not let in.
 TURNED_AWAY = zmq.EVENT_CONNECT_RETRIED | zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED
 
 
@@ -510,7 +512,7 @@ def is_answered(address: str, token: str, user: int) -> bool:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
-    root = Path(tempfile.mkdtemp(prefix="rmq-bus-"))  # pytest's own is closed to others
+    root = Path(tempfile.mkdtemp(prefix="rmq-bus-"))  # others may not enter pytest's
     root.chmod(0o755)
     try:
         with sharded_broker(root, 2) as broker:
@@ -529,13 +531,14 @@ def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
 
 
 def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(two: ShardedBroker) -> None:
-    """So its start takes nothing from its siblings: their reactors have other cores."""
+    """The start of a shard takes no time from its siblings, because their reactors have other
+    cores."""
     everywhere = os.sched_getaffinity(0)
     if len(everywhere) < 2:
         pytest.skip("one processor: nothing is bound")
 
     def places(pid: int) -> dict[str, tuple[set[int], int]]:
-        """Thread name -> processors it may use and its policy."""
+        """{thread name: the processors that it may use, its scheduling policy}"""
         found = {}
         for path in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):

@@ -31,14 +31,14 @@ from shards.placement import PORT_STEP
 
 SHARDS = 2
 LOAD = 150  # acknowledged messages of each shard, at least
-PORTS = PORT_STEP * (SHARDS - 1) + 1  # over the first one: each shard's, and the one for slaves
+PORTS = PORT_STEP * (SHARDS - 1) + 1  # above the first: each shard's, and slaves'
 NAME = ("--set", "brokerName=shop")
 SLAVE = ("--set", "brokerRole=SLAVE", "--set", "brokerId=1")
 PATIENT = ("--set", "slaveTimeout=60000")
 
 
 class Machines:
-    """Their name server, and those that are started; all are gone at the end."""
+    """The machines that a test starts, and their name server. All are ended with the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ def machines(tmp_path: Path) -> Iterator[Machines]:
 
 
 def ha_status(port: int) -> dict[str, object]:
-    """What a shard says of its replicas; nothing when it does not answer."""
+    """What a shard says of its replicas; empty if it does not answer."""
     try:
         with Connection(f"127.0.0.1:{port}") as connection:
             body = connection.call(RequestCode.GET_BROKER_HA_STATUS).body
@@ -75,7 +75,7 @@ def ha_status(port: int) -> dict[str, object]:
 
 
 def has_slave(port: int) -> bool:
-    """Whether a master's slave has its log, and counts where a controller says who does."""
+    """Whether the master at this port has one slave, which is in sync and has the whole log."""
     rows = ha_status(port).get("haConnectionInfo", ())
     assert isinstance(rows, (list, tuple))
     return len(rows) == 1 and bool(rows[0]["inSync"]) and rows[0]["diff"] == 0
@@ -87,7 +87,7 @@ def settings_of(port: int) -> str:
 
 
 async def make_group(port: int) -> None:
-    """The group that reads: answered when the slave has it, too."""
+    """Makes the group of the readers. The answer comes when the slave has the group, too."""
     async with BrokerClient(port) as client:
         body = fastjson.dumps({"groupName": GROUP})
         made = await client.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body)
@@ -95,7 +95,7 @@ async def make_group(port: int) -> None:
 
 
 def load_and_kill(master: LoneShardedBroker) -> list[AckHistory]:
-    """What was acknowledged by each shard before the machine was killed under the load."""
+    """Kills the machine under load. Returns what each of its shards had acknowledged."""
     journals = [AckHistory() for _ in master.ports]
 
     async def work() -> None:
@@ -122,11 +122,12 @@ def load_and_kill(master: LoneShardedBroker) -> list[AckHistory]:
 
 
 async def check(port: int, journal: AckHistory) -> None:
-    """All that was acknowledged is read at that port; what consumers alone saw is not asked for."""
+    """Checks that all acknowledged messages are read at this port. Messages that only consumers
+    have seen are not asked for."""
     kept = AckHistory(dict(journal.acked), dict(journal.acked))
 
     async def has_all() -> bool:
-        """A slave's queues follow its log."""
+        """Whether the queues have all acknowledged messages: a slave's queues follow its log."""
         for topic, queue_id in {(each.topic, each.queue_id) for each in kept.acked}:
             reply = await client.call(MAX_OFFSET, topic=topic, queueId=queue_id)
             least = max(each.offset for each in kept.acked if each[:2] == (topic, queue_id))
@@ -161,13 +162,13 @@ def test_each_twin_has_what_was_acknowledged_and_serves_it(
     journals = load_and_kill(master)
     for port, journal in zip(slave.ports, journals, strict=True):
         asyncio.run(check(port, journal))
-    # None of it is another's: the two logs differ, and so do the twins'.
+    # The shards have no message in common, so each twin has the messages of its own shard.
     first, second = ({each.digest for each in journal.acked.values()} for journal in journals)
     assert not first & second
 
 
 def start_controller(machines: Machines, *state: str) -> str:
-    """Its address."""
+    """Starts a controller. Returns its address."""
     path = machines.folder / "c.properties"
     words = ("controller", "--lease", "3000", "--set", f"configStorePath={path}", *state)
     server = Server(machines.folder / "c.txt", *words)
@@ -188,7 +189,8 @@ def state_in_etcd(machines: Machines) -> str:
 def test_each_twin_is_elected_and_takes_sends(
     machines: Machines, controller: Callable[[Machines], str]
 ) -> None:
-    """Two machines, and each answer waits for both while both are there: one alone goes on."""
+    """While both machines run, each answer waits for both of them. If one is killed, each of its
+    shards' twins becomes the master and goes on alone."""
     options = (*NAME, "--controller", controller(machines), "--set", "minInSyncReplicas=1",
                "--set", "controllerHeartBeatTimeoutMills=3000")  # fmt: skip
     master = machines.start("a", *options)
@@ -205,7 +207,7 @@ def test_each_twin_is_elected_and_takes_sends(
         before = len(journal.acked)
         asyncio.run(go_on(port, journal, SHARDS + number))
         assert len(journal.acked) >= before + LOAD
-    # The machine comes back and follows: each shard's own twin, with all that was sent meanwhile.
+    # The killed machine comes back. Each shard follows its twin and gets what was sent meanwhile.
     master.start(SHARDS)
     for port in other.ports:
         wait_until(lambda port=port: has_slave(port))
@@ -214,7 +216,7 @@ def test_each_twin_is_elected_and_takes_sends(
 
 
 async def go_on(port: int, journal: AckHistory, round_: int) -> None:
-    """Sends to the new master, behind what is there."""
+    """Sends more messages to the new master."""
     goal = len(journal.acked) + LOAD
 
     def has_enough() -> bool:

@@ -40,13 +40,13 @@ QUERY_MESSAGE, QUERY_NOT_FOUND = 12, 22
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShardedBroker]:
-    """Two shards for tests that leave them as they were, but for topics and groups of their own."""
+    """Two shards, for tests that leave nothing behind but topics and groups of their own."""
     with sharded_broker(tmp_path_factory.mktemp("two"), 2) as broker:
         yield broker
 
 
 def route(broker: ShardedBroker, topic: str) -> dict[str, int]:
-    """Broker name -> queues, as a client that asks now is told."""
+    """{broker name: queues for sends} in the route that a client gets now."""
     with Cluster(broker.namesrv) as cluster, suppress(RemoteError):
         return {entry.broker_name: entry.write_queues for entry in cluster.route(topic).entries}
     return {}
@@ -84,8 +84,8 @@ def test_messages_go_over_all_shards_and_come_back(two: ShardedBroker) -> None:
 
 
 def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: ShardedBroker) -> None:
-    """The command asks all brokers of the route, as RocketMQ's tools do. A shard that is asked
-    answers for itself: with another's messages each would be shown once for every shard."""
+    """The command asks all brokers of the route, as RocketMQ's tools do. A shard answers only with
+    its own messages; otherwise each message would be shown once for every shard."""
 
     def found(*words: str) -> list[tuple[str, str]]:
         done = rmq("message", "query", *words, "--json", "-n", two.namesrv)
@@ -175,7 +175,8 @@ def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_pa
                 return bool(fastjson.loads_object(asked.body)["readable"])
 
             async def settle() -> None:
-                """Whatever was said before has reached the other shard too, if it goes there."""
+                """Waits until all that was said before has reached the other shard, if it is sent
+                there at all."""
                 await first.send("last")
                 await until(lambda: known(second))
 
@@ -282,7 +283,7 @@ def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None
         make_topic(cluster, "kept", queues=2)
         with Producer(namesrv_addr=broker.namesrv, send_msg_timeout=60_000) as producer:
             producer.send(Message("kept", b"before"))
-        assert not (broker.store / "bus").exists()  # one shard pays nothing
+        assert not (broker.store / "bus").exists()  # a single shard has no bus
         assert broker.stop() == 0
     with RecordingNameServer() as told, sharded_broker(tmp_path, 2, told.options) as broker:
         wait_until(lambda: told.brokers("kept") == {"broker-a", "broker-a-1"})
@@ -322,12 +323,12 @@ def test_shard_that_may_not_start_ends_the_start_with_its_reason(tmp_path: Path)
 
 
 def test_start_with_more_shards_that_fails_can_be_taken_back(tmp_path: Path) -> None:
-    """The new shard never served: nothing is in it that would be out of reach."""
+    """The new shard never served, so it has no messages that would be out of reach."""
     with sharded_broker(tmp_path, 1) as broker:
         port = broker.ports[0]
         broker.stop()
         with socket.socket() as taken:
-            with suppress(OSError):  # somebody else has it: all the better
+            with suppress(OSError):  # another process has it, which is as good
                 taken.bind(("127.0.0.1", port + PORT_STEP))
                 taken.listen()
             command = [sys.executable, "-m", "rmq", "broker", "--store", str(broker.store),

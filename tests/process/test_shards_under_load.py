@@ -23,7 +23,7 @@ from rmq.client.blocking.cluster import Cluster
 REST_S = 2.0
 NO_PERMISSION = 16
 TOPIC_CONFIG, GROUP_CONFIG = 351, 352
-UNBOUND = ["--set", "rmqPinShards=false"]  # else more shards than cores are placed otherwise
+UNBOUND = ["--set", "rmqPinShards=false"]  # bound, more shards than cores are placed in another way
 
 
 def bus_traffic(broker: ShardedBroker) -> tuple[float, float]:
@@ -48,7 +48,7 @@ async def make_topics(port: int) -> None:
 
 
 async def send_and_pull(ports: list[int], count: int) -> None:
-    """So many messages of 1,000 bytes to each shard, and each of them read once."""
+    """Sends so many messages of 1,000 bytes to each shard, and reads each of them once."""
     for port in ports:
         async with BrokerClient(port) as client:
             begins = [int((await client.call(30, topic="t", queueId=q)).fields["offset"])
@@ -74,7 +74,7 @@ async def is_told(port: int) -> bool:
 def test_no_message_of_a_user_crosses_the_bus(tmp_path: Path) -> None:
     count = 3000
     with sharded_broker(tmp_path, 2) as broker:
-        asyncio.run(send_and_pull(broker.ports, 8))  # topic and group are made, and told
+        asyncio.run(send_and_pull(broker.ports, 8))  # makes topic and group on all shards
         for port in broker.ports:
             wait_until(lambda port=port: asyncio.run(is_told(port)))
         before, began = bus_traffic(broker), time.monotonic()
@@ -88,7 +88,7 @@ def test_no_message_of_a_user_crosses_the_bus(tmp_path: Path) -> None:
         print(
             f"at rest {rest} messages, bytes in {rest_s:.1f} s; under load {load}, {load_s:.1f} s"
         )
-        assert rest[0] > 0  # beats and pulses: it is counted at all
+        assert rest[0] > 0  # beats and pulses: the counters work
         for idle, loaded, spare in zip(rest, load, (20, 5000), strict=True):
             assert loaded <= idle / rest_s * load_s * 1.5 + spare
 
@@ -113,7 +113,7 @@ def test_third_shard_joins_two_that_serve_on(tmp_path: Path) -> None:
             await until(lambda: third.acks > 50)
             for load in loads:
                 assert not load.refused
-                # A process that waits for a processor, this one or a shard, is no pause of theirs.
+                # Times in which this process or a shard waited for a processor do not count.
                 gaps = [b - a for a, b in itertools.pairwise(load.calm)]
                 print(f"longest pause {max(gaps):.3f} s among {len(gaps)} acks")
                 assert max(gaps) < 3.0

@@ -48,7 +48,7 @@ class Places:
     """One connection of alice's to each server, and what she asks there."""
 
     def __init__(self, stack: ExitStack, asks: dict[str, tuple[str, int]]) -> None:
-        """asks: of what place -> address, request code."""
+        """asks: {place: (address, request code)}"""
         with account(ALICE):
             self._open = {
                 place: (stack.enter_context(Connection(address)), code)
@@ -56,7 +56,7 @@ class Places:
             }
 
     def refusals(self) -> dict[str, str]:
-        """Empty texts where she is let in."""
+        """{place: why alice is refused there, or an empty text if she is let in}"""
         found = {}
         for place, (connection, code) in self._open.items():
             reply = connection.ask(code, {"topic": "orders", "queueId": 0})
@@ -71,8 +71,8 @@ class Places:
 def two_shards_and_a_slave(
     folder: Path, clock: DrivenClock
 ) -> Iterator[tuple[str, dict[str, tuple[str, int]]]]:
-    """The address of a shard, and those of all others that have its accounts, with codes of what
-    alice may ask there."""
+    """Yields the address of a shard; and for each other server that has its accounts, the address
+    and a request code that alice may use there."""
     with ExitStack() as stack:
         with clock.passing():
             options = (*ARMED, *INNER, *SMALL, "--shards", "2", "--set", "brokerRole=ASYNC_MASTER")
@@ -99,7 +99,7 @@ def change_of(status: str) -> tuple[RequestCode, dict[str, str], str]:
     return RequestCode.AUTH_UPDATE_USER, {"userStatus": status}, text
 
 
-# Several, each a second after the other: whoever looked less often would miss one of these seconds.
+# Several changes, a second apart: a server that looked less often would be late for one of them.
 CHANGES = [
     *map(change_of, ("disable", "enable", "disable", "enable", "disable", "enable")),
     (RequestCode.AUTH_DELETE_USER, {}, "User:alice is not found."),
@@ -107,8 +107,9 @@ CHANGES = [
 
 
 def test_who_is_out_is_out_everywhere_within_a_second(tmp_path: Path) -> None:
-    """At the other shard and at the name server, which look at the file, and at a slave, which is
-    told; on connections that she has, of which none waited for the change."""
+    """A change of an account counts within a second at the other shard and at the name server,
+    which look at the file, and at a slave, which is told. The user's connections are open already,
+    and none of them waits for the change."""
     with (
         process_clock(tmp_path) as clock,
         clock.standing_still(),
@@ -130,7 +131,8 @@ def test_who_is_out_is_out_everywhere_within_a_second(tmp_path: Path) -> None:
 
 
 def test_shards_and_their_name_server_have_the_same_accounts(tmp_path: Path) -> None:
-    """A change at one counts at the others; what tools send to each of them is one change."""
+    """A change at one shard counts at the others. A tool that sends a change to each of them makes
+    one change."""
     with broker_process(tmp_path, (*ARMED, "--shards", "2")) as broker, account(ADMIN):
         with Cluster(broker.namesrv) as cluster:
             addresses = [entry.addresses[0] for entry in cluster.masters()]
@@ -173,7 +175,7 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
             assert "User:alice has no permission to access Topic:orders" in told, "she is known"
             refused = asked(master.address, 906, {"rmqAccounts": new_account_request()})
             assert refused[0] == NO_PERMISSION
-        # What a Super user has signed for something else is no ask for passwords.
+        # A request that a Super user has signed for something else brings no passwords.
         assert asked(master.address, 351, {"topic": "orders"})[0] == 0
         again = asked(master.address, 906, {"rmqAccounts": "orders"})
         assert again == (NO_PERMISSION, "no replica asks for accounts so")
@@ -183,7 +185,8 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
 
 
 def test_a_slave_that_was_refused_accounts_asks_again(tmp_path: Path) -> None:
-    """Its clock is ten minutes ahead, and set later on; no account changes meanwhile."""
+    """The master refuses a slave whose clock is ten minutes ahead. After the clock was set, the
+    slave gets the accounts, although none of them has changed meanwhile."""
     master_options = (*ARMED, *INNER, *SMALL, "--set", "brokerRole=ASYNC_MASTER")
     with (
         process_clock(tmp_path) as clock,
@@ -198,19 +201,19 @@ def test_a_slave_that_was_refused_accounts_asks_again(tmp_path: Path) -> None:
             assert "alice" not in users_of(slave)
             clock.set_wall(-600)
             clock.advance(REFUSED_S)
-            command(master, "topic", "create", "more")  # what a slave waits for
+            command(master, "topic", "create", "more")  # slaves wait for such changes
             wait_until(lambda: "alice" in users_of(slave))
 
 
 def users_of(broker: BrokerProcess) -> list[str]:
-    """As a slave itself knows them: it is at no name server."""
+    """The users that this broker knows. It is asked directly: a slave is at no name server."""
     with Connection(broker.address) as connection:
         body = connection.call(RequestCode.AUTH_LIST_USER, {"filter": ""}).body
     return [each["username"] for each in json.loads(body)]
 
 
 def read(connection: Connection) -> int:
-    """Messages of the topic orders at the slave."""
+    """The number of messages of topic orders at the slave."""
     count = 0
     for queue in range(8):
         ask = {

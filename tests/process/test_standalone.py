@@ -70,7 +70,7 @@ def test_messages_survive_a_kill(tmp_path: Path) -> None:
 def disk_bytes(store: Path) -> int:
     total = 0
     for path in store.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # a temporary one
+        with contextlib.suppress(FileNotFoundError):  # a temporary file
             total += path.stat().st_blocks * 512 if path.is_file() else 0
     return total
 

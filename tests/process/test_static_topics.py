@@ -28,7 +28,7 @@ SMALL = (
     "--set", "osPageCacheBusyTimeOutMills=60000",
 )  # fmt: skip
 
-PATIENT = {"send_msg_timeout": 60_000, "mq_client_api_timeout": 60_000}  # of a busy machine
+PATIENT = {"send_msg_timeout": 60_000, "mq_client_api_timeout": 60_000}  # with busy machines
 
 
 class Pair:
@@ -55,7 +55,7 @@ class Pair:
             view.call(self.brokers[name].address, code, fields, body)
 
     def move(self) -> None:
-        """Queue 0 to b, as mqadmin does it."""
+        """Moves queue 0 to b, as mqadmin does."""
         undecided = [item(0, "a", 0, 0), item(1, "b", 1, -1)]
         other = [item(0, "b", 0, 0)]
         self.put("b", {0: undecided, 1: other}, 2, 2)
@@ -95,7 +95,7 @@ def test_clients_follow_a_queue_to_its_next_broker(pair: Pair) -> None:
         wait_until(lambda: len(seen) >= 40)
         pair.move()
         for n in range(40, 80):
-            # The queue that the caller knows is the same one at its next broker.
+            # The queue that the caller knows stands for the same queue at its next broker.
             result = send_patiently(producer, b"%d" % n, queues[n % 2])
             first = FAR - 20 if n % 2 == 0 else 0
             assert (result.queue_id, result.queue_offset) == (n % 2, first + n // 2)
@@ -104,7 +104,8 @@ def test_clients_follow_a_queue_to_its_next_broker(pair: Pair) -> None:
 
 
 def send_patiently(producer: Producer, body: bytes, queue: MessageQueue) -> Any:
-    """A queue that was chosen is tried once; the client reads the route again meanwhile."""
+    """Sends until that succeeds. The client tries a chosen queue only once, but reads the route
+    again meanwhile."""
 
     def send() -> Any:
         try:

@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(autouse=True)
 def namesrv(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", broker.namesrv)
-    monkeypatch.setattr("rmq.arrow.tables.PART_BYTES", 1 << 12)  # many parts, of little
+    monkeypatch.setattr("rmq.arrow.tables.PART_BYTES", 1 << 12)  # many small parts
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -136,8 +136,8 @@ def test_other_libraries_take_them_as_they_are() -> None:
 
 
 def test_who_only_counts_has_numbers_alone(broker: BrokerProcess) -> None:
-    """numpy arrays of offsets, times and sizes, which agree with the bodies; nobody else sees the
-    column."""
+    """Offsets, times and sizes of bodies can be read alone, as numpy arrays. The column bodySize
+    agrees with the bodies, and is there only if it is asked for."""
     names = ["queueId", "queueOffset", "storeTimestamp", "bodySize"]
     table = rmq.read_table("orders", columns=names)
     whole = rmq.read_table("orders")
@@ -151,17 +151,17 @@ def test_who_only_counts_has_numbers_alone(broker: BrokerProcess) -> None:
 
 
 def places(column: Any) -> list[int]:
-    """Where the values of each part lie: of texts and bytes their characters."""
+    """The address of each part's values; of texts and bytes, the address of their characters."""
     return [part.buffers()[-1].address for part in column.chunks]
 
 
 def view_places(array: Any) -> set[int]:
-    """Of an array of views: the buffers behind them, which may lie in any order."""
+    """The addresses of the buffers behind an array of views, which may lie in any order."""
     return {buffer.address for buffer in array.buffers()[2:] if buffer is not None}
 
 
 def test_libraries_read_where_the_reader_has_written() -> None:
-    """Buffers are the same, not only their values: nothing is copied on the way."""
+    """pandas, polars and numpy use the buffers of the table: nothing is copied on the way."""
     pandas, polars = map(pytest.importorskip, ("pandas", "polars"))
     fixed = ["queueId", "queueOffset", "storeTimestamp"]
     table = rmq.read_table("others", columns=[*fixed, "body"])
@@ -249,7 +249,7 @@ def test_a_damaged_message_is_named_or_shown(tmp_path: Path, threads: int) -> No
         fill(started, "t", {0: [b"%d" % at * 1000 for at in range(20)]})
     (log,) = [each for each in (started.store / "commitlog").iterdir() if len(each.name) == 20]
     data = log.read_bytes()
-    at = data.index(b"7" * 1000)  # fewer may be in an id
+    at = data.index(b"7" * 1000)  # a shorter text may be in an id
     with log.open("r+b") as file:
         file.seek(at + 100)
         file.write(b"8")
@@ -265,7 +265,7 @@ COPIED = ["body", "tags", "keys", "properties"]
 
 
 def same(one: Any, other: Any) -> bool:
-    """The same messages, but for what is made anew for each."""
+    """Whether both tables have the same messages, but for properties that each send makes anew."""
 
     def plain(table: Any) -> list[Any]:
         rows = [{**row, "properties": dict(row["properties"])} for row in table.to_pylist()]
@@ -310,7 +310,8 @@ def test_frames_of_other_libraries_are_written(broker: BrokerProcess) -> None:
 
 
 def test_frames_as_they_are_in_use(broker: BrokerProcess) -> None:
-    """One that was filtered has an index of its own; categories are dictionaries."""
+    """A pandas frame that was filtered, and so has an index of its own, can be written, and so can
+    a polars column of categories, which is a dictionary."""
     pandas, polars = map(pytest.importorskip, ("pandas", "polars"))
     make(broker, "used", 1)
     frame = pandas.DataFrame({"body": ["a", "b", "c"], "delay": [None, None, None]})

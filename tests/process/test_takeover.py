@@ -100,7 +100,7 @@ class Machine:
 
 @pytest.fixture(scope="module", autouse=True)
 def _forked() -> Iterator[None]:
-    """What is there before and after; the takeover itself is started as its users do."""
+    """The servers before and after a takeover are forks. The takeover starts as its users do it."""
     with forked_children():
         yield
 
@@ -116,7 +116,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture(scope="module")
 def lasting(tmp_path_factory: pytest.TempPathFactory, _forked: None) -> Iterator[Machine]:
-    """For takeovers that come to nothing: its old master goes on through all of them."""
+    """For takeovers that come to nothing: the old master goes on after each of them."""
     settings = ("--set", "mappedFileSizeConsumeQueue=2000", "--set", "fileReservedTime=50")
     machine = Machine(tmp_path_factory.mktemp("lasting"), *settings)
     try:
@@ -129,8 +129,8 @@ def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
     with Admin(namesrv_addr=machine.namesrv, mq_client_api_timeout=60_000) as admin:
         make_topic(admin, TOPIC, 4)
         make_topic(admin, "later", 1)
-    # Due close after each other around the switch, and up to minutes later: whenever it comes on a
-    # busy machine, some are due soon after it.
+    # Due shortly after each other around the switch, and up to minutes later: whenever the switch
+    # comes on a busy machine, some are due soon after it.
     now_ms = int(time.time() * 1000)
     due_ms = {b"timed%d" % n: now_ms + 500 + int(300 * 1.25**n) for n in range(30)}
     delayed = {b"delayed%d" % n for n in range(10)}
@@ -150,7 +150,7 @@ def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
         wait_until(lambda: traffic.received > sent + 100)
         traffic.stop_sending()
         wait_until(lambda: traffic.on_the_way() == 0)
-        assert traffic.twice <= traffic.sent / 10  # what was not committed
+        assert traffic.twice <= traffic.sent / 10  # those not committed yet
     finally:
         traffic.close()
     with Cluster(machine.namesrv) as cluster:
@@ -159,11 +159,11 @@ def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
     assert late
     early = {body for body, due in due_ms.items() if due <= ready_ms}
     wait_until(lambda: {*delayed, *early, *late} <= set(bodies(machine, "later")))
-    # What was delivered in the moments before the old master's end may be so once more.
+    # Messages that were delivered just before the old master's end may come once more.
     counts = Counter(bodies(machine, "later"))
     assert all(counts[body] == 1 for body in late)
     assert max(counts.values()) <= 2
-    # What the old master had is how the new one's log begins.
+    # The new master's log begins with the old master's log.
     there, here = (log_of(machine.folder / name) for name in ("old", "new"))
     assert len(there) > 1000
     assert here.startswith(there)
@@ -178,7 +178,7 @@ def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
     process.terminate()
     assert process.wait(HANG_S) == 0
     assert said is not None
-    words = shlex.split(said[1])  # what it says starts it, with the consent that was given
+    words = shlex.split(said[1])  # the command that it prints has the consent that was given
     assert words[2:] == [str(machine.folder / "new" / "takeover.conf"), "--insecure"]
     again = Child("again", [*RMQ, *words], machine.folder)
     again.start()
@@ -218,7 +218,8 @@ def test_the_old_master_goes_on_when_it_comes_to_nothing(lasting: Machine, way: 
 
 
 def test_the_copy_has_files_as_the_old_master_has_and_keeps_them_as_long(lasting: Machine) -> None:
-    """Queue files of another length would all be made anew while nobody serves."""
+    """The copy has the old master's file sizes and retention. Queue files of another length would
+    all have to be made again while no master serves."""
     assert send_code(lasting.address) == ResponseCode.SUCCESS
     lasting.new = lasting.folder / "alike"
     lasting.take_over("--set", "fileReservedTime=1", "--set", "cleanFileForciblyEnable=true")
@@ -231,7 +232,8 @@ def test_the_copy_has_files_as_the_old_master_has_and_keeps_them_as_long(lasting
 
 
 def test_a_copy_that_has_lost_its_beginning_is_refused(machine: Machine) -> None:
-    """Deleted by hand here, as an operator may, or a slave of other settings that was there."""
+    """The beginning of the copy's log is deleted here by a request, as an operator may send it. A
+    slave with other settings that ran on this store before may have deleted it, too."""
     hour = (time.localtime().tm_hour + 12) % 24
     settings = f"fileReservedTime=0\ndeleteWhen={hour}\ndiskMaxUsedSpaceRatio=100\n"
     with Connection(machine.address) as connection:  # the old master itself deletes nothing
@@ -284,7 +286,7 @@ def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machi
     assert old.check() == []
     old.settings["brokerRole"] = "SYNC_MASTER"
     assert "starts as ASYNC_MASTER" in " ".join(old.check())
-    store = lasting.folder / "old"  # of a master
+    store = lasting.folder / "old"  # a master's store
     for words, text in (
         (("--from", lasting.address, "--store", str(store)), "was no copy"),
         (("--from", lasting.namesrv), "is no broker"),
@@ -304,7 +306,7 @@ def log_of(store: Path) -> bytes:
 
 
 def bodies(machine: Machine, topic: str) -> list[bytes]:
-    """All that is in the topic."""
+    """Bodies of all messages in the topic."""
     done = rmq("consume", topic, "-n", machine.namesrv, "--json")
     assert done.returncode == 0, done.stderr
     return [msgspec.json.decode(line)["body"].encode() for line in done.stdout.splitlines()]

@@ -108,7 +108,7 @@ def done(*words: str) -> str:
 
 
 def followed(world: World) -> str:
-    """What is printed of the next message: it is sent until somebody has seen it."""
+    """What `rmq consume --follow` prints of the next message. Messages are sent until one came."""
     process = subprocess.Popen(
         [sys.executable, "-m", "rmq", *world.words(FOLLOW), "--count", "1"],
         stdout=subprocess.PIPE, text=True,
@@ -121,7 +121,7 @@ def followed(world: World) -> str:
         process.wait()
 
 
-# What the output of a command has in it, where it is not enough that it ends with 0.
+# A text that the output of a command must have, if it is not enough that it ends with 0.
 SAID = {
     "rmq group describe billing": "member ",
     "rmq group member billing": "HELD",
@@ -133,7 +133,7 @@ SAID = {
     "rmq cluster apply drain broker-b --yes": "broker-a-1",
     "rmq audit fileReservedTime": "fileReservedTime",
 }
-MORE = {"rmq cluster apply drain broker-b --yes": ["--quiet", "0"]}  # nobody has old routes
+MORE = {"rmq cluster apply drain broker-b --yes": ["--quiet", "0"]}  # no client has old routes
 
 
 def test_the_commands_do_it_in_their_order(world: World) -> None:

@@ -20,7 +20,7 @@ from rmq.load.run import open_producer
 OPTIONS = ["--set", "mappedFileSizeCommitLog=67108864"]
 ROUNDS_MAX = 40
 PAUSE_S = 0.03  # between forty sends: a thousand a second are enough
-# Most are due in their round, some after the kill, some in the last.
+# Most are due in their round, some after its kill, some in the last round.
 WAITS_MS = (50, 400, 1500, 3000, 8000)
 
 
@@ -33,7 +33,8 @@ def at(due_ms: int) -> str:
 
 
 async def late_by(client: BrokerClient, count: int, offset: int) -> list[int]:
-    """Sends so many at chance times within half a second; how late each came, in ms."""
+    """Sends so many messages that are due at random times within half a second. Returns how late
+    each of them came, in ms."""
     dues: list[int] = []
     opaques = []
     for n in range(count):
@@ -56,9 +57,9 @@ def reactor_waited_ms(pid: int) -> float:
 
 
 def test_delivery_is_within_ten_milliseconds_and_never_early(tmp_path: Path) -> None:
-    """Idle, and while another client sends as fast as it can on one connection; the best of the
-    rounds, for a machine with other work may make any single one late. Where it does so in all of
-    them, what the reactor waited for a processor is not its own."""
+    """Measured on an idle broker, and while another client sends as fast as it can on one
+    connection. Rounds are repeated until one is exact, because a busy machine may make any of them
+    late. If all are late, the time is subtracted in which the reactor waited for a processor."""
     rounds: dict[str, list[list[int]]] = {"idle": [], "loaded": []}
     own: dict[str, list[float]] = {"idle": [], "loaded": []}
 
@@ -109,7 +110,8 @@ def test_delivery_is_within_ten_milliseconds_and_never_early(tmp_path: Path) -> 
 def post_forty(
     client: BrokerClient, number: int, first: int, waits_ms: Sequence[int]
 ) -> list[tuple[bytes, int, int]]:
-    """Of a round, from the first of its messages on; body, due time and opaque of each."""
+    """Posts forty messages of a round, from number `first` on. Returns body, due time and opaque of
+    each."""
     posted = []
     for n in range(first, first + 40):
         wait = random.choice(waits_ms)
@@ -145,7 +147,7 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
                 n += 40
                 await take(reader)
                 await asyncio.sleep(PAUSE_S)
-            if number < 3:  # the kill meets these: no answer, and so no promise
+            if number < 3:  # killed before these are answered: nothing is promised
                 post_forty(client, number, n, (0, 5))
                 broker.process.kill()
 

@@ -36,7 +36,7 @@ from rmq.format.signature import Credentials
 from shards.messages import Done, Restart
 
 MIB = 1 << 20
-# Written so that one reader may see another asker and other acks than the next one.
+# Members are given twice, so that two readers of JSON may see different users and different acks.
 ACKS_AS_ADMIN = frame(
     b'{"code":200151,"opaque":1,"flag":0,"extFields":{"AccessKey":"admin","\\u0061":""},'
     b'"extFields":null}',
@@ -79,7 +79,8 @@ def test_both_kinds_of_clients_share_a_port(
 def served(
     address: str, context: ssl.SSLContext, session: ssl.SSLSession | None = None
 ) -> tuple[bool, ssl.SSLSession]:
-    """Whether the session went on, and the one to go on from. (Of TLS 1.3 it comes with data.)"""
+    """Whether the session was resumed, and the session to resume next. (In TLS 1.3 the server sends
+    it with data.)"""
     with Client(address, context, session) as client:
         assert client.ask(105, topic="TBW102").code in (0, 3, 17)
         assert isinstance(client.socket, ssl.SSLSocket)
@@ -88,8 +89,8 @@ def served(
 
 
 def until_read_again(broker: BrokerProcess) -> None:
-    """A second after its start each server, name server and shard, reads its certificates anew:
-    sessions from before that begin anew, too."""
+    """Waits until name server and shard have read their certificates again, a second after their
+    start. Sessions from before that cannot be resumed."""
     wait_until(lambda: broker.log().count("certificates were read") >= 2)
 
 
@@ -112,7 +113,8 @@ def test_a_session_goes_on(
 def test_a_session_goes_on_where_certificates_are_asked_for(
     tmp_path: Path, authority: Authority, server: Pair, version: ssl.TLSVersion
 ) -> None:
-    """OpenSSL refuses such sessions whose server has not said what they are of."""
+    """Sessions are resumed also if servers ask clients for certificates. OpenSSL refuses that
+    unless the server has given its sessions a context."""
     ask = {"need.client.auth": "require", "trustCertPath": authority.certificate}
     known = authority.pair("client")
     with broker_process(tmp_path / "b", server.settings("permissive", **ask)) as broker:
@@ -127,8 +129,9 @@ def test_a_session_goes_on_where_certificates_are_asked_for(
 def test_a_session_goes_on_at_another_shard(
     tmp_path: Path, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And at one that was started again; until they have another secret, or the certificate is
-    another one. Where no supervisor is left to give them one, until it is a day old."""
+    """A session is resumed at another shard, and at a shard that was started again, until the
+    shards have another secret or another certificate. If no supervisor is left to give them a new
+    secret, the old one serves until it is a day old."""
     used, second = authority.pair("used-by-all"), authority.pair("second-of-all")
     versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
     contexts = [trusting(authority, version) for version in versions]
@@ -182,8 +185,8 @@ def test_a_session_goes_on_at_another_shard(
 def test_keys_of_tickets_last_half_a_day(
     tmp_path: Path, authority: Authority, server: Pair, named: bool
 ) -> None:
-    """Of a broker of one shard and of its name server, whose certificate stays; also of one that
-    they have made."""
+    """A broker of one shard and its name server replace the keys of tickets after half a day, even
+    if the certificate stays, and also if they have made the certificate themselves."""
     versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
     contexts = [trusting(authority, version) for version in versions]
     if not named:
@@ -230,7 +233,8 @@ def test_a_session_of_a_certificate_that_was_renewed_begins_anew(
 def test_large_bodies_and_many_requests_at_once(
     permissive: BrokerProcess, authority: Authority
 ) -> None:
-    """Records that end within frames, frames within records, and more than a socket takes."""
+    """TLS records end within frames, frames end within records, and more comes than a socket takes
+    at once."""
     body = bytes(range(256)) * (3 * MIB // 256)
     with Client(permissive.address, trusting(authority)) as client:
         count = 40
@@ -265,7 +269,7 @@ def test_our_client_sends_and_consumes(permissive: BrokerProcess, authority: Aut
 def test_where_tls_is_enforced_nobody_else_is_served(
     tmp_path: Path, authority: Authority, server: Pair
 ) -> None:
-    """The broker asks its name server by TLS as well."""
+    """Plain clients are refused. The broker, too, speaks TLS with its name server."""
     with broker_process(tmp_path, server.settings("enforcing")) as broker:
         for address in (broker.address, broker.namesrv):
             with Client(address, trusting(authority)) as client:
@@ -283,7 +287,8 @@ def test_where_tls_is_enforced_nobody_else_is_served(
 
 @pytest.mark.parametrize("mode", ["", "enforcing"])
 def test_without_files_a_server_shows_a_certificate_of_its_own(tmp_path: Path, mode: str) -> None:
-    """As RocketMQ's does; nobody can check it, and who tries to refuses it."""
+    """Like RocketMQ's servers, one without certificate files makes its own certificate. No client
+    can check it, and clients that try refuse it."""
     careless = ssl._create_unverified_context()
     options = ["--set", f"tls.server.mode={mode}"] if mode else []
     with broker_process(tmp_path, options) as broker:
@@ -301,7 +306,7 @@ def test_without_files_a_server_shows_a_certificate_of_its_own(tmp_path: Path, m
 
 
 def test_a_file_of_properties_says_what_is_shown(tmp_path: Path, authority: Authority) -> None:
-    """RocketMQ's tls.properties; the mode is the one setting that it does not decide."""
+    """RocketMQ's tls.properties decides all settings of TLS except the mode."""
     pair, path = authority.pair("of-a-file"), tmp_path / "tls.properties"
     path.write_text(
         "tls.test.mode.enable=false\ntls.server.mode=disabled\n"
@@ -347,7 +352,7 @@ def test_who_speaks_no_tls_at_all_is_closed(permissive: BrokerProcess) -> None:
 
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_older_versions_are_refused(permissive: BrokerProcess, where: str) -> None:
-    """The client would take them: it has no newer one."""
+    """The client offers only older versions, so it is the server that refuses."""
     address = permissive.address if where == "broker" else permissive.namesrv
     old = ssl._create_unverified_context()
     with warnings.catch_warnings():
@@ -360,8 +365,8 @@ def test_older_versions_are_refused(permissive: BrokerProcess, where: str) -> No
 
 @pytest.mark.parametrize("where", ["broker", "name server"])
 def test_no_handshake_is_made_within_a_connection(permissive: BrokerProcess, where: str) -> None:
-    """TLS 1.2 has that, and no limit of handshakes would count it: OpenSSL's client is told by R to
-    ask for one."""
+    """TLS 1.2 lets a client ask for another handshake within its connection, which no limit of
+    handshakes would count. The servers refuse. OpenSSL's client asks when it reads R."""
     address = permissive.address if where == "broker" else permissive.namesrv
     done = subprocess.run(
         ["openssl", "s_client", "-tls1_2", "-connect", address], input="R\n",
@@ -375,8 +380,8 @@ def test_no_handshake_is_made_within_a_connection(permissive: BrokerProcess, whe
 def test_a_handshake_may_come_byte_by_byte(
     permissive: BrokerProcess, authority: Authority, where: str
 ) -> None:
-    """Each byte a packet of its own, as through a slow tunnel: the hello, what ends the handshake,
-    and the first request."""
+    """Each byte of the handshake and of the first request is a packet of its own, as through a slow
+    tunnel."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     peer = trusting(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
     address = permissive.address if where == "broker" else permissive.namesrv
@@ -479,7 +484,7 @@ def signed(client: Client, code: int, body: bytes = b"", **fields: str) -> Comma
 
 
 def make_certified_alice(broker: BrokerProcess) -> dict[str, str]:
-    """Who may Pub and Get on the topic orders; with what that was made."""
+    """Makes the user alice, who may Pub and Get on topic orders. Returns the topic's fields."""
     made = {"topic": "orders", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
     policy = (b'{"policies":[{"policyType":"Custom","entries":[{"resource":"Topic:orders",'
               b'"actions":["Pub","Get"],"decision":"Allow"}]}]}')  # fmt: skip
@@ -492,7 +497,8 @@ def make_certified_alice(broker: BrokerProcess) -> dict[str, str]:
 
 
 def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: Pair) -> None:
-    """Of requests that nobody signed, at the reactor, at control and at the name server."""
+    """A request without a signature comes from the user whom the client's certificate names: for
+    the reactor, the control side and the name server."""
     ask = {"need.client.auth": "optional", "trustCertPath": authority.certificate}
     options = (
         *server.settings("permissive", **ask), "--set", "rmqTlsUser=commonName",
@@ -531,7 +537,7 @@ def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: P
             (trusting(authority), "username cannot be null."),
             (None, "username cannot be null."),
         ):
-            for blank in (" ", "   "):  # are no name, also where nothing else is
+            for blank in (" ", "   "):  # are no name
                 with Client(broker.address, context) as client:
                     told = client.ask(310, b"x", **send, AccessKey=blank).remark
                     assert told == text_of_refusal

@@ -48,7 +48,7 @@ class Commands:
         return said
 
     def queues(self, topic: str) -> dict[int, tuple[str | None, int]]:
-        """Permission and messages of each."""
+        """{queue: (permission, number of messages)}"""
         rows = json.loads(self.done("describe", topic, "--json"))
         return {row["queue"]: (row["perm"], row["messages"]) for row in rows}
 
@@ -102,7 +102,7 @@ def test_fewer_queues_are_asked_about_when_they_hold_messages(commands: Commands
     assert len(commands.queues("less")) == 4
     commands.done("update", "less", "--queues", "2", answer="y\n")
     unread = {0: ("rw", 1), 1: ("rw", 0), 2: (None, 1), 3: (None, 2)}
-    wait_until(lambda: commands.queues("less") == unread)  # they have files
+    wait_until(lambda: commands.queues("less") == unread)  # once they have files
     _, _, said = commands.run("describe", "less")
     assert "3 messages lie in queues that are not read: `rmq topic update less" in said
     commands.done("update", "less", "--queues", "4")

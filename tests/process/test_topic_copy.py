@@ -53,7 +53,7 @@ def done(*words: str, code: int = 0, text: str = "") -> str:
 
 
 def make(namesrv: str, name: str) -> None:
-    """A delayed topic with messages in each of its queues, in their order."""
+    """Makes a topic of type DELAY with numbered messages in each of its queues."""
     with Admin(namesrv_addr=namesrv) as admin, Producer("P", namesrv_addr=namesrv) as producer:
         make_topic(admin, name, 3, attributes={"message.type": "DELAY"})
         for broker in ("broker-a", "broker-a-1"):
@@ -67,7 +67,7 @@ def make(namesrv: str, name: str) -> None:
 
 
 def queues(*words: str) -> list[list[str]]:
-    """The bodies of each queue, in order, by what a queue holds."""
+    """The bodies of each queue, in their order. The queues are sorted by their bodies."""
     found: dict[tuple[str, int], list[str]] = {}
     for line in done("consume", *words, "--json").splitlines():
         row = json.loads(line)
@@ -131,7 +131,7 @@ def test_to_another_cluster_as_whom_its_context_says(
     assert refused.returncode != 0, "it has no account there"
     said = done("topic", "copy", "moved", "--to-context", "there", "--messages", "--yes")
     assert "moved: 600 messages copied" in said
-    # Six queues into the three of one broker.
+    # Six queues were copied into the three queues of one broker.
     there = queues("moved", "-n", secured.broker.namesrv, "--tls-ca", str(secured.authority),
                    "--credentials", str(account))  # fmt: skip
     here = queues("moved")

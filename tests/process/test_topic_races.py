@@ -53,7 +53,7 @@ async def change(client: BrokerClient, topic: str, count: int) -> None:
 
 @pytest.mark.parametrize("single", [False, True])
 def test_two_changes_at_once_are_both_in_the_routes(tmp_path: Path, single: bool) -> None:
-    """Also when each is told alone (enableSingleTopicRegister)."""
+    """Also if the broker registers each change alone (enableSingleTopicRegister)."""
 
     async def rounds(port: int, name_server_port: int) -> None:
         async with (
@@ -81,7 +81,7 @@ def test_two_changes_at_once_are_both_in_the_routes(tmp_path: Path, single: bool
 
 
 class Watch:
-    """Asks for the route of a topic without a pause, and keeps what comes."""
+    """Asks for the route of a topic without a pause, and keeps the different answers."""
 
     def __init__(self, client: Client, topic: str) -> None:
         self.routes: list[set[str]] = []
@@ -132,7 +132,7 @@ WAYS = (
 
 
 def test_shard_that_has_the_message_is_in_every_route(tmp_path: Path) -> None:
-    """Who is told of a route without it looks there for half a minute."""
+    """A client that got a route without this shard would use that route for half a minute."""
 
     async def rounds(broker: ShardedBroker) -> None:
         async with AsyncExitStack() as stack:
@@ -165,7 +165,7 @@ class Storm:
 
     def __init__(self, ports: list[int], seed: int, changes: int) -> None:
         self._ports, self._seed, self._changes = ports, seed, changes
-        self.made: set[str] = set()  # by the shards themselves
+        self.made: set[str] = set()  # topics that sends have made
 
     async def run(self) -> None:
         await asyncio.gather(*(self._client(number) for number in range(16)))
@@ -207,7 +207,7 @@ async def routes_of(client: Client, names: set[str], broker_name: str) -> dict[s
 
 
 def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> None:
-    """Deletions too: the name servers forget what is no longer registered."""
+    """They agree about deletions, too: the name servers forget what is no longer registered."""
 
     async def storms(broker: ShardedBroker) -> None:
         async with AsyncExitStack() as stack:
@@ -234,7 +234,8 @@ def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> No
         store = broker.store / f"shard-{index}" if index else broker.store
 
         async def differences() -> list[dict[str, Any]] | None:
-            """Of the file and the name servers to what the shard says; None: of that, too."""
+            """How the file and the name servers differ from what the shard says. None: the shard
+            itself lacks a topic that was made."""
             file = stored(store)
             said = await table_of(port)
             others = [

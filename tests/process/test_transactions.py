@@ -16,7 +16,7 @@ from support.waiting import until, until_is
 from rmq.format import fastjson
 from rmq.format.message import decode_message
 
-CHECK_S = 50.0  # two of them are less than it takes until a silent producer is forgotten
+CHECK_S = 50.0  # a silent producer is forgotten after more than twice this time
 OPTIONS = ["--set", "mappedFileSizeCommitLog=67108864", "--set", "transactionTimeOut=1000",
            "--set", f"transactionCheckInterval={CHECK_S * 1000:.0f}"]  # fmt: skip
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01{}\x02"
@@ -31,7 +31,7 @@ def now_ms() -> int:
 
 
 async def topic_end(client: BrokerClient) -> int:
-    """Messages of the topic's first queue, where all these go."""
+    """The number of messages in the topic's first queue, to which all messages here go."""
     return int((await client.call(30, topic="t", queueId=0)).fields["offset"])
 
 
@@ -49,8 +49,9 @@ def end_of(place: tuple[str, int | str], end: int) -> dict[str, object]:
 
 
 def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
-    """Of four a first is committed, a second rolled back, two are open when the broker is killed:
-    asked about after its restart, they are committed and rolled back."""
+    """Of each four transactions one is committed, one is rolled back, and two are open when the
+    broker is killed. After its restart it asks about these two, and they are committed and rolled
+    back."""
     count = 400
 
     @in_loop
@@ -94,8 +95,8 @@ def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
             answering = asyncio.create_task(answer())
             clock.advance(CHECK_S)
             await until(lambda: len(asked) == count // 2)
-            await client.call(30, topic="t", queueId=0)  # behind the last answer
-            # The last one of the queue: a pass that asks about it has passed all the others.
+            await client.call(30, topic="t", queueId=0)  # it is answered after the last end
+            # This one is the last of its queue: a check that asks about it has passed all others.
             half = await client.send("t", b"%d" % count, i=MARKS.format(count), f=4, g=now_ms())
             assert half.code == 0
             clock.advance(CHECK_S)
@@ -116,7 +117,7 @@ def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
 
 
 def test_a_flood_of_ends_whose_halves_are_on_the_disk_is_heard_whole(tmp_path: Path) -> None:
-    """One-way, as clients send them: none may be dropped because many came at once."""
+    """Clients send ends one-way, so none may be dropped if many come at once."""
     count = 20_000
     places: list[tuple[str, int]] = []
 
