@@ -312,6 +312,7 @@ def test_what_is_held_brings_nothing_to_who_is_out(
 
 
 def test_the_command_line_says_who_asks_and_what_to_do(broker: BrokerProcess) -> None:
+    """A refused command names the option or the command that would help."""
     with account(None):
         text = command(broker, "topic", "list", code=1).stderr
         assert "username cannot be null." in text
@@ -350,7 +351,7 @@ def test_the_place_of_a_message_opens_it_to_nobody(
     broker: BrokerProcess, foreign: dict[str, int]
 ) -> None:
     """A user who knows a message's log offset can still not read it, send it back or end its
-    transaction without permission for its topic, whether the request names another topic or none."""
+    transaction without permission for its topic, even if the request names another or none."""
     command(broker, "acl", "allow", "alice", "Topic:orders*", "-a", "Pub,Sub,Get")
     with account(ALICE), Connection(broker.address) as connection:
         own = int(connection.call(310, SEND, b"mine").fields["msgId"][-16:], 16)
@@ -640,6 +641,7 @@ def test_a_restored_store_has_its_accounts(tmp_path: Path) -> None:
 
 
 def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> None:
+    """`rmq acl import` makes users from a file of ACL 1.0, and says what it leaves out."""
     path = tmp_path / "plain_acl.yml"
     path.write_text(
         "globalWhiteRemoteAddresses: [10.10.103.*]\n"
@@ -679,6 +681,7 @@ accounts:
 
 
 def test_the_files_of_acl_1_are_followed(tmp_path: Path) -> None:
+    """With aclEnable=true the accounts are those of ACL 1.0's file, also after it has changed."""
     path = tmp_path / "conf" / "plain_acl.yml"
     path.parent.mkdir()
     path.write_text(PLAIN_ACL % ("[]", "orders=PUB|SUB"))

@@ -43,6 +43,7 @@ def test_settings_are_shown_for_each_broker() -> None:
 
 
 def test_they_are_changed_after_a_question() -> None:
+    """`rmq config set` asks before it changes a setting, and all shards have the new value then."""
     said = done("set", "fileReservedTime=48", text="n\n", code=1)
     assert "48" in said and json.loads(done("get", "fileReservedTime", "--json"))["broker-a"] == {
         "fileReservedTime": "72"}  # fmt: skip

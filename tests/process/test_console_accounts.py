@@ -62,6 +62,8 @@ def logged_in(console: Browser, who: Credentials) -> Browser:
 
 
 def test_nobody_is_sent_to_the_login_and_back(console: Browser) -> None:
+    """A browser without a login is sent to the login page, and afterwards to the page that it
+    wanted."""
     answer = console.get("/topic", topic="orders")
     assert answer.status_code == 303
     assert answer.headers["location"] == "/login?next=/topic%3Ftopic%3Dorders"
@@ -75,6 +77,7 @@ def test_nobody_is_sent_to_the_login_and_back(console: Browser) -> None:
 
 
 def test_a_wrong_password_an_unknown_name_and_too_many_of_them(console: Browser) -> None:
+    """Wrong logins are refused. After too many of them a right one must wait, too."""
     for name, password in [("alice", "wrong"), ("nobody", "x"), ("", "x"), ("alice", "")]:
         answer = console.log_in(name, password)
         assert answer.status_code == 403

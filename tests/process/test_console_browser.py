@@ -164,6 +164,7 @@ def test_messages_come_into_a_tail(driver: Any, console: Browser, broker: Broker
 def test_what_strangers_write_does_nothing(
     driver: Any, console: Browser, broker: BrokerProcess
 ) -> None:
+    """HTML and scripts in a message's body, tags, keys and properties are shown as text."""
     with Producer("shop", namesrv_addr=broker.namesrv) as producer:
         producer.send(Message("shipments", EVIL, tags=EVIL, keys=EVIL, properties={"p": EVIL}))
     driver.get(console.base + "/messages?topic=shipments")

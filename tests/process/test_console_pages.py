@@ -311,6 +311,7 @@ def test_what_strangers_trace_is_drawn_and_never_run(
 def test_a_message_with_who_has_passed_it(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
+    """The page of a message shows its body, and which groups have passed it."""
     make_topic(cluster, "passed", 1)
     send(broker, "passed", Message("passed", b'{"order":7}'), Message("passed", b"\xff\x00"))
     for group, offset in (("ahead", 2), ("behind", 0)):
@@ -446,6 +447,7 @@ def test_dead_letters_are_searched_sent_again_and_exported(
 def test_what_waits_for_a_delay_or_a_moment(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
+    """The page of what comes later counts delayed and timed messages and open transactions."""
     make_topic(cluster, "waiting", 1)
     send(broker, "waiting", Message("waiting", b"x", properties={"DELAY": "18"}),
          Message("waiting", b"y", properties={"TIMER_DELAY_MS": "3600000"}))  # fmt: skip
@@ -459,6 +461,7 @@ def test_what_waits_for_a_delay_or_a_moment(
 
 
 def test_settings_against_defaults_and_changed(console: Browser) -> None:
+    """The page of settings shows values beside defaults and changes a value, or says why not."""
     assert "syncFlushTimeout 5000 60000" in shown(console, "/config")
     assert "fileReservedTime" not in shown(console, "/config")
     assert "fileReservedTime 72 72" in shown(console, "/config", show="all", part="fileres")

@@ -123,6 +123,7 @@ def test_it_is_bounded_and_a_log_keeps_its_end(tmp_path: Path) -> None:
 
 
 def test_where_nobody_answers_the_machine_is_in_it(tmp_path: Path) -> None:
+    """If no server answers, the bundle still has what can be read on this machine."""
     store = tmp_path / "no-store"
     store.mkdir()
     found, rows = bundled(tmp_path / "b.tar.gz", "-n", "127.0.0.1:1", "--store", str(store))

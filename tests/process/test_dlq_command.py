@@ -96,6 +96,7 @@ class Group:
 
 
 def test_they_are_seen_and_sent_again_to_the_group_alone_once(namesrv: str) -> None:
+    """Dead letters are shown. A resend sends each of them once, and only to its own group."""
     group = Group(namesrv, "alone")
     rows = lines(done("show", "alone", "--json"))
     assert sorted((row["origin_topic"], row["body"], row["keys"]) for row in rows) == [

@@ -70,6 +70,7 @@ def messages(topic: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
 def test_there_and_back(broker: BrokerProcess, tmp_path: Path, ending: str) -> None:
+    """An exported topic that is imported into another one gives the same messages."""
     path = tmp_path / f"orders.{ending}"
     assert done("export", "orders", path) == f"{path}: {2 * COUNT} messages of orders\n"
     assert os.listdir(tmp_path) == [path.name]
@@ -116,6 +117,7 @@ def test_times_that_no_calendar_has_are_numbers(broker: BrokerProcess) -> None:
 
 
 def test_a_part_of_it(tmp_path: Path) -> None:
+    """Offsets, times, tags and SQL choose the messages of an export."""
     path = tmp_path / "o.jsonl"
 
     def offsets(*options: str) -> list[int]:
@@ -130,6 +132,8 @@ def test_a_part_of_it(tmp_path: Path) -> None:
 
 
 def test_rows_from_a_pipe_and_ids_that_are_known(broker: BrokerProcess) -> None:
+    """Rows can come from standard input. With --id-prefix, rows that are imported again have the
+    same ids again."""
     make(broker, "piped", 1)
     lines = "".join(f'{{"body": "{at}", "keys": ["a", "b"]}}\n\n' for at in range(3))
     for _ in range(2):

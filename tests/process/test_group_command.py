@@ -71,6 +71,8 @@ class Group:
 
 
 def test_the_places_it_can_go_to(broker: BrokerProcess) -> None:
+    """`rmq group reset --to` takes an offset, a number of messages from the end, a time, first or
+    last."""
     group = Group(broker, "places")
     assert group.reset("--to", "7") == {0: 7, 1: 7}
     assert group.reset("--to", "-3", "--queue", "1") == {0: 7, 1: 7}
@@ -98,6 +100,7 @@ def test_it_is_shown_and_asked_about(broker: BrokerProcess) -> None:
 
 
 def test_members_that_are_online_go_there(broker: BrokerProcess) -> None:
+    """A reset also moves members that are online. A group with members is not deleted."""
     group = Group(broker, "online")
     group.reset("--to", "last")
     got: list[bytes] = []
@@ -141,6 +144,8 @@ def test_where_brokers_reset_no_single_queue_members_are_to_be_stopped(
 
 
 def test_another_group_goes_on_where_it_is(broker: BrokerProcess) -> None:
+    """`rmq group clone` gives another group the offsets of this one, and fails if there are
+    none."""
     group, third = Group(broker, "one"), Group(broker, "third")
     with Admin(namesrv_addr=group.namesrv) as admin:
         admin.create_group("other")
@@ -156,6 +161,7 @@ def config(namesrv: str, name: str) -> dict[str, Any] | None:
 
 
 def test_a_clone_that_is_not_there_is_made_like_it(broker: BrokerProcess) -> None:
+    """`rmq group clone` makes the other group, with the same settings, if there is none."""
     group = Group(broker, "model")
     assert group.run("update", "model", "--max-retries", "3", "--no-broadcast")[0] == 0
     words = ("clone", "model", "image", group.topic)
@@ -175,6 +181,8 @@ def test_a_clone_that_is_not_there_is_made_like_it(broker: BrokerProcess) -> Non
 
 
 def test_a_group_is_made_with_what_is_said_and_changed_alone_in_that(broker: BrokerProcess) -> None:
+    """A group is created with the settings that options name, and an update changes only those
+    named."""
     where = broker.namesrv
     code, shown, said = run(
         where, "create", "fresh", "--max-retries", "5", "--retry-queues", "2", "--order", "--json"

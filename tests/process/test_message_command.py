@@ -73,6 +73,7 @@ def test_all_there_is_to_a_message(namesrv: str) -> None:
 
 
 def test_a_consumer_gets_it_now(namesrv: str) -> None:
+    """`rmq message direct` gives a stored message to a consumer at once, and tells the result."""
     (unique,) = sent(namesrv, "direct", b"hello")
     got: list[tuple[str, bytes]] = []
     status = [ConsumeConcurrentlyStatus.CONSUME_SUCCESS]

@@ -130,6 +130,8 @@ async def test_a_function_decides_which_messages_are_given(tmp_path: Path) -> No
 
 @in_loop
 async def test_a_held_pull_waits_for_the_function_too(tmp_path: Path) -> None:
+    """A held pull waits on over messages that the SQL part refuses. A message for which the
+    function must be asked ends it, even if the function then refuses the message."""
     async with filtering(tmp_path) as (_, client):
         await heartbeat(client, "other", "$filter = 'even'")
         await until_answered(lambda: client.pull("other", "t"))  # its process runs now

@@ -201,6 +201,7 @@ def test_a_backlog_is_built_drained_and_then_measured(tmp_path: Path) -> None:
 def test_an_interrupted_run_has_a_result_and_is_the_last(
     broker: BrokerProcess, tmp_path: Path, number: signal.Signals, ignored: str, rate: int
 ) -> None:
+    """A signal ends a run with a result, and the next workload of the command does not begin."""
     path = workload(tmp_path, producerRate=rate, testDurationMinutes=0, subscriptionsPerTopic=1)
     shell = ("/bin/sh", "-c", f'trap \'\' {ignored}; exec "$0" "$@"')
     process = start(broker.namesrv, tmp_path, path, path, "--interval", 0.5, before=shell)
@@ -243,6 +244,8 @@ def test_the_result_and_no_topics_are_left_when_nobody_reads_any_more(
 
 
 def test_the_result_stays_when_what_comes_after_it_is_interrupted(tmp_path: Path) -> None:
+    """Further signals may keep a run from deleting its topics. It names these, and the result
+    stays."""
     with broker_process(tmp_path / "store", SMALL) as broker:
         process = start(broker.namesrv, tmp_path, workload(tmp_path), "-d", 600, "--interval", 0.2)
         wanted(process)

@@ -148,6 +148,7 @@ def test_a_name_server_elsewhere_that_does_not_answer_is_named_with_another_advi
 
 @pytest.mark.parametrize("is_on_path", [True, False])
 def test_what_is_advised_is_found_by_a_shell(tmp_path: Path, is_on_path: bool) -> None:
+    """The advised command is `rmq` if a shell finds that, and otherwise the path of the script."""
     script = tmp_path / "rmq"  # as pip makes one
     text = "import sys\nfrom rmq.__main__ import main\nsys.exit(main())\n"
     script.write_text(f"#!{sys.executable}\n{text}")

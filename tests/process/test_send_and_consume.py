@@ -61,6 +61,8 @@ def test_what_is_consumed_as_json_can_be_sent(shell: Shell) -> None:
 
 
 def test_a_line_that_is_none_is_named(shell: Shell) -> None:
+    """A line that is no JSON is named. The messages before it were sent, and those after it were
+    not."""
     topic = shell.topic("bad-lines")
     given = b'{"body":"good"}\nbad\n{"body":"never"}\n'
     code, _, said = shell.run("send", topic, "--json-lines", given=given)
@@ -145,6 +147,7 @@ def test_equal_sharding_keys_go_to_one_queue(shell: Shell) -> None:
 
 
 def test_a_message_that_is_seen_later(shell: Shell) -> None:
+    """Messages that were sent with --delay or --at do not come before their time."""
     topic = shell.topic("later")
     due_ms = int(time.time() * 1000) + 700
     shell("send", topic, "delayed", "--delay", "700ms", "-q")

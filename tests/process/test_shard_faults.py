@@ -350,6 +350,9 @@ def test_shard_that_keeps_crashing_after_it_served_is_given_up(
 
 
 def test_topic_deleted_on_a_shard_stays_away_whoever_is_killed_or_started(tmp_path: Path) -> None:
+    """A topic that was deleted on one shard does not come back there from another shard that still
+    has it. A new shard begins without it, too."""
+
     async def delete(port: int, topic: str) -> None:
         async with BrokerClient(port) as client:
             assert (await client.call(DELETE_TOPIC, topic=topic)).code == 0

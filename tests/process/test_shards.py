@@ -118,6 +118,9 @@ def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(two: Sharde
 def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(
     two: ShardedBroker,
 ) -> None:
+    """A request that changes a topic counts at the shard that gets it. Commands and Admin send it
+    to all shards."""
+
     def told(*words: str) -> str:
         done = rmq(*words, "-n", two.namesrv)
         assert done.returncode == 0, done.stderr
@@ -161,6 +164,9 @@ def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(
 
 
 def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_path: Path) -> None:
+    """Settings of a group, and topics that it may not read, count at the shard that was told of
+    them."""
+
     async def check(ports: list[int]) -> None:
         async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
 
@@ -216,6 +222,9 @@ def test_group_made_by_its_consumers_on_one_shard_is_on_all(two: ShardedBroker) 
 def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(
     two: ShardedBroker,
 ) -> None:
+    """A setting that is changed on one shard is changed on all, except settings that belong to one
+    shard, such as brokerPermission."""
+
     async def setting(client: BrokerClient, key: str) -> str:
         text = (await client.call(GET_CONFIG)).body.decode()
         return next(line.partition("=")[2] for line in text.splitlines() if line.startswith(key))

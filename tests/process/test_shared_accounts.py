@@ -156,6 +156,8 @@ def test_shards_and_their_name_server_have_the_same_accounts(tmp_path: Path) -> 
 
 
 def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
+    """A master with accounts gives its log and accounts to a slave, which signs its requests.
+    Nobody else can ask for the accounts."""
     master_options = (*ARMED, *INNER, *SMALL, "--set", "brokerRole=SYNC_MASTER")
     with (
         broker_process(tmp_path / "master", master_options) as master,

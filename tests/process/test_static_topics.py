@@ -118,6 +118,7 @@ def send_patiently(producer: Producer, body: bytes, queue: MessageQueue) -> Any:
 
 
 def test_sends_to_any_queue_go_where_it_is_led(pair: Pair) -> None:
+    """After a move, sends that name no queue go to the broker that leads the queues now."""
     with Producer("P", namesrv_addr=pair.namesrv, **PATIENT) as producer:
         assert producer.send(Message("s", b"x")).is_ok
         pair.move()

@@ -170,6 +170,7 @@ def test_nothing_is_lost_while_clients_work(machine: Machine) -> None:
 
 
 def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
+    """The command that a takeover prints starts the new master again, with the same settings."""
     process = machine.take_over(
         "--yes", "--stop-command", f"kill {machine.old.pid}", "--bind", "127.0.0.1", "--insecure",
         "--set", "rmqReplicaAddresses=127.0.0.9",
@@ -194,6 +195,8 @@ def test_the_file_of_settings_starts_it_again(machine: Machine) -> None:
 
 @pytest.mark.parametrize("way", ["no", "SIGINT", "SIGTERM", "command"])
 def test_the_old_master_goes_on_when_it_comes_to_nothing(lasting: Machine, way: str) -> None:
+    """If a takeover is declined or interrupted, or its stop command fails, the old master takes
+    sends again."""
     lasting.new = lasting.folder / way
     if way == "command":
         process = lasting.take_over("--yes", "--stop-command", "exit 3")

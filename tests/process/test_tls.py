@@ -99,6 +99,7 @@ def until_read_again(broker: BrokerProcess) -> None:
 def test_a_session_goes_on(
     permissive: BrokerProcess, authority: Authority, version: ssl.TLSVersion, where: str
 ) -> None:
+    """A client that shows an earlier session needs no full handshake, however often it comes."""
     until_read_again(permissive)
     address = permissive.address if where == "broker" else permissive.namesrv
     context = trusting(authority, version)

@@ -135,6 +135,7 @@ def test_without_permission_to_read_it_is_described(commands: Commands) -> None:
 
 
 def test_a_broker_that_came_later_gets_it(commands: Commands, tmp_path: Path) -> None:
+    """`rmq topic create --if-not-exists` makes a topic on a broker that has come since."""
     commands.done("create", "wide", "--queues", "3")
     words = ("broker", "-n", commands.namesrv, "--store", str(tmp_path / "s"),
              "--set", "brokerName=broker-b")  # fmt: skip

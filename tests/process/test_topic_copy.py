@@ -81,6 +81,7 @@ def flat(found: list[list[str]]) -> list[str]:
 
 
 def test_settings_alone(namesrv: str) -> None:
+    """Without --messages a copy has the settings of the topic and none of its messages."""
     make(namesrv, "plain")
     done("topic", "update", "plain", "--perm", "r", "--yes")
     said = done("topic", "copy", "plain", "plain-2", text="y\n")
@@ -121,6 +122,7 @@ def test_messages_keep_to_their_queues_and_order(namesrv: str) -> None:
 def test_to_another_cluster_as_whom_its_context_says(
     namesrv: str, secured: SecuredBroker, tmp_path: Path
 ) -> None:
+    """A copy to another cluster uses the account and the authority of that cluster's context."""
     make(namesrv, "moved")
     account = tmp_path / "admin.json"
     account.write_bytes((secured.folder / "admin.json").read_bytes())
