@@ -33,13 +33,14 @@ from shards.command_client import CommandClient
 settings.register_profile("rmq", volume.profile())
 settings.load_profile("rmq")
 local_modules.know_this_tree()
-# Nothing here multiplies matrices: the threads that numpy starts for it, one for each processor in
-# each process that reads it, would only look for work.
+# No test multiplies matrices. The threads that numpy starts for that, one for each processor in
+# each process that imports numpy, would only look for work.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
-# A busy machine answers late, connects late and starts late. Who is to wait in vain says for how
-# long. What parameters say of themselves stays (dataclasses.fields, the pages made of them).
+# A busy machine answers, connects and starts late, so the default timeouts are long here. A test
+# that waits in vain gives a timeout of its own. What parameters say about themselves stays as it is
+# (dataclasses.fields, and the pages that are made of them).
 connection.CALL_TIMEOUT = HANG_S
 connection.Connection.__init__.__defaults__ = (HANG_S,)
 for _parameters in (
@@ -51,29 +52,30 @@ for _parameters in (
             _parameters.__init__.__kwdefaults__[_name] = int(HANG_S * 1000)
 CommandClient.__init__.__defaults__ = (HANG_S,)
 CommandClient.ask.__defaults__ = (HANG_S,)
-# What a broker of this process answers its name servers know.
+# A broker of this process answers only when its name servers have the change.
 siblings.ROUTE_WAIT_S = HANG_S
 pytest_plugin.READY_TIMEOUT_S = pytest_plugin.STOP_TIMEOUT_S = HANG_S
 rate_limits.watch()
-# The same for each of some thousand brokers.
+# The same for all of some thousand brokers, so it is looked up once.
 core_options.memory_bytes = cache(core_options.memory_bytes)
 
 
-# What pytest makes of 7,000 tests stays to the end, and a collection of garbage would walk through
-# all of it again and again: a tenth of what a run costs.
+# The objects that pytest makes for 7,000 tests live to the end. Collections of garbage would walk
+# through them again and again, for a tenth of what a run costs.
 gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # what is garbage stays, too: a walk to find it costs each worker a second
+    gc.freeze()  # garbage, too: to find it would cost each worker a second
     gc.set_threshold(20_000)  # as in processes of rmq
     gc.enable()
 
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    """A test ends as it began: where lines of the log go, which of them are held back, and what
-    threads there are. One that is left would go by the clock that the next test drives."""
+    """A test must leave the handlers of the log and the threads of this process as they were. A
+    thread that is left would use the clock that the next test drives. Which lines of the log are
+    held back is forgotten."""
     root = logging.getLogger()
     before, threads = root.handlers[:], running()
     yield
@@ -104,8 +106,8 @@ def pytest_report_header() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A shell has the jobs it runs in the background ignore Ctrl-C, nohup a closed terminal, and so
-    # do all that they start: the commands that tests end by it would go on.
+    # Jobs that a shell runs in the background ignore Ctrl-C, those of nohup a closed terminal, and
+    # so do all processes that they start. Commands that tests end by these signals would go on.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -120,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Instead of --dist loadfile; the other ways of xdist stay what they are."""
+    """Replaces the scheduler of --dist loadfile; xdist's other schedulers stay as they are."""
     if config.getvalue("dist") != "loadfile":
         return None
     from support.scheduler import LongestFirst
@@ -129,8 +131,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """On the machine that has all tests need, none may leave unnoticed. Workers tell no results."""
-    gc.freeze()  # pytest walks five times through all that its tests have left, before it ends
+    """With --no-skips a skipped test fails the run: on a machine that has all that tests need, no
+    test may be left out unnoticed. Workers of xdist have no reporter, and no say in this."""
+    gc.freeze()  # pytest collects garbage five times before it ends
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if (
         session.config.getoption("--no-skips")
@@ -144,7 +147,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def clock(request: pytest.FixtureRequest) -> Iterator[DrivenClock]:
-    """The clock of this process. First of a test's arguments: what it makes goes by it."""
+    """The driven clock of this process. It must be a test's first argument, so that all that is
+    made for the test uses this clock."""
     is_still = request.node.get_closest_marker("still_clock") is not None
     with driven_clock() as clock, clock.standing_still() if is_still else nullcontext():
         yield clock

@@ -99,8 +99,8 @@ def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
 TYPES_SETTINGS = {
     "messageDelayLevel": "1s 2s 1s 2s 3s",
     "transactionTimeOut": "1000",
-    "transactionCheckInterval": "3000",  # longer than a machine stands still in an answer
-    # Apache notes ends only so often and asks once more about what it has not noted.
+    "transactionCheckInterval": "3000",  # longer than a busy machine delays an answer
+    # Apache's broker writes ends down at this interval, and asks again about those not written yet.
     "transactionOpBatchInterval": "100",
     "recallMessageEnable": "true",
 }
@@ -108,7 +108,7 @@ TYPES_SETTINGS = {
 
 @pytest.fixture(scope="session")
 def types_target(kind: str, compat_folder: Path) -> Iterator[Target]:
-    """Short delays, and transactions that are asked about soon."""
+    """A broker with short delays, which soon asks about open transactions."""
     broker = make_target(kind, compat_folder / "types", TYPES_SETTINGS)
     broker.start()
     yield broker
@@ -119,7 +119,7 @@ def types_target(kind: str, compat_folder: Path) -> Iterator[Target]:
 def filter_target(
     kind: str, compat_folder: Path, request: pytest.FixtureRequest
 ) -> Iterator[Target]:
-    """rmq filters by SQL92 unless told otherwise, Apache only when told."""
+    """A broker that filters by SQL92. rmq does so by default, Apache's broker by a setting."""
     if kind == "rmq":
         yield request.getfixturevalue("target")
         return
@@ -159,7 +159,8 @@ def telling_target(kind: str, tmp_path: Path) -> Iterator[Target]:
 
 @pytest.fixture
 def typing_target(kind: str, tmp_path: Path) -> Iterator[Target]:
-    """As types_target, to be ended and started again. Questions that nobody hears count."""
+    """Like types_target, but a broker of the test's own, to be ended and started again. Checks
+    count towards transactionCheckMax even if there is no producer to hear them."""
     settings = {**TYPES_SETTINGS, "transactionCheckMax": "100", "transactionCheckInterval": "1000"}
     broker = make_target(kind, tmp_path / "typing", settings)
     broker.start()
@@ -173,7 +174,7 @@ def java_clients(
 ) -> Iterator[Callable[[str], ScenarioRunner]]:
     """client("java-5.5.0-json") is the JVM with that client, started at first use.
 
-    properties are set in every JVM beside those of the client's name; given: to all scenarios.
+    properties: set in every JVM, beside those of the client's name. given: given to all scenarios.
     """
     running: dict[str, ScenarioRunner] = {}
 

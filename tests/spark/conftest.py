@@ -14,9 +14,10 @@ from support.source_tree import ROOT
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
 
-# Small frames and one use of each plan: a JVM that compiles little, and takes Spark's classes as
-# they are, is done sooner, and leaves the other processor to those who wait for their brokers. The
-# JVM's usual table of names is small for so many classes: a twelfth of its time was to look in it.
+# Frames are small here, and each plan is used once. A JVM that compiles little and does not verify
+# Spark's classes is done sooner, and leaves the other processor to tests that wait for brokers. The
+# JVM's usual table of symbols is too small for so many classes: a twelfth of its time was spent
+# searching it.
 SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto "
     "-Xmn256m -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
@@ -26,8 +27,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
 }
-# Java that is made of each plan, and compiled, is for more rows than these tests have. Programs of
-# the pages run with it, as their readers' do.
+# To make Java of each plan and to compile it pays with more rows than these tests have. Programs of
+# the pages run with it, as their readers' programs do.
 PLANS_AS_THEY_ARE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -36,8 +37,8 @@ PLANS_AS_THEY_ARE = {
 
 @contextmanager
 def ahead_of_others() -> Iterator[None]:
-    """What is started in the block comes first on a busy machine, where the user may have it so:
-    Spark gives a worker of a stream 10 s to call back, and no setting changes that."""
+    """Processes that are started in the block have priority on a busy machine, if this user may
+    give it: Spark gives a worker of a stream 10 s to call back, and no setting changes that."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, 0, before - 10)
@@ -49,9 +50,9 @@ def ahead_of_others() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Spark as it is installed, but for pyspark.zip, which workers would compile at each start.
+    """Spark as it is installed, but without pyspark.zip, which workers would compile at each start.
 
-    That takes 1.3 s of a processor instead of 0.4, and on a busy machine more than the 10 s
+    Such a start takes 1.3 s of a processor instead of 0.4, and on a busy machine more than the 10 s
     that Spark gives a worker of a stream.
     """
     import pyspark
@@ -73,8 +74,9 @@ def spark(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_HOME": str(spark_home),
     }
-    # What the session sets, too, is for the JVM that it starts: with another PYTHONPATH than that
-    # of the beginning no broker of later tests would be a fork (support/rmq_process.py).
+    # These variables, and those that the session sets, are for the JVM that it starts. They are
+    # taken back, because with another PYTHONPATH than at the beginning no broker of later tests
+    # would be a fork (support/rmq_process.py).
     with patch.dict(os.environ, given), ahead_of_others():
         session = build_session(
             "tests",
@@ -93,7 +95,8 @@ def spark(spark_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def spark_defaults(spark_home: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment in which a program's own session has SETTINGS, as a machine's defaults."""
+    """Variables by which a program's own session has SETTINGS, as if they were the machine's
+    defaults."""
     folder = tmp_path / "spark-conf"
     folder.mkdir()
     lines = [f"{name} {value}" for name, value in SETTINGS.items()]
