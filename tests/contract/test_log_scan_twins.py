@@ -1,7 +1,8 @@
-"""Where a log ends, and what of it is damage, is said twice: by a start of the broker (LogScan of
-cext/store/log) and in plain Python (rmq/format/store_files.py), for the checker and for backups.
-Both find the same in logs that a crash or a disk has been at. What checkpoint, queueEnds and queues
-say of the end is read twice, too, and counts the same.
+"""Two scanners of the log agree: that of a broker's start (LogScan of cext/store/log), and the one
+in plain Python for the checker and for backups (rmq/format/store_files.py).
+
+Both find the same end and the same damage in logs that a crash or a disk has spoiled. Both read
+what checkpoint, queueEnds and queues say of the end, and give it the same weight.
 """
 
 import errno
@@ -34,7 +35,7 @@ def bit(image: StoreImage, at: int) -> None:
 
 
 def cut(image: StoreImage, at: int) -> None:
-    """Zeros from there on; later segments are gone."""
+    """Writes zeros from this offset on, and deletes later segments."""
     for path in sorted(image.log_directory.iterdir()):
         if int(path.name) > at:
             path.unlink()
@@ -46,7 +47,8 @@ def last_of_segment(image: StoreImage) -> Placed:
     return max(inside, key=lambda each: each.offset)
 
 
-# By name: `one` ends in zeros, `following` is behind it, both in the middle of the first segment.
+# Ways to spoil a log. `one` is a record that ends in zeros and `following` the next one; both are
+# in the middle of the first segment.
 SPOILS: dict[str, Spoil] = {
     "nothing": lambda image, one, following: None,
     "a record": lambda image, one, following: bit(image, one.offset + 2),
@@ -86,7 +88,8 @@ def of_backup(image: StoreImage) -> Found:
 
 
 def of_start(image: StoreImage, clean: bool = False) -> Found:
-    """Reads all of the log where no queue is there. It writes what is said of the end anew."""
+    """What a start finds. It reads the whole log if there are no queues, and writes the files that
+    say where the log ends anew."""
     log, _queues, report = open_store(image.root, clean)
     log.close()
     assert report["records_scanned"] > 0
@@ -107,8 +110,8 @@ def test_a_start_and_its_plain_twin_find_the_same_end_and_damage(
     assert by_checker == by_backup == of_start(image)
 
 
-Mark = Callable[[StoreImage, int], object]  # of so many records
-# What says that the last record is whole, or that the one before it is.
+Mark = Callable[[StoreImage, int], object]  # for so many records
+# Files that say that the last record is whole (True), or only the one before it (False).
 MARKS: dict[str, tuple[bool, Mark]] = {
     "checkpoint": (True, lambda image, count: image.checkpoint_at(count, synced=5)),
     "synced before a reboot": (
@@ -145,6 +148,8 @@ MARKS: dict[str, tuple[bool, Mark]] = {
 def test_the_last_record_may_end_in_zeros_where_the_store_says_that_it_has_it(
     tmp_path: Path, is_said: bool, mark: Mark
 ) -> None:
+    """A last record that ends in zeros is taken for whole only if a file of the store says that it
+    is."""
     image = StoreImage(tmp_path).add_many(30)
     last = image.add(b"topic-0", 0, b"body", IN_ZERO)
     image.write_log()
@@ -154,7 +159,7 @@ def test_the_last_record_may_end_in_zeros_where_the_store_says_that_it_has_it(
 
 
 def grow_last_entry(image: StoreImage, last: Placed) -> None:
-    """Its queue says one byte more than the record has."""
+    """Makes the record's queue entry say one byte more than the record has."""
     number, index = divmod(last.queue_offset, PER_FILE)
     directory = image.queue_directory / last.topic.decode() / str(last.queue_id)
     with (directory / f"{number * PER_FILE * 20:020d}").open("r+b") as file:
@@ -166,7 +171,8 @@ def grow_last_entry(image: StoreImage, last: Placed) -> None:
 def test_the_last_record_may_end_in_zeros_where_a_queue_of_a_cleanly_stopped_store_names_it(
     tmp_path: Path, case: str
 ) -> None:
-    """Apache's broker wrote the store last."""
+    """Apache's broker wrote the store last. What its queues say of the last record is believed if
+    the store was stopped cleanly and the entry fits the record."""
     image = StoreImage(tmp_path).add_many(400)
     last = image.add(b"topic-0", 0, b"body", IN_ZERO)
     image.write_log().write_queues()
@@ -186,7 +192,8 @@ def test_the_last_record_may_end_in_zeros_where_a_queue_of_a_cleanly_stopped_sto
 
 
 class LogMap(mmap.mmap):
-    """What a disk cannot read is SIGBUS in a map, and an error of a read."""
+    """A map of any file but a queue: where the disk cannot read, a map raises SIGBUS, and a read
+    only returns an error."""
 
     def __new__(cls, fd: int, *given: Any, **named: Any) -> "LogMap":
         assert "consumequeue" not in os.readlink(f"/proc/self/fd/{fd}")
@@ -197,7 +204,8 @@ class LogMap(mmap.mmap):
 def test_queues_are_read_and_not_mapped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
 ) -> None:
-    """Whoever asks for the end lives on; a queue that cannot be read says nothing."""
+    """A queue that the disk cannot read must not end the process that looks for the log's end. It
+    says nothing about the end then."""
 
     def unreadable(fd: int, size: int, at: int) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
@@ -215,7 +223,8 @@ def test_queues_are_read_and_not_mapped(
 def test_no_queue_is_opened_where_no_record_needs_what_they_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A store may have many thousand. One record ends in zeros, and is followed."""
+    """A store may have many thousand queues. Here one record ends in zeros, but another record
+    follows it, so that no queue has to say whether it is whole."""
 
     def opened(directory: Path) -> None:
         raise AssertionError(directory)
@@ -229,6 +238,8 @@ def test_no_queue_is_opened_where_no_record_needs_what_they_say(
 
 
 def test_queues_say_nothing_once_a_broker_has_begun_to_write_them(tmp_path: Path) -> None:
+    """While a broker runs, or after it was killed, what its queues say of the log's end is not
+    believed."""
     image = StoreImage(tmp_path).add_many(30)
     image.add(b"topic-0", 0, b"body", IN_ZERO)
     image.write_log().write_queues()

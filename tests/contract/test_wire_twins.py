@@ -112,7 +112,8 @@ def test_what_the_python_twin_writes_is_read_the_same(command: remoting.Command)
 
 @given(COMMANDS, st.data())
 def test_where_the_compiled_reader_accepts_the_twin_does_and_sees_the_same(command, data) -> None:
-    """One changed byte. The twin may be stricter (UTF-8, escapes, no code), never different."""
+    """One byte of a frame is changed. The twin may be stricter (UTF-8, escapes, no code), but must
+    not see anything else."""
     raw = bytearray(remoting.encode(command))
     at = data.draw(st.integers(8, len(raw) - 1))
     raw[at] = data.draw(st.integers(0, 255))
@@ -125,7 +126,7 @@ def test_where_the_compiled_reader_accepts_the_twin_does_and_sees_the_same(comma
     if parsed["status"] == TOO_LARGE:
         return
     if parsed["status"] != OK and command.serialize_type == JSON:
-        # The twin's way with Java's loose JSON takes what no JSON is: 31L, 31,, and the like.
+        # The twin reads Java's loose JSON and so accepts what is no JSON: 31L, 31,, and the like.
         with pytest.raises(ValueError):
             json.loads(parts["header"])
         return
@@ -243,7 +244,7 @@ def test_offset_message_ids_agree(ip: str, port: int, offset: int) -> None:
     assert message_format.decode_message_id(mine) == (host, offset)
 
 
-# Those that are too deep for a stack have a test each, whose name is known when the process dies.
+# Depths that no stack may have room for are a test each: if the process dies, its name is known.
 @pytest.mark.parametrize(
     "depths",
     [[1, 2, 31, 32, 33, 60, 61, 62, 63, 64, 65], [300], [900], [100_000]],
@@ -259,7 +260,7 @@ def test_offset_message_ids_agree(ip: str, port: int, offset: int) -> None:
 def test_headers_may_be_nested_equally_deep(
     depths: list[int], opens: bytes, closes: bytes, place: bytes
 ) -> None:
-    """As many levels in all as rmq/format/fastjson.py says: one limit, wherever it is read."""
+    """Both readers accept as many levels in all as rmq/format/fastjson.py says."""
     for depth in depths:
         with case(depth):
             assert_nested_equally(depth, opens, closes, place)
@@ -276,7 +277,7 @@ def assert_nested_equally(depth: int, opens: bytes, closes: bytes, place: bytes)
         remoting.decode(len(data).to_bytes(4, "big") + data)
     except ProtocolError as error:
         assert not wanted, error
-        text = str(error)  # control reads no more than so much of what is not plain JSON
+        text = str(error)  # only short texts may be other than plain JSON
         assert "nested deeper than" in text or (depth == 100_000 and "not plain JSON" in text)
     else:
         assert wanted

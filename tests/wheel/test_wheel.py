@@ -1,10 +1,10 @@
-"""The wheel of `make wheel`, where nothing can be compiled; and what is in it and in the sdist.
+"""The wheel of `make wheel` works where nothing can be compiled; what is in it and in the sdist.
 
-Goal: who has the wheel and no compiler has a broker; it takes a message within 30 seconds from `pip
-install` on a machine that nothing else uses. Method: an empty virtual environment, a PATH without
-compilers, pip as users call it, tools/smoke.py. The seconds are printed: how busy a machine is says
-nothing of the wheel. Cannot prove: other machines and Pythons (cibuildwheel runs the same script).
-`make test-wheel` builds what is tested.
+Goal: the wheel is enough for a broker without a compiler, and the broker takes a message within 30
+seconds from `pip install` on an idle machine. Method: an empty virtual environment, a PATH without
+compilers, pip as users call it, tools/smoke.py. The seconds are only printed, because on a busy
+machine they say nothing about the wheel. Cannot prove: other machines and Pythons (cibuildwheel
+runs the same script). `make test-wheel` builds what is tested.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_a_broker_without_a_compiler(wheel: Path, tmp_path: Path) -> None:
 
 
 def modules() -> set[str]:
-    """Of the product; those of cext/testing are for tests alone."""
+    """The compiled modules of the product. Those of cext/testing are for tests only."""
     found = {path.relative_to(ROOT) for path in (ROOT / "cext").rglob("*.pyx")}
     return {str(path.with_suffix("")) for path in found if "testing" not in path.parts}
 
