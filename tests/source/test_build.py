@@ -58,7 +58,7 @@ def test_stub_names_what_the_module_has() -> None:
 
 
 def test_module_with_functions_for_python_has_a_stub() -> None:
-    """What others call from Python is typed."""
+    """What other Python code calls is typed."""
     used = "\n".join(
         other.read_text() for other in files(".py", trees=("rmq", "shards", "bench", "tools"))
     )
@@ -84,8 +84,8 @@ LOW = "\ncdef int seven() noexcept nogil:\n    return SEVEN\n"
 
 @pytest.fixture(scope="module")
 def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Our setup.py with two modules of its own, one of which uses the other: built, by two
-    processes at once."""
+    """A tree with this setup.py and two small modules, one of which uses the other. It was built by
+    two processes at once."""
     tree = tmp_path_factory.mktemp("small") / "tree"
     texts = {
         "rmq/__init__.py": '__version__ = "0.0.1"\n',
@@ -110,7 +110,7 @@ def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_tree(first_build: Path, tmp_path: Path) -> Path:
-    """A copy, with the times of its files: nothing of it is out of date."""
+    """A copy of the built tree with the times of its files, so nothing in it is out of date."""
     return shutil.copytree(first_build, tmp_path / "tree")
 
 
@@ -145,7 +145,8 @@ def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Pa
 def test_a_module_that_does_not_compile_ends_the_build(
     small_tree: Path, broken: str, said: str
 ) -> None:
-    """Though what was compiled before it broke is still there, and by several at once, too."""
+    """The build ends although the module's earlier result is still there, and although several
+    modules are compiled at once."""
     (small_tree / "cext/low.pyx").write_text(broken)
     code, progress, log = build(small_tree, jobs=2)
     assert code != 0
@@ -157,7 +158,7 @@ def test_a_module_that_does_not_compile_ends_the_build(
 def test_a_broker_is_started_without_what_only_tests_need(
     tmp_path: Path, target: str, extras: bool
 ) -> None:
-    """On a machine where nothing is installed yet, as make would do it."""
+    """What make would do on a machine where nothing is installed yet."""
     told = subprocess.run(
         ["make", "--dry-run", "--always-make", target, f"VENV={tmp_path}/none", "PYTHON=true"],
         cwd=ROOT, capture_output=True, text=True,
@@ -169,7 +170,8 @@ def test_a_broker_is_started_without_what_only_tests_need(
 
 
 def test_the_stamp_says_which_commit_was_built(small_tree: Path) -> None:
-    """Of a checkout its own; of sources without one what they brought along."""
+    """A checkout is stamped with its own commit. Sources without one keep the commit that they
+    brought along."""
     stamp = small_tree / "cext" / "_build.py"
     assert 'COMMIT = ""\n' in stamp.read_text()
     stamp.write_text('VERSION = "0.0.1"\nCOMMIT = "4d61e699"\n')
@@ -186,7 +188,7 @@ def test_the_stamp_says_which_commit_was_built(small_tree: Path) -> None:
 
 
 def write_stamp(tree: Path) -> None:
-    """As make does where all modules are up to date."""
+    """Writes the stamp, as make does if all modules are up to date."""
     subprocess.run([sys.executable, "setup.py", "stamp"], cwd=tree, check=True)
 
 

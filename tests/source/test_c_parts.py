@@ -36,7 +36,7 @@ def test_c_parts_do_what_plain_code_does(tmp_path: Path) -> None:
 
 
 def test_c_parts_do_the_same_on_aarch64(tmp_path: Path) -> None:
-    """Vectors and checksums by the instructions of that processor."""
+    """There, vectors and checksums use the instructions of that processor."""
     if platform.machine() == "aarch64":
         pytest.skip("this is one")
     emulator = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")

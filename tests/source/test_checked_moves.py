@@ -1,7 +1,8 @@
-"""Marks of the log and the role of a core change by what checks the change, and by nothing else.
+"""The marks of the log and the role of a core are changed only by functions that check the change.
 
-Read is every compiled source but those of tests. Left out are the files that have the checks, and
-the log itself, which sets its marks anew when it is opened (cext/store/log/commit_log.pyx).
+The tests read every compiled source except those for tests. Left out are the files that have the
+checks, and the log itself, which sets its marks anew when it is opened
+(cext/store/log/commit_log.pyx).
 """
 
 import re

@@ -1,8 +1,8 @@
-"""No circles of imports: who reads a module need not read whoever uses it.
+"""No circles of imports: to read a module, one need not read the modules that use it.
 
-Counted is every import, of whatever kind: at the top of a file, inside a function, under
-TYPE_CHECKING, and every cimport of a .pxd or .pyx. All files of one name are one module: a .pyx
-belongs to its .pxd, a .pyi to what it describes.
+Every import counts, of whatever kind: at the top of a file, inside a function, under TYPE_CHECKING,
+and every cimport of a .pxd or .pyx. All files of one name are one module: a .pyx belongs to its
+.pxd, a .pyi to the module that it describes.
 """
 
 from collections import deque
@@ -14,9 +14,9 @@ from support.source_tree import OURS, ROOT, files, imports, name_of, outline
 
 Graph = Mapping[str, set[str]]
 
-# What still stands in a circle, modules or all below a folder. It is to become empty:
-# nothing is added, for a new circle is opened, by a Protocol or by moving what both sides need
-# below both. What is in no circle any more has to leave the list.
+# Modules, or folders with all below them, that are in a circle. The list should be empty and must
+# not grow: a new circle is opened, by a Protocol or by moving what both sides need below both. A
+# module that is in no circle any more must leave the list.
 KNOWN: set[str] = set()
 
 
@@ -29,7 +29,7 @@ def room_of(module: str) -> str:
 
 
 def graph_of(paths: Iterable[Path], root: Path = ROOT) -> dict[str, set[str]]:
-    """By module: the modules it imports, in whatever way."""
+    """{module: the modules that it imports, in whatever way}"""
     by_module: dict[str, list[Path]] = {}
     for path in paths:
         by_module.setdefault(name_of(path, root), []).append(path)
@@ -60,7 +60,7 @@ def shortest_circle(graph: Graph, start: str) -> list[str] | None:
 
 def circles(graph: Graph) -> list[list[str]]:
     """Circles that share no module, the shortest first. One that shares a module with a shorter one
-    is left out: it is seen when that is opened."""
+    is left out: it shows once the shorter one is opened."""
     found = [way for way in (shortest_circle(graph, module) for module in graph) if way]
     apart: list[list[str]] = []
     for way in sorted(found, key=lambda way: (len(way), way)):
@@ -98,7 +98,7 @@ def test_no_rooms_of_the_broker_import_each_other(tree: dict[str, set[str]]) -> 
 
 
 def named_in(path: Path) -> set[str]:
-    """Modules that a test's file imports, or that stand in one that it imports."""
+    """What a file of the tests imports: modules, and names in them, which may be modules, too."""
     found = set()
     for module, names, _, _ in outline(path).imports:
         if module:
@@ -107,7 +107,7 @@ def named_in(path: Path) -> set[str]:
 
 
 def test_tests_import_no_tests_and_stand_in_no_circle() -> None:
-    """What two of them need stands in support/, or beside them."""
+    """What two tests need is in support/, or in a file beside them that is no test."""
     tests = ROOT / "tests"
     graph = {name_of(path, tests): named_in(path) for path in files(".py", trees=("tests",))}
     graph = {name: (used & graph.keys()) - {name} for name, used in graph.items()}
@@ -139,10 +139,10 @@ def test_the_list_of_known_circles_shrinks(tree: dict[str, set[str]]) -> None:
          ["rmq.a", "rmq.b"]),
         ({"a.pxd": "", "a.pyx": "from rmq.b cimport f\n", "b.pxd": "from rmq.a cimport g\n"},
          ["rmq.a", "rmq.b"]),
-        # the short one, though d makes the whole larger
+        # the short circle is found, although d makes a larger one
         ({"a.py": "import rmq.b\nimport rmq.d\n", "b.py": "import rmq.a\n",
           "d.py": "import rmq.e\n", "e.py": "import rmq.b\n"}, ["rmq.a", "rmq.b"]),
-        # of three, each import of another kind; who only leads into it is not in it
+        # a circle of three, each import of another kind; d only leads into it
         ({"a.py": "import rmq.b\n", "b.py": "def f():\n    from rmq.c import C\n",
           "c.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from rmq.a import A\n",
           "d.py": "from rmq import a\n"}, ["rmq.a", "rmq.b", "rmq.c"]),

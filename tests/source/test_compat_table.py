@@ -1,4 +1,4 @@
-"""tests/compat/README.md says which test shows what: every name in its table is there."""
+"""tests/compat/README.md says which test shows what: every name in its table exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PYTHON = re.compile(r"^def (\w+)\(", re.MULTILINE)
 
 
 def cells() -> list[list[list[str]]]:
-    """The names in the cells of each row, but of its first."""
+    """The names in the cells of each row, except its first cell."""
     rows = [line for line in (COMPAT / "README.md").read_text().splitlines()
             if line.startswith("| ")][1:]  # fmt: skip
     return [[re.findall(r"`(\w+)`", cell) for cell in row.split("|")[2:-1]] for row in rows]

@@ -1,8 +1,8 @@
-"""The collector of garbage leaves compiled objects whole until nobody has them.
+"""The garbage collector leaves compiled objects whole as long as anything refers to them.
 
-From each object of a circle it first takes what that refers to. One whose thread uses a log that
-is gone by then hangs or crashes, far from its cause; which may be a test that failed, and whose
-traceback keeps its variables.
+To free a circle of objects, the collector first takes from each object what it refers to. An object
+whose thread uses a log that is gone by then hangs or crashes, far from the cause. The cause may be
+a test that failed, because its traceback keeps its variables.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ CLASS = re.compile(r"((?:^@.*\n)*)^cdef class (\w+).*\n((?:^(?:[ #].*)?\n)*)", r
 CLASS_BEGINS = re.compile(r"^cdef class (\w+)(?:\(\w+\))?:$")
 ATTRIBUTE = re.compile(r"^    cdef (?:readonly |public )?(\w+) \w+(?: *#.*)?$")
 TAKEN_APART = {"Mailbox": "one of an Engine's circle must be"}
-OF_PYTHON = ("cext.arrow.", "cext.client.")  # there only classes with a __dealloc__
+OF_PYTHON = ("cext.arrow.", "cext.client.")  # of these, only classes with a __dealloc__
 
 
 def compiled_classes() -> list[tuple[type, str, str]]:
-    """Each with the decorators and the body that its .pyx has."""
+    """All compiled classes, each with the decorators and the body that its .pyx has."""
     found = []
     for module in pkgutil.walk_packages(cext.__path__, "cext."):
         source = ROOT / (module.name.replace(".", "/") + ".pyx")
@@ -55,7 +55,7 @@ def test_what_a_thread_or_a_dealloc_uses_is_there() -> None:
 
 
 def attributes() -> dict[str, set[str]]:
-    """Class -> types of what it has, beside what its bases have."""
+    """{class: the types of its attributes}, without those of its bases."""
     found: dict[str, set[str]] = defaultdict(set)
     for page in (ROOT / "cext").rglob("*.pxd"):
         name = ""
@@ -70,7 +70,7 @@ def attributes() -> dict[str, set[str]]:
 
 
 def circles(refers: dict[str, set[str]]) -> list[str]:
-    """Classes from which a way leads back to them."""
+    """Classes that refer to themselves, directly or through others."""
 
     def reached(name: str, seen: set[str]) -> set[str]:
         for other in refers.get(name, set()) - seen:
@@ -82,7 +82,7 @@ def circles(refers: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_circle_is_left_whole() -> None:
-    """Nobody would ever free it."""
+    """A circle in which every class is left whole would never be freed."""
     has = attributes()
     lines = {kind.__name__: names_of(kind) for kind, _, _ in compiled_classes()}
     whole = {
@@ -98,5 +98,5 @@ def test_no_circle_is_left_whole() -> None:
 
 
 def names_of(kind: type) -> set[str]:
-    """Its own and those of its bases."""
+    """The names of a class and of its bases."""
     return {each.__name__ for each in kind.__mro__[:-1]}

@@ -1,8 +1,10 @@
-"""`with` takes a lock itself: no Condition over it, and no Semaphore, which Python takes and so may
-leave taken (rmq/base/waits.py). Who waits in a client is told by a SimpleQueue for the same reason.
+"""`with` takes a lock itself, and never a Condition or a Semaphore: Python code takes those, and an
+exception of Ctrl-C may leave them taken (rmq/base/waits.py). For the same reason a thread that
+waits in a client is told by a SimpleQueue.
 
-Read is whatever name is given one of them anywhere, and each `with` of such a name. Left out is the
-control side of a broker: its main thread is an event loop, in which signals are events.
+The check finds every name to which one of them is given anywhere, and each `with` of such a name.
+The control side of a broker is left out: its main thread is an event loop, in which signals are
+events.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ OF_AN_EVENT_LOOP = re.compile(r"\basyncio\.")
 
 
 def is_interrupted(node: ast.expr | None) -> bool:
-    """Whether it makes one, or as an annotation says that there is one."""
+    """Whether the expression makes a Condition or a Semaphore, or as an annotation names one."""
     made = node.func if isinstance(node, ast.Call) else node
     text = ast.unparse(made) if made is not None else ""
     return bool(INTERRUPTED.search(text)) and not OF_AN_EVENT_LOOP.search(text)
 
 
 def name_of(node: ast.expr) -> str:
-    """The last word of it: who is given self._news may be asked for puller._news."""
+    """The last word of an expression: what is given to self._news may be used as puller._news."""
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
@@ -46,7 +48,7 @@ def given_names(tree: ast.Module) -> Iterator[str]:
 
 
 def breaches(tree: ast.Module, names: set[str]) -> Iterator[int]:
-    """The lines of each `with` of one."""
+    """The line of each `with` that takes a Condition or a Semaphore."""
     for node in statements_of(tree):
         for item in node.items if isinstance(node, ast.With) else ():
             taken = item.context_expr

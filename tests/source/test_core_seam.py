@@ -1,8 +1,8 @@
-"""The core seam is said once: rmq/broker/core_seam.py. All who repeat it are held to it.
+"""The core seam is defined in rmq/broker/core_seam.py, and all that repeats it must agree with it.
 
 A call has one name, the same parameters in the same order with the same defaults, and the same
-types in the Protocols, in the stubs of the compiled core, in the compiled core and in the core that
-tests stand in. What it promises is said in the Protocols alone.
+types in the Protocols, in the stubs of the compiled core, in the compiled core and in the fake core
+of the tests. Only the Protocols say what a call promises.
 """
 
 import ast
@@ -23,7 +23,7 @@ ENUM = re.compile(r"^    (\w+) = (\d+)", re.MULTILINE)
 HA_FAILURE = re.compile(r"^    (HA_\w+) = (\d+)", re.MULTILINE)
 
 STUBS = ("cext/flow/shard_calls.pyi", "cext/flow/shard_core.pyi")
-# Of ShardCore, beside the calls.
+# Members of ShardCore that are no calls of the seam.
 LIFE = {"__init__", "open", "start", "stop", "report", "port", "fast_port"}
 
 
@@ -52,7 +52,7 @@ NOT_THE_BROKERS = calls_of(core_seam.ReplicaCalls)
 
 
 def signatures(text: str) -> Signatures:
-    """By name: how each method of the text's classes is called, as text."""
+    """{method: its signature, as text} of the classes in the text."""
     found = {}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
@@ -112,7 +112,8 @@ def test_the_compiled_core_is_called_in_the_same_way() -> None:
 
 
 def test_the_compiled_core_takes_the_types_that_are_said() -> None:
-    """Where it names a type: what it takes as a Python object is looked at by what it does."""
+    """Compares the parameters that have a C type. Others are any object to Cython, and the method
+    itself checks them."""
     for name in METHODS:
         types = c_types(name)
         for parameter in signature_of(name).parameters.values():
@@ -129,7 +130,7 @@ def test_the_compiled_core_has_the_properties() -> None:
 
 
 def test_what_a_call_promises_is_said_in_the_protocols_alone() -> None:
-    """The compiled method's docstring is its signature, and nothing that could say otherwise."""
+    """The docstring of a compiled method is its signature alone, so that it cannot contradict."""
     for name in METHODS:
         text = inspect.getdoc(getattr(ShardCore, name)) or ""
         promised = text.partition("\n\n")[2]

@@ -86,14 +86,14 @@ def commands(page: Path) -> Iterator[str]:
 @pytest.mark.parametrize("page", TREE_PAGES, ids=shown)
 def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None:
     for command in sorted(set(commands(page))):
-        line = re.split(r"\s{3,}|\s#\s", command)[0]  # behind it: what it does
+        line = re.split(r"\s{3,}|\s#\s", command)[0]  # an explanation may follow
         with case(command):
             for words in pipeline(line):
                 check_options(words[1:])
 
 
 def test_commands_are_found_in_blocks_and_in_sentences() -> None:
-    """Some 260; either kind alone is less than that."""
+    """There are some 260 commands. Either kind alone would be less than 200."""
     assert sum(len(set(commands(page))) for page in TREE_PAGES) > 200
 
 
@@ -155,8 +155,8 @@ def test_the_readme_is_short_and_architecture_a_map() -> None:
         assert len((ROOT / name).read_text().splitlines()) <= 150
 
 
-# Sphinx makes millions of nodes and drops none before its end; typographic quotes are looked for in
-# each of them, and cannot be wrong.
+# Sphinx makes millions of nodes and drops none before its end, so no garbage is collected.
+# Typographic quotes are not made: they would be looked for in each node, and cannot be wrong.
 SPHINX = """
 import gc, sys
 gc.disable()

@@ -11,7 +11,8 @@ import rmq
 
 
 def run(script: str, cwd: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """-B: bytecode is told from that of a file of the same size by the second it was written in."""
+    """Runs a script without writing bytecode (-B): Python would take it for current if a source is
+    changed within the same second and keeps its size."""
     return subprocess.run(
         [sys.executable, "-B", *options, "-c", script], capture_output=True, text=True, cwd=cwd
     )

@@ -26,7 +26,7 @@ def row_of(table: dict[str, list[str]], module: str) -> tuple[str, list[str]]:
 
 
 def is_own(prefix: str, used: str) -> bool:
-    """In the same folder. Those of the packages have rows of their own."""
+    """Whether the row's folder has the module. Folders of cext and rmq have rows of their own."""
     return prefix not in ("cext", "rmq") and covers(prefix, used)
 
 
@@ -51,7 +51,7 @@ def refusals(path: Path, module: str | None = None) -> list[str]:
 
 
 def unused(table: dict[str, list[str]], paths: Iterable[Path], root: Path = ROOT) -> list[str]:
-    """Rows of no module, and allowances that no import of a row's modules needs."""
+    """Rows without a module, and allowances that no import of a row's modules needs."""
     uses: dict[str, set[str]] = {}
     for path in paths:
         prefix, _ = row_of(table, name_of(path, root))

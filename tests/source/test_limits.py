@@ -1,9 +1,9 @@
-"""Size and form: files, functions and lines that a reader can hold, no line of a machine of ours.
+"""Size and form: files, functions and lines that a reader can hold, and no names of machines.
 
 The limits are those a reader needs: files of at most 800 lines (aim 400), functions of at most 70,
-lines of at most 100 columns. Where one is broken for a reason, the file stands in the table of
-exceptions with it. A test is a rule, and lists every place where it is broken. That a file's header
-explains it no test can see: it is for who reads the change.
+lines of at most 100 columns. A file that breaks a limit for a reason is in the table of exceptions,
+with the reason. Each test is a rule, and lists every place where it is broken. No test can see
+whether a file's header explains the file: that is for those who read the change.
 """
 
 import re
@@ -18,7 +18,7 @@ TEXT = (*CODE, ".toml", ".md", ".sh", ".java", ".go", ".xml")
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
-# Machines, paths and hosts of those who wrote it; "work" and "root" alone are words.
+# Names of machines, paths and hosts; "work" and "root" alone are words.
 BANNED = re.compile(
     r"/work/|/root/|/home/[a-z]|/tmp/bash|/opt/wheels|:\d+/simple|index-url|extra-index"
     r"|proxy\.golang|repo1?\.maven|localhost\.localdomain|\bsubagent|\bAI agent",
@@ -35,7 +35,7 @@ def root_texts() -> list[Path]:
 
 def python_functions(path: Path) -> list[tuple[str, int]]:
     if path.read_text().count("\n") < FUNCTION_LINES_MAX:
-        return []  # nothing of it is long
+        return []  # no function in it is long
     return list(outline(path).functions)
 
 

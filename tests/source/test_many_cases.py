@@ -14,7 +14,7 @@ from rmq.errors import ProtocolError
 
 
 def test_hypothesis_draws_other_examples_each_time_where_ci_is_set_too() -> None:
-    settings.load_profile("ci")  # as Hypothesis does by itself there
+    settings.load_profile("ci")  # as Hypothesis does by itself where CI is set
     try:
         there = volume.profile()
     finally:

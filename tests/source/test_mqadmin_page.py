@@ -16,7 +16,7 @@ from rmq.namesrv.requests import _table as namesrv_table
 
 
 def sources() -> dict[str, str]:
-    """Of the tests with official clients, by name."""
+    """{name: source text} of the tests with official clients."""
     found = {}
     for path in (ROOT / "tests" / "compat").glob("test_*.py"):
         text = path.read_text()

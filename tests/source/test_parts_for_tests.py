@@ -1,5 +1,5 @@
-"""What only tests call is in no wheel: it stands in cext/testing, and nothing of the product is
-named as if it were for tests, or stands below a line that says so.
+"""Code that only tests call is in no wheel: it is in cext/testing, and nothing in the product has a
+name that says it is for tests, or stands below a line that says so.
 
 Cannot prove: that a function without such a name has callers beside the tests.
 """
@@ -28,10 +28,10 @@ def product() -> list[Path]:
 
 
 def names(path: Path, text: str) -> Iterator[str]:
-    """Of the module, its functions, its classes and their methods."""
+    """The names of the module, its functions, its classes and their methods."""
     yield path.stem
     if path.suffix in (".py", ".pyi"):
-        # A planted text stands in no file.
+        # A planted text is in no file.
         found = outline(path) if path.is_absolute() else outline_of(ast.parse(text))
         yield from (name for name, _ in found.functions)
         yield from found.classes
@@ -74,7 +74,7 @@ def test_the_check_sees_a_planted_name(name: str, text: str) -> None:
 
 
 def test_a_wheel_has_none_of_it(tmp_path: Path) -> None:
-    """What is copied; setup.py leaves the modules out that are compiled."""
+    """Looks at the files that are copied. Compiled modules for tests are left out by setup.py."""
     command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(tmp_path / "lib")]
     done = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "RMQ_BUILD": "none"}, capture_output=True, text=True

@@ -1,7 +1,7 @@
-"""The C of a module does not depend on what was read before it: it is what Cython alone makes.
+"""tools/pxd_reader.py: the C of a module is what Cython alone makes, whatever was read before.
 
-Cython, and setup.py with setuptools, are imported by fixtures: every worker of pytest
-imports this file, and one of them runs it.
+Cython, and setup.py with setuptools, are imported by fixtures, because every worker of pytest
+imports this file and only one of them runs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from tools.pxd_reader import PxdReader
 
-# Of three layers; each cimports, mostly through others, .pxd files that the others cimport too.
+# Modules of three layers. Each cimports, mostly through others, .pxd files that the others cimport,
+# too.
 MODULES = [
     "cext/wire/properties.pyx",
     "cext/flow/fetch/fetch_service.pyx",
@@ -73,6 +74,8 @@ def test_c_is_what_cython_alone_makes(
 def test_another_cython_inside_makes_it_slower_only(
     new_reader: Readers, alone: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    """If Cython has other internals, each .pxd is read anew for each module, and the C is the
+    same."""
     reader = new_reader()
     del reader.context.__dict__["pxds"]  # type: ignore[union-attr]
     reader.generate(name_of(MODULES[0]), MODULES[0], tmp_path / "a.c")

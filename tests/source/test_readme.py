@@ -98,7 +98,7 @@ def test_commands_run_in_order_against_a_broker(
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-# What blocks say that have these groups, besides a greeting.
+# What blocks with these groups print, beside a greeting.
 SAID = {
     "readme-steps": str([f"hello from Python: {each}" for each in
                          ("created", "created", "paid", "sent")]),
@@ -110,7 +110,7 @@ SAID = {
 
 @pytest.fixture(scope="module")
 def greeted(environment: dict[str, str]) -> None:
-    """Those who only read find something, whichever blocks ran before."""
+    """Blocks that only read find a message, whichever blocks ran before them."""
     with Producer("readme-greeter", namesrv_addr=environment["NAMESRV_ADDR"]) as producer:
         producer.send(Message("greetings", b"hello from Python", tags="python"))
 
@@ -161,8 +161,9 @@ def test_java_block_talks_to_the_address_that_is_served() -> None:
     assert program.count("{") == program.count("}")
 
 
-# What runs them: this file; py blocks of README and Spark guide: tests/spark; those of operations:
-# tests/unit/filters and tests/unit/offline. What only shows something is `text`.
+# This file runs the blocks. Those marked py are run elsewhere: of README and the Spark guide in
+# tests/spark, of operations in tests/unit/filters and tests/unit/offline. A block that only shows
+# something is marked `text`.
 LANGUAGES = {"sh", "python", "java", "py", "text"}
 
 

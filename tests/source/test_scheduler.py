@@ -35,7 +35,8 @@ class Node:
         self.shutting_down = True
 
     def next(self) -> int | None:
-        """A worker begins its last test when it knows that there is no other."""
+        """The test that it runs next. It begins its last test only when it knows that it is the
+        last."""
         left = [test for sent in self.sent for test in sent][len(self.done) :]
         return left[0] if len(left) > 1 or (left and self.shutting_down) else None
 
@@ -77,7 +78,7 @@ class Run:
         return self.scheduler.remove_node(node)
 
     def is_done_but(self, *lost: str) -> bool:
-        """Every test but those was run, once."""
+        """Whether every test except those was run once, and nothing is left to do."""
         done = sorted(self.tests[test] for node in self.nodes for test in node.done)
         return done == sorted(set(self.tests) - set(lost)) and not self.scheduler.has_pending
 
@@ -102,7 +103,8 @@ TESTS = [f"tests/unit/test_{file}.py::test_{test}" for file in range(6) for test
 
 
 def test_what_a_dead_worker_is_sent_is_run_by_others() -> None:
-    """Its end is told later than its last report, and one ends in between."""
+    """The scheduler hears of a worker's end after its last report. What it sends to the worker in
+    between must be run by others."""
     run = Run(TESTS, workers=2)
     one, two = run.nodes
     one.is_dead = True
@@ -133,7 +135,7 @@ def test_a_worker_that_comes_for_a_dead_one_is_asked_when_it_has_read_the_tests(
 
 
 def test_the_last_file_is_run_by_who_comes_for_its_worker() -> None:
-    """All others know by then that there is no more."""
+    """A worker ends in the last file when all others know already that nothing is left for them."""
     run = Run(TESTS[:6], workers=2)
     one, two = run.nodes
     run.runs(two)

@@ -1,10 +1,10 @@
 """A setting that is said to be acted on is read, and one that may change at run time reaches what
 acts on it.
 
-Followed is each key to its end: the table's row, the attribute that Python reads, the option of the
-core that it becomes, and the field of `Options` that the reactor reads. A row that nobody reads
-belongs into `rmq/config_accepted.py`, where `without_effect()` names it to who sets it.
-Cannot see: what is read and then not used.
+The tests follow each key to its end: the table's row, the attribute that Python reads, the option
+of the core that it becomes, and the field of `Options` that the reactor reads. A row that nobody
+reads belongs into `rmq/config_accepted.py`: `without_effect()` then tells users who set it. Cannot
+see: a value that is read and then not used.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rmq.config_table import Setting, table_of
 
 TABLES = ("rmq/config_table.py", "rmq/config_accepted.py")
 CORE = "rmq/broker/core_options.py"
-# Folders of one server are not another one's.
+# Folders of the other servers: what they read does not count for this server.
 OF_OTHERS = {
     "broker": ("rmq/namesrv/", "rmq/controller/"),
     "namesrv": ("rmq/broker/", "rmq/controller/", "shards/", "rmq/scaling/", "rmq/takeover/"),
     "controller": ("rmq/broker/", "rmq/namesrv/", "shards/", "rmq/scaling/", "rmq/takeover/"),
 }
-# The core has a number that is worked out of it.
+# Keys of which the core gets a number that is worked out of the value.
 WORKED_OUT = {"fileReservedTime": "timer_roll_ms"}
 
 SERVERS = tuple(OF_OTHERS)
@@ -43,7 +43,7 @@ def word_of(node: ast.expr) -> str:
 
 
 def read_in(tree: ast.Module) -> set[str]:
-    """Names that are read of an object, as `settings.listenPort` or `getattr(settings, "..")`."""
+    """Names that are read from an object, as in `settings.port` or `getattr(settings, "..")`."""
     constants = {
         node.targets[0].id: node.value for node in tree.body
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
@@ -69,7 +69,7 @@ def read_in(tree: ast.Module) -> set[str]:
 
 @cache
 def reads() -> dict[str, set[str]]:
-    """By file, of all that is no table."""
+    """{file: the names that it reads}, without the tables of settings."""
     paths = {str(path.relative_to(ROOT)): path for path in files(".py", trees=("rmq", "shards"))}
     return {name: read_in(parsed(path)) for name, path in paths.items() if name not in TABLES}
 
@@ -89,7 +89,7 @@ def readers(server: str, key: str) -> list[str]:
 
 
 def acted_on(server: str) -> list[Setting]:
-    """Of which there is more than one value to read."""
+    """The settings that are acted on, without those that can have only one value."""
     rows = table_of(server).values()
     return [row for row in rows if row.acted and not row.refusal and len(row.choices) != 1]
 
@@ -103,7 +103,7 @@ def test_what_is_acted_on_is_read(server: str) -> None:
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_what_changes_at_run_time_is_read_when_it_is_used(server: str) -> None:
-    """Not for the core's start alone."""
+    """It is not enough that the core reads such a setting when it starts."""
     found = [row.key for row in acted_on(server) if row.run_time]
     assert found
     reached = CORE_OPTIONS.keys() | WORKED_OUT.keys()
@@ -137,7 +137,7 @@ def test_a_field_of_the_options_is_read_by_more_than_its_own_page() -> None:
         if path.stem != "options"
     )  # fmt: skip
     read = set(re.findall(r"\boptions\.(\w+)", others))
-    # options_set() works it into another one.
+    # options_set() works memory_bytes into another field.
     assert set(fields) - read - {"memory_bytes"} == set()
 
 

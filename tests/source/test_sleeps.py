@@ -1,5 +1,6 @@
 """Tests do not sleep: they wait for a state (support/waiting.py) or drive the clock
-(support/driven_clock.py). What still sleeps stands here with its reason, and may only become less.
+(support/driven_clock.py). Sleeps that are left are listed here with their reasons, and may only
+become fewer.
 (A disk that the fault shim makes slow, faults.sleep(..), is no sleep of a test. Official clients
 under tests/compat have their own times.)
 """
@@ -14,9 +15,9 @@ PACE = "between two requests"
 FAULT = "when a fault comes, and how long it lasts"
 NOTHING = "nothing comes, and no state tells that it will not"
 
-# Of each file: how often, and why.
+# For each file: how many sleeps it has, and why.
 SLEEPS = {
-    # How often something is looked at, which all others wait by.
+    # The pause between two looks at something. All other files wait by these functions.
     "support/waiting.py": (4, LOOK),
     "support/shard.py": (2, LOOK),
     "support/controllers.py": (1, LOOK),
@@ -31,7 +32,7 @@ SLEEPS = {
     "unit/base/test_driven_clock.py": (2, "the machine's clock against the driven one"),
     "unit/flow/test_check_backs.py": (1, LOOK),
     "ha/rounds.py": (3, "all histories are read at a look; when in a round a fault comes"),
-    # Traffic, which is no load without a pause.
+    # The pace of traffic.
     "fault/test_busy_disk.py": (1, PACE),
     "fault/test_hostile_clients.py": (2, "an ordinary client's pace; clients that trickle"),
     "process/test_delayed_messages.py": (2, PACE),
@@ -56,7 +57,7 @@ SLEEPS = {
     "unit/broker/test_deadline.py": (4, "what takes too long, or ends amid a step"),
     "unit/client/test_push_orderly.py": (1, "a listener that takes its time"),
     "process/test_message_filters.py": (3, "a filter that is slow, hangs or waits"),
-    # So much is to pass: it is measured, or a time that nobody drives.
+    # So much time must pass: it is measured, or no test can drive it.
     "fault/test_few_descriptors.py": (1, "processor time of a broker at rest"),
     "process/test_many_waiting.py": (2, "a million messages are due together"),
     "process/test_operating.py": (1, "how old a message is"),
@@ -64,7 +65,7 @@ SLEEPS = {
     "support/power_cuts/timed_messages.py": (1, "until all are due"),
     "unit/broker/test_routes.py": (1, "a route that is too old"),
     "unit/net/test_connections.py": (2, "turns of a reactor at rest"),
-    # Nothing is to happen, and nothing tells when it would have.
+    # Nothing must happen, and no state tells when it would have happened.
     "fault/test_sync_sends.py": (1, NOTHING),
     "ha/test_failover.py": (1, "slaves look at tables of which nothing is to be taken"),
     "fault/test_write_errors.py": (2, NOTHING),

@@ -1,7 +1,7 @@
 """No stage of the compiled core takes more instructions than bench/stages/instructions.json says.
 
 Method: callgrind counts N and 2 N operations of each stage in one process (bench/stages); counts do
-not depend on what else the machine does. Where the compiler or the processor is another one there
+not depend on what else the machine does. With another compiler or processor than the file's there
 is nothing to compare with: the test says so and records what it counted. Not shown: time.
 """
 
@@ -35,7 +35,7 @@ def measured() -> Counts:
 
 @pytest.fixture(scope="module")
 def now(measured: Counts) -> Counts | None:
-    """What the stages take here; None: the file's are another compiler's."""
+    """What the stages take here. None: the counts of the file are of another compiler."""
     if why := difference(Counts.read(KEPT), measured):
         measured.write(RECORDED)
         warnings.warn(f"instructions not compared: {why}; {RECORDED} has them", stacklevel=1)
@@ -55,8 +55,8 @@ def test_no_stage_takes_more_instructions_than_before(now: Counts | None) -> Non
 
 
 def test_accounts_and_tls_that_are_off_cost_a_turn_a_hundredth_at_most(now: Counts | None) -> None:
-    """Here where the compiler is the file's, and in the file in any case: many updates of it, each
-    of which grew by less than 3 %, would be as dear as one."""
+    """Checks what was counted here, if the compiler is the file's, and always the file: many
+    updates of it that each add less than 3 % would be as dear as one large one."""
     for counts in (Counts.read(KEPT), now):
         assert counts is None or dear_when_off(counts.stages) == []
 
@@ -77,8 +77,8 @@ def test_a_hundredth_more_with_security_off_is_too_much(stage: str) -> None:
 
 
 def test_of_a_thousand_times_as_many_entries_a_verdict_looks_at_few_more(measured: Counts) -> None:
-    """Whoever compiled: it is a search that halves them. One through all would take 30,000
-    instructions and more."""
+    """True for every compiler: the search halves the entries. A search through all of them would
+    take 30,000 instructions and more."""
     assert measured.stages["verdict_of_many"] < 4 * measured.stages["verdict"]
 
 

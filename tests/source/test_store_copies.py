@@ -23,7 +23,7 @@ def reserved(file: int) -> None:
 
 
 def mapped(file: int) -> None:
-    """Not on the disk yet."""
+    """Writes through a map, so that the bytes are not on the disk yet."""
     os.ftruncate(file, 8 * MIB)
     with mmap.mmap(file, 0) as memory:
         memory[3 * MIB : 3 * MIB + 4] = b"here"
@@ -42,7 +42,7 @@ def test_a_copy_is_the_same_to_who_reads_it(tmp_path: Path, make: Callable[[int]
     source, target = tmp_path / "source", tmp_path / "target"
     with source.open("w+b") as file:
         make(file.fileno())
-        for _ in range(2):  # the second time all of it has been read
+        for _ in range(2):  # the second time after all of it was read
             copy_file(source, target)
             assert target.read_bytes() == source.read_bytes()
             assert target.stat().st_mtime_ns == source.stat().st_mtime_ns

@@ -1,5 +1,4 @@
-"""The systemd units and the settings beside them, as `rmq generate systemd` makes them, are such
-that one can start with them."""
+"""The systemd units and settings that `rmq generate systemd` makes can be used as they are."""
 
 import configparser
 import shlex
@@ -59,7 +58,7 @@ def test_systemd_takes_the_unit(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-# What the compiled half and Python call here beyond reading, writing and sockets.
+# System calls that the compiled half and Python make, beside reading, writing and sockets.
 CALLS = ("accept4", "cachestat", "copy_file_range", "epoll_wait", "eventfd2", "fadvise64",
          "fallocate", "fdatasync", "flock", "madvise", "mbind", "memfd_create", "mincore", "mlock2",
          "preadv2", "pwritev", "sched_setaffinity", "set_mempolicy", "timerfd_create")  # fmt: skip
@@ -118,7 +117,7 @@ def test_a_unit_gives_up_what_a_server_does_not_need(name: str) -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 @pytest.mark.parametrize("name", UNITS)
 def test_systemd_finds_little_that_is_open(name: str, tmp_path: Path) -> None:
-    """Less than 2 of 10, as docs/security.md says."""
+    """The exposure is less than 2 of 10, as docs/security.md says."""
     assert calls_of(parsed(name)["Service"]["SystemCallFilter"]).isdisjoint(REFUSED)
     (tmp_path / name).write_text(MADE[name].replace("/opt/rmq/bin/rmq", "/bin/true"))
     words = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager"]

@@ -1,13 +1,13 @@
-"""The client takes its times from one place, which tests drive: rmq/base/clock.py, its waits from
-rmq/base/waits.py. (The event loop of rmq.aio is the user's, and its clock with it.)
+"""The client takes its times from rmq/base/clock.py, which tests drive, and its waits from
+rmq/base/waits.py. (The event loop of rmq.aio is the user's, and so is the loop's clock.)
 """
 
 import re
 
 from support.source_tree import ROOT
 
-# Where it is no time that is measured or waited for.
-OTHERWISE = {"rmq/client/connection/instance.py": 1}  # a number to begin with
+# Files that take the machine's time, but not to measure or to wait.
+OTHERWISE = {"rmq/client/connection/instance.py": 1}  # for a number to begin with
 
 OF_THE_MACHINE = re.compile(
     r"\btime\.(?:time|monotonic|perf_counter|sleep)(?:_ns)?\(|threading\.Timer\(|datetime\.now\("

@@ -104,7 +104,8 @@ def rounds(tmp_path: Path, number: int, tests: str, *options: str) -> tuple[int,
 
 
 def test_rounds_of_tests_are_told_one_by_one_with_what_failed(tmp_path: Path) -> None:
-    """The second round fails: it finds what the first one left, and the load beside it."""
+    """The second round fails, because it finds a file that the first one left. Beside it there is a
+    load."""
     code, said, rows = rounds(
         tmp_path, 2,
         "import os, pathlib, pytest\n"
@@ -147,7 +148,7 @@ def test_a_round_that_dies_or_takes_too_long_is_a_failure(tmp_path: Path) -> Non
 
 
 def programs(folder: Path, **texts: str) -> str:
-    """A PATH on which only these programs are, each printing its text."""
+    """Makes a PATH that has only these programs. Each of them prints its text."""
     folder.mkdir()
     for name, text in {"id": "1000", **texts}.items():
         (folder / name).write_text(f"#!/bin/sh\necho '{text}'\n")

@@ -57,7 +57,7 @@ def python_constants(module: object) -> dict[str, int]:
 CODES = compiled_constants("cext/wire/codes.pxd")
 LIMITS = compiled_constants("cext/wire/limits.pxd")
 TOPICS = dict(TEXT.findall((ROOT / "cext/wire/system_topics.pxd").read_text()))
-# VERSION is also that of files of ours.
+# VERSION is left out: files of rmq have a VERSION of their own.
 WORDS = (CODES.keys() | LIMITS.keys() | python_constants(rmq.limits).keys()) - {"VERSION"}
 
 
@@ -133,7 +133,7 @@ def cython_breaches(text: str) -> Iterator[str]:
 
 
 FLAGS = ("flag", "sys_flag", "perm")
-# Names of flags and permissions but for the word that all of their kind have.
+# Forms that make the whole name of a flag or a permission from a shortened one.
 SHORTENED = ("FLAG_{}", "{}_FLAG", "PERM_{}", "TRANSACTION_{}_TYPE")
 ALL_CODES = {int(code) for codes in (RequestCode, ResponseCode) for code in codes}
 ANSWERS = ("RemoteError", "RouteError", "Refusal")
@@ -164,7 +164,7 @@ def has_home(word: str, value: ast.expr) -> bool:
 
 
 def members_of(node: ast.expr) -> list[ast.expr]:
-    """What stands in a set, written as one or as set() or frozenset() of a list."""
+    """The elements of a set that is written as one, or as set() or frozenset() of a list."""
     if isinstance(node, ast.Call) and word_of(node.func) in ("set", "frozenset") and node.args:
         of = node.args[0]
         return of.elts if isinstance(of, ast.Tuple | ast.List) else []
@@ -172,7 +172,7 @@ def members_of(node: ast.expr) -> list[ast.expr]:
 
 
 def is_set_of_codes(node: ast.expr) -> bool:
-    """Numbers alone, all of them codes; of small ones alone it may be of anything."""
+    """Whether a set has only numbers that are codes. A set of only small ones may be anything."""
     values = [each.value if isinstance(each, ast.Constant) else None for each in members_of(node)]
     return (
         len(values) > 1
@@ -182,7 +182,8 @@ def is_set_of_codes(node: ast.expr) -> bool:
 
 
 def nodes_of(tree: ast.Module) -> Iterator[ast.AST]:
-    """All but documentation, and what says whether a name is read or written: a third of all."""
+    """All nodes except documentation, and except those that say whether a name is read or written,
+    which are a third of all."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -199,7 +200,7 @@ def nodes_of(tree: ast.Module) -> Iterator[ast.AST]:
 def python_breaches(text: str) -> Iterator[str]:
     for node in nodes_of(ast.parse(text)):
         if isinstance(node, ast.Name | ast.Attribute | ast.Expr | ast.arg):
-            continue  # most of them: none is looked at by itself
+            continue  # most nodes: none of these is looked at by itself
         if isinstance(node, ast.Constant):
             value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
             if isinstance(value, str) and is_name(value):

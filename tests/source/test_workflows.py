@@ -1,5 +1,5 @@
-"""What runs elsewhere names what is here: workflows of GitHub, its list of who looks at changes,
-and cibuildwheel's settings.
+"""Files for services elsewhere name only what exists here: GitHub's workflows, its list of who
+looks at changes, and cibuildwheel's settings.
 
 Cannot prove: that they run there.
 """
@@ -30,7 +30,7 @@ def jobs(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def supported() -> set[str]:
-    """Pythons, as "3.10"."""
+    """The versions of Python that are supported, such as "3.10"."""
     least, below = re.findall(r"3\.(\d+)", PROJECT["project"]["requires-python"])
     return {f"3.{minor}" for minor in range(int(least), int(below))}
 
