@@ -174,7 +174,7 @@ def java_clients(
 ) -> Iterator[Callable[[str], ScenarioRunner]]:
     """client("java-5.5.0-json") is the JVM with that client, started at first use.
 
-    properties: set in every JVM, beside those of the client's name. given: given to all scenarios.
+    properties: set in every JVM, beside those of the client's name. given: passed to all scenarios.
     """
     running: dict[str, ScenarioRunner] = {}
 

@@ -88,8 +88,8 @@ def of_backup(image: StoreImage) -> Found:
 
 
 def of_start(image: StoreImage, clean: bool = False) -> Found:
-    """What a start finds. It reads the whole log if there are no queues, and writes the files that
-    say where the log ends anew."""
+    """What a start finds. It reads the whole log if there are no queues, and replaces the files
+    that say where the log ends."""
     log, _queues, report = open_store(image.root, clean)
     log.close()
     assert report["records_scanned"] > 0

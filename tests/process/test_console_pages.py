@@ -241,7 +241,7 @@ def test_a_trace_is_a_picture_with_words_and_a_table(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:
     """If a consumer fails once and then succeeds, the picture, its words and the table of the trace
-    show the send, the broker's copy and both tries."""
+    show that the message was sent and stored, and both tries."""
     make_topic(cluster, "traced", 1)
     tries: list[int] = []
 

@@ -74,7 +74,7 @@ def test_state_in_etcd_and_mistakes_that_say_what_helps(tmp_path: Path) -> None:
         assert first.where.strip() == f"etcd at {etcd.endpoint}"
         asyncio.run(elected(first.port))
         assert first.end(signal.SIGTERM) == 0
-        again = Process("--etcd", etcd.endpoint, *config)  # leads at once: the first resigned
+        again = Process("--etcd", etcd.endpoint, *config)  # leads at once: the lead was given up
         assert asyncio.run(kept(again.port)) == ([1], 1)
         assert again.end(signal.SIGTERM) == 0
     for options, text in (

@@ -54,7 +54,7 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
     return BrokerMachine.steps
 
 
-@pytest.mark.timeout(1200)  # twenty seconds where nothing else runs
+@pytest.mark.timeout(1200)  # twenty seconds on an idle machine
 def test_three_thousand_random_steps_agree_with_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

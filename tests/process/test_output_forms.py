@@ -320,7 +320,7 @@ def test_yaml_says_what_json_says(world: World, words: tuple[str, ...]) -> None:
 
 
 def test_without_yaml_the_extra_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "yaml", None)  # as where it is not installed
+    monkeypatch.setitem(sys.modules, "yaml", None)  # as if it were not installed
     result = rmq("topic", "list", "-o", "yaml")
     assert result.returncode == 2 and "pip install 'rmq[yaml]'" in result.stderr
     assert result.stdout == ""

@@ -246,7 +246,7 @@ def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: 
         assert broker.ports == ports
         asyncio.run(eventually_topic(ports[1], "alone"))
         asyncio.run(sends(ports[1], "alone", 3))
-        os.kill(pids[0], signal.SIGKILL)  # no child of it, and restarted all the same
+        os.kill(pids[0], signal.SIGKILL)  # no child of this supervisor
         broker.until_serving(0, other_than=pids[0])
         assert broker.stop() == 0
         assert not any(is_shard(pid) for pid in pids)

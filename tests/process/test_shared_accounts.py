@@ -208,7 +208,7 @@ def test_a_slave_that_was_refused_accounts_asks_again(tmp_path: Path) -> None:
 
 
 def users_of(broker: BrokerProcess) -> list[str]:
-    """The users that this broker knows. It is asked directly: a slave is at no name server."""
+    """The users that this broker knows. It is asked directly, as commands ask all servers."""
     with Connection(broker.address) as connection:
         body = connection.call(RequestCode.AUTH_LIST_USER, {"filter": ""}).body
     return [each["username"] for each in json.loads(body)]

@@ -538,7 +538,7 @@ def test_a_certificate_is_a_user(tmp_path: Path, authority: Authority, server: P
             (trusting(authority), "username cannot be null."),
             (None, "username cannot be null."),
         ):
-            for blank in (" ", "   "):  # are no name
+            for blank in (" ", "   "):  # blanks are no name
                 with Client(broker.address, context) as client:
                     told = client.ask(310, b"x", **send, AccessKey=blank).remark
                     assert told == text_of_refusal

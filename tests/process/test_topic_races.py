@@ -53,7 +53,7 @@ async def change(client: BrokerClient, topic: str, count: int) -> None:
 
 @pytest.mark.parametrize("single", [False, True])
 def test_two_changes_at_once_are_both_in_the_routes(tmp_path: Path, single: bool) -> None:
-    """Also if the broker registers each change alone (enableSingleTopicRegister)."""
+    """No change is lost, even if the broker registers each alone (enableSingleTopicRegister)."""
 
     async def rounds(port: int, name_server_port: int) -> None:
         async with (

@@ -130,7 +130,7 @@ def test_the_compiled_core_has_the_properties() -> None:
 
 
 def test_what_a_call_promises_is_said_in_the_protocols_alone() -> None:
-    """The docstring of a compiled method is its signature alone, so that it cannot contradict."""
+    """The docstring of a compiled method is only its signature, which cannot contradict them."""
     for name in METHODS:
         text = inspect.getdoc(getattr(ShardCore, name)) or ""
         promised = text.partition("\n\n")[2]

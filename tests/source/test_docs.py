@@ -93,7 +93,7 @@ def test_every_command_that_is_shown_exists_with_its_options(page: Path) -> None
 
 
 def test_commands_are_found_in_blocks_and_in_sentences() -> None:
-    """There are some 260 commands. Either kind alone would be less than 200."""
+    """There are some 260 commands, and fewer of either kind alone."""
     assert sum(len(set(commands(page))) for page in TREE_PAGES) > 200
 
 

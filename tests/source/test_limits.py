@@ -18,7 +18,7 @@ TEXT = (*CODE, ".toml", ".md", ".sh", ".java", ".go", ".xml")
 LONG_FILES: dict[str, str] = {}
 LONG_FUNCTIONS: dict[str, str] = {}
 
-# Names of machines, paths and hosts; "work" and "root" alone are words.
+# Machines, paths and hosts that nothing may name; "work" and "root" alone are words.
 BANNED = re.compile(
     r"/work/|/root/|/home/[a-z]|/tmp/bash|/opt/wheels|:\d+/simple|index-url|extra-index"
     r"|proxy\.golang|repo1?\.maven|localhost\.localdomain|\bsubagent|\bAI agent",

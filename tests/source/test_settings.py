@@ -3,8 +3,8 @@ acts on it.
 
 The tests follow each key to its end: the table's row, the attribute that Python reads, the option
 of the core that it becomes, and the field of `Options` that the reactor reads. A row that nobody
-reads belongs into `rmq/config_accepted.py`: `without_effect()` then tells users who set it. Cannot
-see: a value that is read and then not used.
+reads belongs in `rmq/config_accepted.py`, so that `without_effect()` names it to users who set it.
+Cannot see: a value that is read and then not used.
 """
 
 from __future__ import annotations

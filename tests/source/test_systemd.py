@@ -85,7 +85,7 @@ def test_no_call_that_is_made_is_filtered(name: str) -> None:
     assert service["SystemCallErrorNumber"] == "EPERM", "what is forgotten fails, and kills nothing"
 
 
-# Each on its own keeps somebody who has taken over the server from something.
+# Each of these keeps an intruder who has taken over the server from something.
 HARDENED = {
     "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "LimitCORE": "0", "UMask": "0027",
     "ProtectSystem": "strict", "ProtectHome": "yes", "ProtectKernelTunables": "yes",

@@ -66,7 +66,7 @@ def test_compiled_codes_are_those_of_python() -> None:
     del python["VERSION_QUOTED_KEYS"]  # nothing compiled reads or writes routes
     for codes in (RequestCode, ResponseCode):
         python |= {code.name: code.value for code in codes}
-    del python["GET_AUDIT_LOG"]  # no code of RocketMQ's, and control alone answers it
+    del python["GET_AUDIT_LOG"]  # rmq's own, and only control answers it
     assert len(python) > 240
     assert python == CODES
 

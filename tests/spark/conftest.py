@@ -27,8 +27,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
 }
-# To make Java of each plan and to compile it pays with more rows than these tests have. Programs of
-# the pages run with it, as their readers' programs do.
+# Making Java of each plan and compiling it pays only with more rows than these tests have. Programs
+# of the pages run with it, as their readers' programs do.
 PLANS_AS_THEY_ARE = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
