@@ -1,4 +1,4 @@
-"""Fixtures: files are not synced, as no test of this folder has a power cut."""
+"""Fixtures: files are not synced, because no test of this folder has a power cut."""
 
 from support.no_syncs import no_syncs
 

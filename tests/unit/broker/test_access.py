@@ -1,7 +1,7 @@
-"""Users on their way to the reactor: one that cannot be brought keeps no other one's change from
-counting, and does not stay what he was.
+"""Users on their way to the reactor: if one user cannot be put there, the changes of the other
+users count all the same, and that user is no longer let in.
 
-Method: a real core, which once has no memory for one user.
+Method: a real core that has no memory for one user at one moment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ARMED = {
 
 
 class ShortOfMemory:
-    """The core, but for one call."""
+    """The core, but without memory for the user `refuses`, or for lists of white addresses."""
 
     def __init__(self, core: Any) -> None:
         self._core = core

@@ -1,4 +1,4 @@
-"""Who is given a master's accounts, passwords with them."""
+"""Who may ask a master for its accounts, passwords included, and is answered."""
 
 from __future__ import annotations
 

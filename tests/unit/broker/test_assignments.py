@@ -1,4 +1,5 @@
-"""Server-side assignment: every queue to exactly one member, as Java's strategies share them."""
+"""Server-side assignment: each queue goes to exactly one member, shared out as Java's strategies
+do."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Attributes of topics and groups: what RocketMQ knows is acted on or refused with a reason."""
+"""Attributes of topics and groups: those that RocketMQ knows are acted on, or refused with a
+reason."""
 
 import json
 import logging
@@ -26,7 +27,8 @@ def changed(text: str, creating: bool, current: dict[str, str] | None = None) ->
 def test_attributes_are_added_changed_and_removed() -> None:
     first = changed("+message.type=FIFO, +cleanup.policy=DELETE,+queue.type=SimpleCQ", True)
     assert first == {"message.type": "FIFO", "cleanup.policy": "DELETE", "queue.type": "SimpleCQ"}
-    kept = {"message.type": "NORMAL", "reserve.time": "72"}  # of Apache's, before
+    # An attribute that an Apache broker left there.
+    kept = {"message.type": "NORMAL", "reserve.time": "72"}
     assert changed("+message.type=DELAY,-reserve.time", False, kept) == {"message.type": "DELAY"}
     assert changed("", False, kept) == kept
 

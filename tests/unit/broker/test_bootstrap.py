@@ -1,6 +1,7 @@
-"""Where the log of a new replica begins, as the controller says who has one.
+"""Where the log of a new replica begins, depending on which replicas have a log as the controller
+says.
 
-With a master: tests/unit/broker/test_replicas.py, tests/ha.
+With a real master: tests/unit/broker/test_replicas.py, tests/ha.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ async def test_the_log_of_the_first_begins_at_0(clock: DrivenClock, tmp_path: Pa
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         clock.advance(5.3)
         assert await start_of(tmp_path / "s", server.port) == 0
-        await one.join()  # and another one has an id, and no log
+        await one.join()  # then there is a second replica with an id, but without a log
         assert await start_of(tmp_path / "s", server.port) == 0
 
 
@@ -50,7 +51,8 @@ async def test_the_log_of_the_first_begins_at_0(clock: DrivenClock, tmp_path: Pa
 async def test_a_new_one_waits_for_those_that_have_the_log(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """Begun at 0, its log would have nothing in common with theirs, which may begin later."""
+    """A new replica must not begin at 0 while others have the log: its log would have nothing in
+    common with theirs, which may begin later."""
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         clock.advance(5.3)
         await one.join()
@@ -67,7 +69,8 @@ async def test_a_new_one_waits_for_those_that_have_the_log(
 async def test_a_log_that_was_taken_away_is_known_to_be_lost(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """With its checkpoint: its epochs alone would have it elected, and it has none of them."""
+    """If a commit log was removed together with its checkpoint, the replica must report it as lost.
+    Its epochs alone would let it be elected, although it has none of their messages."""
     async with controller(tmp_path) as server:
         clock.advance(5.3)
         known = EpochFile(epoch_path(settings_of(tmp_path / "known", server.port)))

@@ -1,6 +1,6 @@
-"""What the keys of TLS tickets follow from: the secret that shards share, and what each of them
-shows and believes; and when contexts are made anew. tests/process/test_tls.py has sessions that go
-on by them."""
+"""What the keys of TLS tickets are derived from (the secret that shards share, and which
+certificates each shard shows and believes), and when contexts are made anew. Sessions that are
+resumed with these keys: tests/process/test_tls.py."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_same_files_are_read_anew_for_other_keys(
     files = TlsFiles(str(pair.certificate), str(pair.key), "", "", "none", False, own)
     watch = CertificateWatch(files, renewed.append)
     watch.look()
-    first = 0 if own else 1  # nobody can have changed it since
+    first = 0 if own else 1  # with keys of its own: nobody can have changed the files since
     assert len(renewed) == first
     for turn in range(3):
         clock.advance(TICKETS_S - 1.0)
@@ -72,7 +72,8 @@ def test_the_same_files_are_read_anew_for_other_keys(
 
 @pytest.mark.still_clock
 def test_so_does_the_port_of_metrics(clock: DrivenClock, tmp_path: Path) -> None:
-    """It looks when somebody connects; a file that is damaged changes nothing."""
+    """The port of metrics looks for new files when somebody connects; a damaged file changes
+    nothing."""
     pair = Authority(tmp_path).pair("server")
     given = {"rmqMetricsTls": "true", "tls.server.certPath": str(pair.certificate),
              "tls.server.keyPath": str(pair.key)}  # fmt: skip

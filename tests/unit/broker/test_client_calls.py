@@ -149,7 +149,8 @@ async def test_a_reset_by_the_clients_tells_all_of_them(tmp_path: Path) -> None:
         for ms in (10, 20, 30):
             broker.core.store("t", 1, store_timestamp_ms=ms)
         reset = {"topic": "t", "group": "g", "isForce": True}
-        assert (await tool.call(222, **reset, timestamp=20)).code == 1  # no offsets yet
+        # The group has no offsets yet.
+        assert (await tool.call(222, **reset, timestamp=20)).code == 1
         for queue in (0, 1):
             broker.offsets.commit("g", "t", queue, 0)
         assert (await tool.call(222, **reset, timestamp=20)).code == 206
@@ -163,7 +164,8 @@ async def test_a_reset_by_the_clients_tells_all_of_them(tmp_path: Path) -> None:
         assert fastjson.loads(told.body) == {"offsetTable": {zero: 0, one: 1}}
         rows = json.loads(cpp.requests(220)[0].body)["offsetTable"]
         assert rows[1] == {"brokerName": "broker-a", "offset": 1, "queueId": 1, "topic": "t"}
-        assert broker.offsets.of("g", "t") == {0: 0, 1: 0}  # theirs to commit
+        # The broker's own offsets stay: the consumers will commit.
+        assert broker.offsets.of("g", "t") == {0: 0, 1: 0}
         reply = await tool.call(222, **{**reset, "isForce": False}, timestamp=-1)
         assert fastjson.loads(reply.body) == {"offsetTable": {zero: 0, one: 0}}
         broker.offsets.commit("g", "t", 1, 3)

@@ -1,4 +1,4 @@
-"""Showing and changing settings over the wire: the allow-list holds."""
+"""Showing and changing settings over the wire: only the keys of the allow-list can be changed."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ async def test_allowed_keys_change_and_reach_the_core(tmp_path: Path) -> None:
         body = b"fileReservedTime=48\nlongPollingEnable=false\nflushIntervalCommitLog=7\n"
         assert (await client.call(25, body)).code == 0
         assert broker.settings.fileReservedTime == 48
-        two_thirds_ms = 48 * 3_600_000 * 2 // 3  # timed messages go no longer without a new record
+        two_thirds_ms = 48 * 3_600_000 * 2 // 3  # a timed message gets a new record after that time
         assert broker.core.options == {
             "long_polling": 0, "flush_interval_ms": 7, "timer_roll_ms": two_thirds_ms,
         }  # fmt: skip
@@ -47,7 +47,8 @@ async def test_any_other_key_refuses_the_whole_request_by_name(tmp_path: Path) -
 
 @in_loop
 async def test_a_value_of_several_lines_is_one_value(tmp_path: Path) -> None:
-    """CVE-2023-33246, CVE-2023-37582: it was a command, or a file."""
+    """A value with line breaks must not smuggle in a second setting. In CVE-2023-33246 and
+    CVE-2023-37582 such a value became a command, or the content of a file."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         for key in ("deleteWhen", "namesrvAddr", "fileReservedTime"):

@@ -1,4 +1,4 @@
-"""Many changes go out in few writes, and who waits knows what is on disk."""
+"""Many changes are written with few writes, and whoever waits knows what is on disk."""
 
 import asyncio
 from pathlib import Path
@@ -67,7 +67,7 @@ async def test_a_failed_write_is_told_and_made_up_for_later(tmp_path: Path) -> N
 
 @in_loop
 async def test_what_is_on_disk_is_told_before_those_who_wait(tmp_path: Path) -> None:
-    """Also while changes come without end: who waits for the first does not wait for the last."""
+    """A waiter is told when its own change is on disk, even if changes never stop coming."""
     file, table, told = CountingFile(tmp_path / "a.json"), {"n": 0}, []
     saver = ConfigSaver(file, lambda: dict(table), lambda: told.append(file.load()))
 

@@ -1,9 +1,9 @@
-"""What a broker does of the role that a controller gave it, where something is in the way.
+"""How a broker carries out the role that a controller gave it when something is in the way.
 
-Goal: a core that does not get ready for its role holds nothing up, says what is wrong, and is asked
-again; a log that is about to be cut is not led with; sends wait a moment for a new master that
-lacks slaves. The controller is a real one, the clock is driven, the core is an imitation that
-answers as it is told. With real cores: tests/ha.
+Goal: if the core does not get ready for its role, everything else goes on, the problem is reported,
+and the core is asked again. A replica does not lead with a log that is about to be cut. Sends wait
+a moment for a new master that lacks slaves. The controller is a real one, the clock is driven, and
+the core is an imitation that answers as it is told. With real cores: tests/ha.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.still_clock
 
 
 class Core(FakeCore):
-    """`is_ready`: what it says of a change of its role."""
+    """`is_ready`: what the core answers when its role is changed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,8 +58,9 @@ class Core(FakeCore):
         self.refused = 0
         self.popped: dict[tuple[bytes, bytes, int], int] = {}
         self.slaves: list[tuple[int, bytes, int, int, int, int]] = []
-        self.groups_to_lead: set[bytes] = set()  # those it had when it was made leader last
-        self.unwritten = 0  # bytes that are appended
+        # The groups that it had when it was last made leader.
+        self.groups_to_lead: set[bytes] = set()
+        self.unwritten = 0  # bytes that are appended, but not written
 
     def ha_connections(self) -> list[tuple[int, bytes, int, int, int, int]]:
         return self.slaves
@@ -91,7 +92,7 @@ SEND = {"a": "p", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 
 
 
 class Stage:
-    """The broker, which is replica 1, and a connection of replica 2."""
+    """The broker, which is replica 1, and a connection that stands for replica 2."""
 
     def __init__(self, clock: DrivenClock, broker: Broker, core: Core, two: Replica) -> None:
         self.clock, self.core, self.two = clock, core, two
@@ -109,18 +110,20 @@ class Stage:
         return sample.replication_problem
 
     async def passing(self, condition: object) -> None:
-        """Time passes until it is so; it stands still while a file is written, which on a busy
-        disk takes as long as a controller is waited for."""
+        """Lets time pass until the condition holds. Time stands still while a file is written: on a
+        busy disk that may take as long as the broker waits for a controller."""
 
         async def look() -> object:
-            await asyncio.to_thread(int)  # behind what the one thread has to do
+            # Runs after everything that the one thread still has to do.
+            await asyncio.to_thread(int)
             self.clock.advance(0.02)
             return condition()  # type: ignore[operator]
 
         await seen(look)
 
     async def lead_again(self) -> FakeClient:
-        """Alone in its new epoch, where two are needed; a client of it."""
+        """Makes this broker leader of a new epoch, alone in its set although two are needed.
+        Returns a client of it."""
         await self.broker.topics.create(TopicConfig("t", 1, 1))
         await self.elect(2)
         await self.passing(lambda: not self.core.is_leader)
@@ -131,19 +134,19 @@ class Stage:
         return self.core.client()
 
     async def waiting(self, client: FakeClient, count: int) -> list[int]:
-        """So many sends, which control has looked at and kept; their opaques."""
+        """Puts so many sends, which control looks at and keeps waiting. Returns their opaques."""
         sent = [client.put(310, b"x", **SEND) for _ in range(count)]
-        await client.call(999)  # behind them
+        await client.call(999)  # is answered after control has looked at the sends
         assert client.given_back() == []
         return sent
 
     async def given_back(self, client: FakeClient, sent: list[int]) -> None:
-        """All of them, in their order."""
+        """Waits until all of them went back to the core, and checks their order."""
         await self.core.until(lambda: len(client.given_back()) == len(sent))
         assert [each.opaque for each in client.given_back()] == sent
 
     async def elect(self, broker_id: int) -> None:
-        """As an operator does it; 2 lives, and was made a member."""
+        """Elects a replica as an operator does. Replica 2 is alive and in the set."""
         await self.two.beat()
         reply = await self.two.elect(brokerId=broker_id, designateElect=True)
         assert reply.code in (0, 2011), reply.remark
@@ -173,7 +176,8 @@ async def stage(clock: DrivenClock, folder: Path) -> AsyncIterator[Stage]:
 async def test_a_core_that_cannot_step_down_holds_nothing_up(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """As on a full disk: what says in the log that transactions ended has no room."""
+    """If the core cannot step down (as when the full disk has no room for the record of ended
+    transactions), the broker takes no writes, says why, and follows as soon as the core can."""
     async with stage(clock, tmp_path) as on:
         on.core.is_ready = False
         await on.elect(2)
@@ -195,7 +199,8 @@ async def test_a_core_that_cannot_step_down_holds_nothing_up(
 async def test_what_control_stored_is_promised_while_this_master_leads_and_slaves_have_it(
     clock: DrivenClock, tmp_path: Path, end: str, code: int
 ) -> None:
-    """A reply (324) that is kept: the next master cuts what its slaves did not have."""
+    """A stored reply (324) is confirmed only while this broker leads and its slaves have the reply:
+    the next master would cut off what its slaves did not have."""
     async with stage(clock, tmp_path) as on:
         core, client, asker = on.core, on.core.client(), on.core.client()
         joins = {"clientID": "asker@1", "producerDataSet": [{"groupName": "P"}]}
@@ -250,19 +255,19 @@ async def test_with_a_reactor_that_is_stuck_it_asks_for_no_lease_and_steps_down_
 ) -> None:
     async with stage(clock, tmp_path) as on:
         watch = on.broker.reactor_watch
-        watch.stop()  # looks are taken here
-        watch._state = lambda: Thread("D")  # one that waits for a disk leads nobody either
+        watch.stop()  # the test takes the looks itself
+        watch._state = lambda: Thread("D")  # a reactor that waits for a disk must not lead either
         on.core.stands = True
         while not watch.is_out:
             watch.look()
         role = on.replication._role
         await on.passing(lambda: "has taken no turn for 20 s" in role.problem)
         end_ms = on.core.lease_end_ms
-        await on.passing(lambda: on.core.lease_end_ms == 0)  # fenced before its end
+        await on.passing(lambda: on.core.lease_end_ms == 0)  # fenced before the lease ended
         assert monotonic() * 1000 < end_ms
         on.core.stands = False
         watch.look()
-        await on.passing(lambda: not on.core.is_leader)  # another one was elected meanwhile
+        await on.passing(lambda: not on.core.is_leader)  # another replica was elected meanwhile
 
 
 @in_loop
@@ -273,7 +278,8 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
         await on.elect(2)
         await on.passing(lambda: not on.core.is_leader and on.replication.master_address)
         cuts: list[int] = []
-        on.replication.truncate = cuts.append  # the broker stops in a moment
+        # Stands for the stop of the broker, which follows at once.
+        on.replication.truncate = cuts.append
         cutting = asyncio.create_task(on.replication._truncate(100, 200, on.two.address))
         await asyncio.sleep(0)
         assert cuts == [100]
@@ -288,7 +294,8 @@ async def test_a_log_that_is_about_to_be_cut_is_not_led_with(
 async def test_no_delay_level_of_a_new_master_is_beyond_its_log(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """The offsets of the master before came, and the log that they speak of did not."""
+    """A new master must not keep a delay offset beyond its log: the former master's offsets were
+    copied, but the part of the log that they speak of was not."""
     async with stage(clock, tmp_path) as on:
         await on.elect(2)
         await on.passing(lambda: not on.core.is_leader)
@@ -310,7 +317,8 @@ async def test_no_delay_level_of_a_new_master_is_beyond_its_log(
 async def test_an_epoch_begins_behind_all_that_the_one_before_appended(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """Led by this broker as well: RocketMQ's controller elects it anew. A turn is not written."""
+    """An epoch must begin behind everything that was appended before, even if not yet written, and
+    even if the same broker led before (RocketMQ's controller elects it anew)."""
     async with stage(clock, tmp_path) as on:
         on.core.unwritten = 100
         await on.replication.lead(6, SyncState(frozenset({1}), 9))
@@ -364,9 +372,10 @@ async def test_only_a_master_makes_topics_and_groups_by_itself(
 async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """Made by a send to the master, and not copied before it was lost; the send's answer waited
-    for the slave's log alone. One that was deleted left no queue, or one that ends below where
-    the log was when the master's table was copied."""
+    """A topic that a send made at the lost master, and that was not copied before, must exist
+    before this slave leads: the send's answer waited only for the slave's log. Deleted topics stay
+    deleted: they left no queue, or one that ends below the place where the log was when the
+    master's table was copied."""
     async with stage(clock, tmp_path) as on:
         topics = on.broker.topics
         await topics.create(TopicConfig("t", 2, 2))
@@ -400,14 +409,15 @@ async def test_topics_of_stored_messages_are_there_before_a_slave_leads(
 async def test_groups_that_popped_are_there_before_a_slave_leads(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """Made by their consumers at the master, and not copied before it was lost. What they had in
-    their hands would be dropped as that of a deleted group."""
+    """A group that its consumers made at the lost master, and that was not copied before, must
+    exist before this slave leads. Otherwise the messages that it had popped would be dropped like
+    those of a deleted group."""
     async with stage(clock, tmp_path) as on:
         await on.broker.topics.create(TopicConfig("t", 1, 1))
         await on.elect(2)
         await on.passing(lambda: on.settings.brokerRole == "SLAVE")
         assert on.broker.offsets.copied is not None
-        on.core.store(TIMER_TOPIC, 0)  # a check point
+        on.core.store(TIMER_TOPIC, 0)  # the check point of a pop
         on.core.store("t", 0)
         on.core.popped = {(b"t", b"new", 0): 1}
         assert (await on.two.alter([1, 2], 3, 2)).code == 0
@@ -423,8 +433,10 @@ async def test_groups_that_popped_are_there_before_a_slave_leads(
 async def test_a_slave_joins_when_it_has_the_tables_too(
     clock: DrivenClock, tmp_path: Path, kind: str
 ) -> None:
-    """The next master has them from there. RocketMQ's slaves, which do not say what they have, join
-    by their log; those of an older rmq have not all that this one copies."""
+    """A slave joins only when it has the tables as well as the log, because the next master takes
+    the tables from there. RocketMQ's slaves, which do not say what tables they have, join by their
+    log alone. Slaves of an older rmq lack some of the tables that this one copies, and join without
+    them."""
     is_rmq = kind != "RocketMQ"
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
@@ -466,10 +478,12 @@ async def test_sends_wait_until_a_new_master_has_its_slave(
 async def test_a_change_of_tables_waits_as_sends_do(
     clock: DrivenClock, tmp_path: Path, what: str
 ) -> None:
-    """For the slave that is to have it, too; of who is no master any more nobody has it."""
+    """A change of a table waits, as sends do, for the slave that must have it. It is refused when
+    no slave joins, or when this broker is no master any more."""
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
-        on.replication._polling.add(2)  # it is not waited for once it is in sync
+        # As one of RocketMQ's, 2 is not waited for once it is in sync.
+        on.replication._polling.add(2)
         mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
         opaque = client.put(401, fastjson.dumps(mode))
         await client.call(999)
@@ -487,7 +501,7 @@ async def test_a_change_of_tables_waits_as_sends_do(
 
 
 async def no_lease(until_ms: int) -> None:
-    """The controller does not get to grant one."""
+    """Stands for a controller that never grants a lease."""
 
 
 @pytest.mark.parametrize(("lease_ms", "code"), [(60_000, 0), (-1, 11), (0, 11)])
@@ -497,10 +511,11 @@ async def test_who_was_stopped_beyond_its_lease_answers_no_change(
     clock: DrivenClock, tmp_path: Path, lease_ms: int, code: int, of_whole_set: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Another one may lead by then, and does not know of it. 0: it has given its lease up."""
+    """A master whose process stood still beyond its lease must not confirm a change: another one
+    may lead by then, and does not know of the change. Lease 0: it gave its lease up."""
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()
-        on.replication._polling.add(2)  # it is not waited for
+        on.replication._polling.add(2)  # as one of RocketMQ's, 2 is not waited for
         on.settings.set("allAckInSyncStateSet", of_whole_set)
         await on.replication.sync_state_changed(SyncState(frozenset({1, 2}), 1000))
         if lease_ms:
@@ -517,8 +532,9 @@ async def test_who_was_stopped_beyond_its_lease_answers_no_change(
 async def test_no_topic_is_deleted_by_who_cannot_promise_it(
     clock: DrivenClock, tmp_path: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its queues would be gone at a broker that is the slave of another one by then, which has
-    the topic: what came later would be behind a hole, and this one could be elected."""
+    """A master that cannot promise the deletion must not delete a topic. It may be another one's
+    slave by then: without these queues, messages that come later would lie behind a hole, and this
+    broker could still be elected."""
     async with stage(clock, tmp_path) as on:
         core, client = on.core, await on.lead_again()
         core.store("t", 0)
@@ -548,7 +564,7 @@ async def test_a_change_does_not_wait_for_one_who_left_the_set(
         mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
         opaque = client.put(401, fastjson.dumps(mode))
         await client.call(999)
-        await asyncio.to_thread(int)  # the change is in the journal
+        await asyncio.to_thread(int)  # then the change is in the journal
         told = (await client.call(906, rmqSlave=2, rmqKnown="{}", rmqWaitMillis=0)).fields
         known = {"rmqKnown": told["rmqVersions"]}
         await client.call(906, rmqSlave=2, **known, rmqWaitMillis=0)
@@ -565,7 +581,7 @@ async def test_sends_wait_for_a_slave_for_a_moment_only(clock: DrivenClock, tmp_
         client = await on.lead_again()
         sent = await on.waiting(client, 5)
         clock.advance(SENDS_WAIT_S)
-        await on.given_back(client, sent)  # the core refuses them
+        await on.given_back(client, sent)  # the core will refuse them
         assert on.core.sync_state[1] and not on.core.sends_wait
 
 
@@ -584,7 +600,7 @@ async def test_sends_wait_no_longer_for_one_who_is_no_master_any_more(
 async def test_a_send_that_was_answered_while_it_waited_does_not_go_back(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As too many waited."""
+    """A send that was refused because too many waited must not go to the core as well."""
     monkeypatch.setattr("rmq.broker.dispatch.dispatcher.WAITING_MAX", 2)
     async with stage(clock, tmp_path) as on:
         client = await on.lead_again()

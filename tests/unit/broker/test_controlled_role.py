@@ -1,9 +1,9 @@
 """How brokers become master and slave, at real controllers with the file store.
 
-Goal: one, two and three replicas start, die, come back and follow; ids last; a lease that is not
-renewed fences the master before its end; what fails is tried again; what is old is not acted on.
-The clock is driven: seconds come when the test says so. What a broker does of its role is noted
-here, not done: the log and its streams are tests of their own.
+Goal: one, two and three replicas start, die, come back and follow. Ids stay. A lease that is not
+renewed fences the master before the lease ends. What fails is tried again; what is outdated is not
+acted on. The clock is driven: time passes only when the test says so. What a broker would do in its
+role is only noted here; the log and its streams have tests of their own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 
 pytestmark = pytest.mark.still_clock
-SLOW_S = 1.5  # what etcd takes for an answer
+SLOW_S = 1.5  # the time that etcd takes for an answer
 SLOW_FOR_S = 60.0
 
 
@@ -97,13 +97,14 @@ async def test_the_one_with_most_of_the_log_takes_over(on: Harness) -> None:
 
 
 async def seen_end(on: Harness, broker: Broker) -> bool:
-    """Its heartbeats have told of its log's end."""
+    """Returns whether heartbeats have told the controllers where the broker's log ends."""
     return await broker.role._heartbeats.announce(30.0)
 
 
 @on_harness
 async def test_a_master_that_stops_resigns(on: Harness) -> None:
-    """Nobody waits for its lease, although it was not covered by its slaves' acknowledgements."""
+    """A master that stops gives up its lease, so that nobody has to wait until it ends, even if its
+    slaves' acknowledgements do not cover the whole log."""
     one = on.start(1)
     one.is_covered = False
     await on.until(one, "lead", 1, [1])
@@ -150,7 +151,8 @@ async def test_a_restarted_master_is_elected_anew(on: Harness) -> None:
 async def test_a_restarted_master_that_lost_its_epoch_is_elected_anew(
     clock: DrivenClock, tmp_path: Path, replica_state: dict[str, int]
 ) -> None:
-    """By a power cut, or its disk with it: it never leads the old epoch once more."""
+    """A master that lost its epoch in a power cut, or with its disk, must never lead that epoch
+    again."""
     async with harness(clock, tmp_path) as on:
         one = on.start(1)
         await on.until(one, "lead", 1, [1])
@@ -164,8 +166,8 @@ async def test_a_restarted_master_that_lost_its_epoch_is_elected_anew(
 async def test_a_resignation_that_was_not_taken_is_said_again(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """Until it is, nothing is led: the epoch is that of an earlier process, whose log was longer
-    perhaps."""
+    """A restarted master repeats its resignation until it is taken, and does not lead before: the
+    current epoch is that of an earlier process, whose log was perhaps longer."""
     state = {"epoch": 3, "taken": 0}
 
     def look(request: Command) -> object:
@@ -191,12 +193,12 @@ async def test_a_resignation_that_was_not_taken_is_said_again(
         await one.role.stop()
 
 
-SHORT = [{}, {"epoch": 1, "end": 5, "newest": 2}]  # as after a new disk, and after a power cut
+SHORT = [{}, {"epoch": 1, "end": 5, "newest": 2}]  # after a new disk, and after a power cut
 
 
 @asynccontextmanager
 async def all_stopped(clock: DrivenClock, folder: Path) -> AsyncIterator[Harness]:
-    """1 was master, 2 in sync with it; then all of them and the controller ended at once."""
+    """1 was master, 2 was in sync with it; then both and the controller ended at once."""
     port = free_port()
     on = Harness(folder, clock, f"127.0.0.1:{port}")
     async with controller(folder, listenPort=port):
@@ -222,7 +224,7 @@ async def test_who_lost_what_it_acknowledged_waits_for_the_others(
         short = on.start(number, **replica_state)
         short.can_copy = False
         await on.passing(lambda: short.last[:1] == ("wait",))
-        await pass_seconds(clock, 12.0)  # beyond leases, sweeps and heartbeats
+        await pass_seconds(clock, 12.0)  # longer than leases, sweeps and heartbeats take
         assert {each[0] for each in short.done} <= {"wait", "follow"} and not short.leases
         why = "empty" if not replica_state else "the end of its log"
         assert why in short.role.refusal and f"Start [{3 - number}]" in short.role.refusal
@@ -236,7 +238,9 @@ async def test_who_lost_what_it_acknowledged_waits_for_the_others(
 async def test_at_rocketmqs_controller_one_that_lost_its_end_waits_for_a_while(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """It is not told there, and after a power cut all of them may have: then none would lead."""
+    """RocketMQ's controller cannot be told that a replica lost the end of its log. After a power
+    cut all may have lost it, so such a replica holds back only for a while; otherwise none would
+    lead."""
     async with all_stopped(clock, tmp_path) as on:
         two = on.start(2, epoch=1, end=5)
         await on.passing(lambda: two.role.known)
@@ -248,7 +252,7 @@ async def test_at_rocketmqs_controller_one_that_lost_its_end_waits_for_a_while(
                 await two.role._look_back(info, 2)
         clock.advance(2.0)
         await two.role._look_back(info, 2)
-        two.end = 0  # its commitlog was taken away, its epoch file was not
+        two.end = 0  # its commit log was removed, but not its epoch file
         with pytest.raises(ControllerError, match="has lost the end of its log"):
             await two.role._look_back(info, 2)
 
@@ -285,7 +289,7 @@ async def test_a_controller_that_is_away_fences_the_master(
     granted, problem = len(one.leases), one.role.problem
     assert "controller" in problem
     async with controller(tmp_path, listenPort=port):
-        # its connection was closed: the controller that comes back elects anew, or goes on
+        # The connection was closed: the controller that comes back elects anew, or goes on.
         await on.passing(lambda: len(one.leases) > granted and one.role.problem == "")
         assert one.lease_left_ms() > 0
         await one.role.stop()
@@ -295,7 +299,7 @@ async def test_a_controller_that_is_away_fences_the_master(
 async def test_a_notice_is_a_hint_and_a_lost_one_no_harm(on: Harness) -> None:
     one = on.start(1)
     await on.until(one, "lead", 1, [1])
-    two = on.start(2)  # nobody listens at its address: each notice is lost
+    two = on.start(2)  # nobody listens at the address of 2: each notice to it is lost
     await on.until(two, "follow", 1, one.address, 1)
     two.role.notified(ReplicaInfo(2, two.address, 99, SyncState(frozenset((2,)), 99)))
     await seen(lambda: not two.role._soon.is_set())
@@ -327,7 +331,7 @@ async def test_a_failing_action_is_tried_again_and_said_once(
 
 
 async def pass_seconds(clock: DrivenClock, seconds: float) -> None:
-    """The loop has run several times in each step."""
+    """Advances the clock in small steps; in each step the event loop runs several times."""
     for _ in range(round(seconds / 0.05)):
         clock.advance(0.05)
         for _ in range(20):
@@ -336,7 +340,8 @@ async def pass_seconds(clock: DrivenClock, seconds: float) -> None:
 
 @on_harness
 async def test_actions_come_one_after_the_other(on: Harness) -> None:
-    """Of what was decided while one ran, the newest counts; the lease is renewed meanwhile."""
+    """While one action runs, only the newest of the later decisions is kept, and the lease is
+    renewed all the same."""
     one = on.start(1)
     one.gate.clear()
     await on.passing(lambda: one.running)
@@ -415,12 +420,12 @@ async def test_at_a_controller_of_rocketmq_there_are_no_leases(
 
 
 class OfRocketMQ:
-    """Answers of RocketMQ's controller, which knows a master of an earlier process."""
+    """The answers of a RocketMQ controller that knows a master of an earlier process."""
 
     def __init__(self, broker_id: int, members: list[int]) -> None:
         self.master: int | None = broker_id
         self.epoch, self.set_epoch, self.members = 3, 5, members
-        self.is_alive = False  # 1; 2 is not
+        self.is_alive = False  # whether it takes 1 for alive; 2 is not
         self.replaced = 0
 
     def info(self, _: object = None) -> tuple[dict[str, object], bytes]:
@@ -472,8 +477,8 @@ async def at_rocketmq(
 async def test_a_restarted_master_has_itself_replaced_at_a_controller_of_rocketmq(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """With 2 in the set its last records may be its own alone, and nobody may be shown them before
-    it is elected anew."""
+    """A restarted master must not lead its old epoch at RocketMQ's controller. 2 is in the set, and
+    the last records may be only on 1: nobody may see them before 1 is elected anew."""
     known = OfRocketMQ(1, [1, 2])
     async with at_rocketmq(clock, tmp_path, known, epoch=3, end=10) as (on, one):
         await on.passing(lambda: one.done)
@@ -485,7 +490,7 @@ async def test_a_mastership_that_rocketmq_takes_for_living_is_waited_for(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
     known = OfRocketMQ(1, [1, 2])
-    known.is_alive = True  # the connection of the earlier process is not closed yet
+    known.is_alive = True  # the earlier process's connection is not closed yet
     async with at_rocketmq(clock, tmp_path, known, epoch=3, end=10) as (on, one):
         await on.passing(lambda: "earlier process" in one.role.problem)
         await pass_seconds(clock, 5.0)
@@ -506,7 +511,7 @@ async def test_at_rocketmq_who_lost_what_it_acknowledged_does_not_say_that_it_li
         await on.passing(lambda: "in sync with it" in one.role.problem)
         await pass_seconds(clock, 5.0)
         assert one.done == [] and not known.is_alive
-        known.members = [1]  # 2 was taken off
+        known.members = [1]  # 2 was removed from the set
         await on.passing(lambda: one.last[:1] == ("lead",))
 
 
@@ -519,8 +524,8 @@ async def test_the_store_of_another_broker_is_not_started(tmp_path: Path) -> Non
 
 @in_loop
 async def test_the_next_controller_that_leads_goes_on(tmp_path: Path) -> None:
-    """With two of them on etcd, which has its own clock: the master renews its lease at the other
-    one, and is not replaced."""
+    """When the leading one of two controllers on etcd is gone, the master renews its lease at the
+    other one and is not replaced. etcd has a clock of its own, so the clock is not driven here."""
     with etcd_server(tmp_path) as etcd:
         where = {"rmqEtcd": etcd.endpoint, "rmqLeaseMillis": 2000}
         async with (
@@ -550,8 +555,9 @@ async def test_the_next_controller_that_leads_goes_on(tmp_path: Path) -> None:
 async def test_an_etcd_that_is_slow_has_nobody_elected_for_a_master_that_lives(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who lives is told by heartbeats, which wait for no answer of etcd. The lead stays where it
-    is, and the master has a lease all the time. One that is gone is replaced all the same."""
+    """Heartbeats, which wait for no answer of etcd, tell who is alive. With a slow etcd the lead
+    must stay where it is, and the master must always have a lease. A master that is gone is
+    replaced all the same."""
     renewed_in_s = etcd_store.LEASE_S
     monkeypatch.setattr(etcd_store, "LEASE_S", 60)  # etcd goes by the machine's clock
     with etcd_server(tmp_path) as etcd:
@@ -582,8 +588,8 @@ async def test_an_etcd_that_is_slow_has_nobody_elected_for_a_master_that_lives(
 async def test_an_etcd_that_is_slow_fences_no_master_while_others_leave_and_join(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lease waits neither for a new set, for which etcd is asked twice, nor for a
-    registration."""
+    """The master's lease must wait neither for a change of the set, for which etcd is asked twice,
+    nor for a registration."""
     monkeypatch.setattr(etcd_store, "LEASE_S", 60)  # etcd goes by the machine's clock
     with etcd_server(tmp_path) as etcd:
         async with (
@@ -601,7 +607,7 @@ async def test_an_etcd_that_is_slow_fences_no_master_while_others_leave_and_join
                 return way.is_asking
 
             on.is_waiting = is_asking
-            for _ in range(3):  # at several moments of a lease
+            for _ in range(3):  # so that it happens at several moments of a lease
                 await on.die(two)
                 await on.in_sync(one, 1)
                 two = on.start(len(one.done))
@@ -618,7 +624,7 @@ def longest_pause(times: list[float]) -> float:
     return max(after - before for before, after in pairwise(times))
 
 
-# ---- what counts of what the controller says
+# ---- which answers of the controller count
 
 
 def info(epoch: int, set_epoch: int, master_id: int | None = 2, **more: object) -> ReplicaInfo:
@@ -652,7 +658,8 @@ async def test_a_lease_of_an_older_set_counts_and_one_of_an_older_epoch_does_not
     assert not broker.leases
     changes.learn(info(5, 6, 1, lease_ms=5000, asked_ms=now))
     await seen(lambda: broker.leases == [now + 5000])
-    changes.learn(info(5, 7, 1, lease_ms=5000, asked_ms=now - 100))  # overtaken
+    # An answer that a later one has overtaken.
+    changes.learn(info(5, 7, 1, lease_ms=5000, asked_ms=now - 100))
     changes.learn(info(5, 7, 1, lease_ms=0, asked_ms=now + 100))
     changes.learn(info(5, 7, 1, lease_ms=5000, asked_ms=now + 200))
     await seen(lambda: broker.leases == [now + 5000, now + 5200])
@@ -663,7 +670,8 @@ async def test_a_lease_of_an_older_set_counts_and_one_of_an_older_epoch_does_not
 async def test_changes_that_hang_are_stopped_again_and_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the disk hangs: by a retirement that is tried again, then with the broker."""
+    """As on a disk that hangs: an action that does not end is cancelled by a retirement, which is
+    tried again, and finally by the broker's stop."""
     broker = Broker(tmp_path, "127.0.0.1:1", 20001)
     broker.gate.clear()
     changes = RoleChanges(broker, 1)

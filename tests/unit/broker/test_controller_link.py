@@ -1,8 +1,8 @@
-"""What a broker asks of controllers, and its heartbeats to them.
+"""What a broker asks controllers, and its heartbeats to them.
 
-Goal: the leader is found, and found again; every answer is checked; a lease counts from before the
-question; a dead controller delays nobody. Controllers are real where they can be; what these never
-do (two that disagree, garbage, silence) scripted ones on real sockets do.
+Goal: the leader is found, and found again. Every answer is checked. A lease counts from before the
+question. A dead controller delays nobody. Controllers are real where possible; what real ones never
+do (two that disagree, garbage, silence) is done by scripted ones on real sockets.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ async def test_a_leader_that_is_not_in_the_list_is_one_of_them(tmp_path: Path) -
         link = ControllerLink(addresses, "c", "broker-a")
         assert await link.next_id() == 1
         assert await addresses.all() == [other.address, server.address]
-        addresses.leads(f"localhost:{server.port}")  # the same, as another one calls it
+        # The same controller, under a name that another one gave.
+        addresses.leads(f"localhost:{server.port}")
         assert server.address in await addresses.all()
         addresses.leads(other.address)
         assert await addresses.all() == [other.address]
@@ -149,7 +150,7 @@ async def test_codes_come_with_the_error(tmp_path: Path) -> None:
 async def test_the_leader_is_asked_whoever_names_it(tmp_path: Path) -> None:
     async with controller(tmp_path) as server, scripted(c1005=leads(server.address)) as other:
         link = link_to("127.0.0.1:1", other.address)
-        assert await link.next_id() == 1  # of the server: the other one gives none
+        assert await link.next_id() == 1  # the leader's answer: the other controller gives no ids
         link.close()
 
 
@@ -261,7 +262,7 @@ def test_a_lease_counts_from_before_the_question(clock: DrivenClock) -> None:
             before = int(rmq_clock.monotonic() * 1000)
             asking = asyncio.ensure_future(link.replica_info(1, 1))
             await seen(lambda: server.asked[1:])
-            clock.advance(1.5)  # the answer takes so long
+            clock.advance(1.5)  # the time that the answer takes
             server.writers[-1].write(encode(server.asked[-1].reply(0, None, fields)))
             info = await asking
             assert before + 5000 <= info.lease_until_ms < before + 6000

@@ -1,8 +1,9 @@
-"""Each config file cut, zeroed or turned into something else, with and without a whole .bak.
+"""Each config file is cut, zeroed or turned into something else, with and without a whole .bak.
 
-The same for all: with one whole copy the start goes on with it and says so; without one it goes on
-where what is lost can be set right later, and refuses with advice where going on could not be taken
-back (the table in rmq/base/json_file.py). What was damaged is kept under another name.
+The rule is the same for all files. With one whole copy the start uses that copy and says so.
+Without one, the start goes on if what is lost can be set right later, and is refused with advice if
+going on could not be undone (the table in rmq/base/json_file.py). The damaged file is kept under
+another name.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ BLOCK = {"cm": 0, "i": 60_000, "l": 0, "o": [5, 1], "oc": {}, "ot": {}, "popTime
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
-    """A store with a content in each table, and what a broker knows of it after a clean stop."""
+    """A store with some content in each table, and what a broker knows of it after a clean stop."""
     directory = tmp_path_factory.mktemp("made")
 
     async def make() -> dict[str, object]:
@@ -79,14 +80,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, obje
 
 @pytest.fixture
 def wanted(made: tuple[Path, dict[str, object]], tmp_path: Path) -> dict[str, object]:
-    """What is known of the store that is a copy of that one, in tmp_path."""
+    """Copies the store of `made` to tmp_path, and returns what a broker must know of it."""
     shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
     return made[1]
 
 
 async def make_all(directory: Path) -> None:
-    """A content in each table. The core that stands in keeps neither delays nor popped batches:
-    their files are written as they would be."""
+    """Puts some content into each table. The core that stands in keeps neither delays nor popped
+    batches, so their files are written here in the form that they would have."""
     config = directory / "config"
     async with control(directory) as broker:
         await broker.topics.create(TopicConfig("t", 3, 3))
@@ -101,7 +102,7 @@ async def make_all(directory: Path) -> None:
 
 
 def known(broker: Broker) -> dict[str, object]:
-    """What each table has of it, by file."""
+    """What each table has of that content, by file."""
     group = broker.groups.get("g")
     return {
         "topics.json": broker.topics.get("t"),
@@ -164,7 +165,7 @@ async def test_without_a_whole_copy_the_start_goes_on_and_says_what_is_lost(
     assert [line for line in lines if line.startswith(f"{path}: no whole copy is left")]
     assert GOES_ON[name] in "".join(lines)
     assert path.with_name(name + ".damaged").read_bytes() == left
-    async with control(tmp_path):  # the next start has nothing to say
+    async with control(tmp_path):  # the next start has nothing to report
         pass
 
 
@@ -187,7 +188,7 @@ async def test_what_cannot_be_done_without_refuses_the_start_with_advice(
             pass
     assert f"no whole copy is left: {path}: " in str(caught.value)
     assert path.read_bytes() == left, "what is refused is left as it is"
-    path.unlink()  # as the advice says
+    path.unlink()  # as the refusal advises
     path.with_name(name + ".bak").unlink(missing_ok=True)
     async with control(tmp_path) as broker:
         assert "TBW102" in broker.topics
@@ -196,7 +197,7 @@ async def test_what_cannot_be_done_without_refuses_the_start_with_advice(
 @pytest.mark.parametrize("name", FILES)
 @in_loop
 async def test_a_copy_is_there_from_the_first_save_on(name: str, tmp_path: Path) -> None:
-    """Damage to one is not damage to the other: they share no blocks."""
+    """Damage to the file must not damage its copy: they must share no blocks."""
     await make_all(tmp_path)
     path, backup = tmp_path / "config" / name, tmp_path / "config" / (name + ".bak")
     assert backup.read_bytes() == path.read_bytes() or name == "rmqLocks.json"

@@ -1,4 +1,5 @@
-"""A wait with a time limit ends with its result, its time, or its cancellation; none is lost."""
+"""A wait with a time limit ends with its result, at its limit, or with its cancellation; none of
+these is lost."""
 
 import asyncio
 
@@ -42,7 +43,7 @@ def test_a_cancellation_that_meets_the_result_is_not_lost(steps: int) -> None:
         event.set()
         for _ in range(steps):
             await asyncio.sleep(0)
-        if task.cancel():  # False: it has ended already
+        if task.cancel():  # False: the task has ended already
             with pytest.raises(asyncio.CancelledError):
                 await task
 
@@ -50,7 +51,8 @@ def test_a_cancellation_that_meets_the_result_is_not_lost(steps: int) -> None:
 
 
 def test_time_over_is_told_as_such_of_a_gather_too() -> None:
-    """A cancelled gather() looks like one that failed with the cancellation."""
+    """When the time is over, a gather() must raise a timeout, too, although a cancelled gather()
+    looks like one that failed with a cancellation."""
 
     async def run() -> None:
         with pytest.raises(asyncio.TimeoutError):

@@ -1,7 +1,7 @@
-"""Bodies no client means, for every code that the control side knows: nested 100,000 deep, numbers
-of 100,000 digits, other types where a member is looked for. Each has one answer that says what is
-wrong, nothing is logged with a traceback, and the broker serves on.
-"""
+"""Bodies that no client sends in earnest, for every request code that the control side knows:
+nested 100,000 deep, with numbers of 100,000 digits, with other types where a member is looked for.
+Each gets one answer that says what is wrong, nothing is logged with a traceback, and the broker
+serves on."""
 
 import asyncio
 import logging
@@ -92,7 +92,8 @@ def test_every_code_answers_bodies_no_client_means(
 
 @in_loop
 async def test_what_takes_long_to_read_is_not_read(tmp_path: Path) -> None:
-    """Loose JSON is read by Python, in the thread that serves all others."""
+    """A body that takes long to read must be refused unread: loose JSON is read by Python, in the
+    thread that serves everybody."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         plain = b'{"clientID":"c1","more":[%s[]]}' % (b"[]," * 100_000)

@@ -1,4 +1,5 @@
-"""Where the log stood when topics were deleted: the file, and what becomes of its entries."""
+"""Where the log stood when topics were deleted: the file that says so, and what becomes of its
+entries."""
 
 import json
 from pathlib import Path
@@ -41,7 +42,8 @@ async def test_a_deletion_is_answered_when_the_file_says_where_the_log_was(tmp_p
 
 @in_loop
 async def test_a_slave_is_told_of_what_is_taken_from_the_master_that_was(tmp_path: Path) -> None:
-    """The table of topics is as it was."""
+    """A slave of this broker must be told of deletions that this broker copied from its former
+    master, although its table of topics has not changed."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         broker.core.log_end = 5000
@@ -58,7 +60,8 @@ async def test_a_slave_is_told_of_what_is_taken_from_the_master_that_was(tmp_pat
 async def test_the_retry_topic_of_a_group_does_not_go_with_another_ones_topic(
     tmp_path: Path,
 ) -> None:
-    """%RETRY%eu_orders is what group eu pops again of topic orders, or the retries of a group."""
+    """When topic orders is deleted, %RETRY%eu_orders must stay: it may hold what group eu pops
+    again of orders, but also the retries of group eu_orders."""
     retries = {"%RETRY%eu_orders", "%RETRY%us_orders", "%RETRY%us+orders"}
     async with control(tmp_path) as broker:
         client = broker.core.client()

@@ -124,7 +124,8 @@ async def test_binary_requests_get_binary_replies(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_code_that_a_binary_header_has_cut_is_put_back(tmp_path: Path) -> None:
-    """3443 stands for 200051 in a binary header, and in JSON for nothing."""
+    """3443 in a binary header means 200051, whose upper bits are cut there; in JSON 3443 means
+    nothing."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         for opaque, kind in ((1, ROCKETMQ), (2, JSON)):
@@ -152,5 +153,6 @@ def test_a_code_with_two_handlers_is_refused() -> None:
     with pytest.raises(ValueError, match="request code 5 has two handlers"):
         handler_table({5: answer}, {5: answer})
     with pytest.raises(ValueError, match="request code 3442 has two handlers"):
-        handler_table({200050: answer}, {3442: answer})  # the same in a binary header
+        # Both codes are the same number in a binary header.
+        handler_table({200050: answer}, {3442: answer})
     assert set(handler_table({5: answer, 200050: answer})) == {5, 200050}

@@ -1,7 +1,7 @@
 """The file that holds the epochs of a log.
 
-Goal: RocketMQ's form, both ways; whatever is damaged is noticed; a damaged file has a copy; where
-both are damaged the start ends with what to do.
+Goal: it is read and written in RocketMQ's form. Any damage is noticed. A damaged file has a copy;
+if both are damaged the start ends with advice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_the_form_is_that_of_rocketmq(tmp_path: Path) -> None:
 
 
 def test_files_of_rocketmq_are_read() -> None:
-    assert decode(b"2\n0\n" + LINES) == EPOCHS  # unchecked
+    assert decode(b"2\n0\n" + LINES) == EPOCHS  # without a checksum
     windows = LINES.replace(b"\n", b"\r\n")
     crc = zlib.crc32(windows) & 0x7FFFFFFF
     assert decode(b"2\r\n%d\r\n%b" % (crc, windows)) == EPOCHS

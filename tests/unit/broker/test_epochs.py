@@ -1,9 +1,9 @@
-"""Epochs of a log, and where two logs part.
+"""The epochs of a log, and where two logs part.
 
-Goal: after a cut at the consistent point, a slave's log is the beginning of its master's, whatever
-masters there were, wherever they died, and whatever of a log's end was lost. Method: a table, and
-replicas that hypothesis elects, has write, follow and lose their ends. A log is a list of records
-here, each one its own; offsets count records.
+Goal: after a cut at the consistent point, a slave's log is the beginning of its master's, whichever
+masters there were, wherever they died, and whatever was lost of a log's end. Method: a table of
+cases, and replicas that hypothesis elects, has write, has follow and lets lose their ends. Here a
+log is a list of records, each of them unique; offsets count records.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ A, B = [(1, 0), (2, 800)], [(1, 0), (2, 800), (4, 850)]
         (A, 820, B, 2000, 820),
         (A, 900, A, 900, 900),
         (A, 900, A, 860, 860),
-        (A, 900, [(1, 0), (3, 800)], 2000, 800),  # 2 is not theirs, and 1 ends at 800
+        # The master has no epoch 2, and its epoch 1 ends at 800.
+        (A, 900, [(1, 0), (3, 800)], 2000, 800),
         (A, 900, [(1, 0), (2, 700)], 2000, 700),
         (A, 900, [(5, 100)], 2000, None),
-        (A, 900, [(2, 800), (5, 1000)], 2000, 900),  # their head is gone
-        ([(1, 0), (5, 100)], 100, [(1, 0), (6, 100)], 200, 100),  # 5 wrote nothing
+        (A, 900, [(2, 800), (5, 1000)], 2000, 900),  # the master removed the oldest part of its log
+        ([(1, 0), (5, 100)], 100, [(1, 0), (6, 100)], 200, 100),  # nothing was written in epoch 5
         ([(1, 0), (2, 100), (3, 100)], 100, [(1, 0), (2, 100), (4, 150)], 200, 100),
         ([(1, 0), (2, 50), (3, 50)], 80, [(1, 0), (2, 50), (3, 50), (4, 70)], 90, 70),
-        ([(1, 0), (2, 950)], 900, A, 900, 800),  # 2 begins beyond the end, which was lost
+        # Epoch 2 begins beyond the end of the log, which was lost.
+        ([(1, 0), (2, 950)], 900, A, 900, 800),
         (A, 900, [(1, 0), (2, 800), (3, 990)], 850, 850),
     ],
 )
@@ -58,7 +60,8 @@ def test_the_point_up_to_which_two_logs_are_equal(
 
 @pytest.mark.parametrize("own", [[], [(1, 0)], [(1, 0), (7, 850)], [(9, 2000)]])
 def test_a_log_without_a_byte_is_equal_where_it_begins(own: list[tuple[int, int]]) -> None:
-    """Its master has removed its oldest segments; whatever it once had is no part of it."""
+    """A log without a byte must count as equal to its master's up to its own beginning, whatever it
+    once held: the master has removed its oldest segments."""
     assert consistent_point(Epochs.of(own), (850, 850), Epochs.of(B), 2000) == 850
 
 
@@ -90,7 +93,7 @@ def test_a_new_mastership() -> None:
     epochs = Epochs.of([(1, 0), (2, 10), (3, 25)])
     assert epochs.begun(4, 20) == Epochs.of([(1, 0), (2, 10), (4, 20)])
     assert epochs.begun(4, 25) == Epochs.of([(1, 0), (2, 10), (3, 25), (4, 25)])
-    assert epochs.begun(3, 30) == epochs  # it goes on
+    assert epochs.begun(3, 30) == epochs  # the same epoch goes on
     with pytest.raises(StoreError, match="epoch 1 of the controller is older than epoch 3"):
         epochs.begun(1, 30)
 
@@ -122,11 +125,13 @@ REPLICAS = range(3)
 
 
 class Replicas(RuleBasedStateMachine):
-    """Masters are elected at will, old ones do not notice, slaves follow any that is newer."""
+    """Masters are elected at will, old masters do not notice, and slaves follow any newer
+    master."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.logs: list[list[tuple[int, int]]] = [[] for _ in REPLICAS]  # (epoch, its own number)
+        # Of each record: the epoch, a unique number.
+        self.logs: list[list[tuple[int, int]]] = [[] for _ in REPLICAS]
         self.epochs = [Epochs() for _ in REPLICAS]
         self.masters: list[int | None] = [None for _ in REPLICAS]  # the epoch of each's mastership
         self.seen = [0 for _ in REPLICAS]  # the newest epoch that each has heard of
@@ -154,7 +159,7 @@ class Replicas(RuleBasedStateMachine):
         self.masters[who], self.seen[who] = None, epoch
         log, theirs = self.logs[who], self.logs[master]
         point = consistent_point(self.epochs[who], (0, len(log)), self.epochs[master], len(theirs))
-        if point is None:  # emptied by hand
+        if point is None:  # an operator empties such a log
             point = 0
         assert log[:point] == theirs[:point], "equal up to the point"
         del log[point:]
@@ -163,7 +168,7 @@ class Replicas(RuleBasedStateMachine):
             self._take(who, master, record)
 
     def _take(self, who: int, master: int, record: tuple[int, int]) -> None:
-        """With the epoch of the record's place, as its master labels it."""
+        """Appends a record together with the epoch of its place, as the master labels it."""
         at = len(self.logs[who])
         label = [each for each in self.epochs[master].entries if each.start <= at][-1]
         if label.epoch > self.epochs[who].last_epoch:
@@ -172,7 +177,7 @@ class Replicas(RuleBasedStateMachine):
 
     @rule(who=st.sampled_from(REPLICAS), count=st.integers(1, 5))
     def lose_the_end(self, who: int, count: int) -> None:
-        """The power went. A mastership does not go on after that."""
+        """A power cut takes the end of a log, and no mastership goes on after it."""
         self.masters[who] = None
         del self.logs[who][-count:]
 
@@ -201,7 +206,8 @@ class Replicas(RuleBasedStateMachine):
 
 
 class ForgetfulReplicas(Replicas):
-    """Epoch files are lost, too: logs part where they say, whoever wrote them."""
+    """Epoch files are lost as well: two logs must still part where their epochs say, whoever wrote
+    them."""
 
     @rule(who=st.sampled_from(REPLICAS))
     def forget(self, who: int) -> None:
@@ -209,7 +215,7 @@ class ForgetfulReplicas(Replicas):
         self.epochs[who] = Epochs()
 
     def labels_are_true(self) -> None:
-        """What was there before is of the next epoch."""
+        """Not checked here: after a lost file, older records count as the next epoch's."""
 
 
 TestForgetfulReplicas = ForgetfulReplicas.TestCase

@@ -1,7 +1,7 @@
 """What a master knows of its slaves' copies of the tables.
 
-Goal: a slave counts as one that has them by what it said itself, to this mastership, and by nothing
-else. The tables are numbers here; with brokers: test_replicas.py.
+Goal: a slave counts as having the tables only because of what it reported itself, to this
+mastership. The tables are plain numbers here; with brokers: test_replicas.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def exchange(counts: dict[str, int]) -> Exchange:
 
 
 def is_up_to_date(exchange: Exchange, slave: int, tables: tuple[str, ...] = BOTH) -> bool:
-    """Whether it has said that it has what there is now."""
+    """Whether the slave has reported that it has the present state of these tables."""
     return exchange.has(slave, exchange.counts(tables))
 
 
@@ -58,13 +58,14 @@ async def test_a_slave_has_what_it_says(exchange: Exchange, counts: dict[str, in
 
 @in_loop
 async def test_who_only_looks_says_nothing_new(exchange: Exchange) -> None:
-    """As for where the log is to be had, beside a question that is held."""
+    """A slave that asks without reporting, as when it looks for the master's log while another
+    question of it is held, must still count with what it reported before."""
     exchange.begin()
     await exchange.changed(2, exchange.versions(), 0)
     await exchange.changed(2, None, 0)
     assert is_up_to_date(exchange, 2)
     assert await exchange.settled(("topics",), lambda: {2}, 0)
-    await exchange.changed(2, {}, 0)  # it begins anew
+    await exchange.changed(2, {}, 0)  # the slave begins anew, with no tables
     assert not is_up_to_date(exchange, 2)
 
 
@@ -89,7 +90,8 @@ async def test_what_is_kept_from_a_slave_it_does_not_have_and_is_not_told_of_aga
 async def test_a_table_that_a_slave_of_an_older_rmq_does_not_copy_is_not_waited_for(
     clock: DrivenClock, counts: dict[str, int]
 ) -> None:
-    """It never says "orders", and is in sync, and is left in peace, without."""
+    """A slave of an older rmq never reports the table "orders". It must be in sync without it, and
+    its question must be held instead of being answered at once each time."""
     exchange = exchange_of(counts | {"orders": 3})
     three = (*BOTH, "orders")
     assert not is_up_to_date(exchange, 2, ("orders",)), "it has said nothing"
@@ -119,7 +121,8 @@ async def test_a_table_that_a_slave_of_an_older_rmq_does_not_copy_is_not_waited_
 async def test_who_does_not_count_any_more_is_not_waited_for(
     clock: DrivenClock, exchange: Exchange
 ) -> None:
-    """It was to join and is dropped, which says nothing to who waits."""
+    """A waiter must notice that a replica left the set: 3 was about to join and is dropped, of
+    which the waiter is not told."""
     await exchange.changed(2, exchange.versions(), 0)
     others = {2, 3}
     waiting = asyncio.ensure_future(exchange.settled(("topics",), lambda: others, 3600))
@@ -133,7 +136,8 @@ async def test_who_does_not_count_any_more_is_not_waited_for(
 async def test_what_was_said_before_this_mastership_does_not_count(
     exchange: Exchange, counts: dict[str, int]
 ) -> None:
-    """The slave has followed another one meanwhile; so has this broker."""
+    """A report to an earlier mastership must not count: since then both the slave and this broker
+    have followed another master."""
     exchange.begin()
     before = exchange.versions()
     await exchange.changed(2, before, 0)

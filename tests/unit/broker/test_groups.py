@@ -39,7 +39,8 @@ async def test_a_group_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
 async def test_who_deletes_what_is_being_deleted_waits_for_the_file_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second 207 (or 215) found nothing left and was answered before any file said so."""
+    """A second deletion of the same group (207) or topic (215) must wait until the file is written.
+    It once found nothing left to delete, and was answered before any file said so."""
     disk, real_append = threading.Event(), JournalFile.append
     async with control(tmp_path) as broker:
         first, second = broker.core.client(), broker.core.client()
@@ -66,7 +67,7 @@ async def test_a_deleted_group_is_forbidden_nothing_in_the_file_either(tmp_path:
     async with control(tmp_path) as broker:
         client = broker.core.client()
         assert (await client.call(353, group="g", topic="t", readable=False)).code == 0
-        assert (await client.call(207, groupName="g")).code == 0  # nobody ever made it
+        assert (await client.call(207, groupName="g")).code == 0  # nobody ever made the group
         content = stored(tmp_path, "subscriptionGroup.json")
         assert content["forbiddenTable"] == {}
 

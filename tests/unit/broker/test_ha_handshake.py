@@ -1,7 +1,8 @@
 """The handshake of master and slave over real sockets.
 
-Goal: RocketMQ's bytes; each side takes exactly the other's handshake, however it is cut; garbage,
-an end and silence end it with the reason. Not shown here: RocketMQ's own brokers.
+Goal: the bytes are RocketMQ's. Each side takes exactly the other's handshake, in whatever pieces it
+comes. Garbage, an end and silence end the connection with the reason. Not shown here: RocketMQ's
+own brokers.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def test_the_bytes_are_those_of_rocketmq() -> None:
     assert encode_slave(SlaveHandshake(2, is_learner=True)) == SLAVE
-    # Their master reads 1 as yes, and anything else as no.
+    # RocketMQ's master reads 1 as yes, and anything else as no.
     assert encode_slave(SlaveHandshake(2, is_rmq=True)).hex() == "00000001000000020000000000000002"
     for one in (SlaveHandshake(2), SlaveHandshake(2, is_rmq=True)):
         assert decode_slave(encode_slave(one)) == one
@@ -79,7 +80,7 @@ async def test_both_sides_greet() -> None:
 
 
 async def in_pieces(sock: socket.socket, peer: socket.socket, pieces: list[bytes]) -> None:
-    """Each one when the one before was taken."""
+    """Sends each piece when the peer has taken the piece before."""
     loop = asyncio.get_running_loop()
     for piece in pieces:
         await loop.sock_sendall(sock, piece)
@@ -103,7 +104,8 @@ async def test_a_master_takes_exactly_the_handshake_wherever_it_is_cut() -> None
             await loop.sock_sendall(slave, SLAVE[cut:] + SLAVE + REPORT)
             assert await as_master == SlaveHandshake(2, is_learner=True)
             assert await loop.sock_recv(slave, 100) == MASTER
-            assert await loop.sock_recv(master, 100) == SLAVE + REPORT  # the reactor's
+            # These bytes are left for the reactor.
+            assert await loop.sock_recv(master, 100) == SLAVE + REPORT
 
 
 @in_loop

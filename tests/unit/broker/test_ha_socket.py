@@ -1,7 +1,8 @@
 """Replicas that speak TLS with each other before the reactor has their connection.
 
-Method: the HA port of a master, and sockets that come to it as a slave's do. What the reactor is
-given is shown by a core that only counts (tests/unit/flow/test_ha_stream.py: what it does with it).
+Method: the HA port of a master, and sockets that connect to it as a slave's do. A core that only
+counts shows what the reactor is given. What the reactor does with it:
+tests/unit/flow/test_ha_stream.py.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ EPOCHS = Epochs.of([(1, 0), (3, 4096)])
 
 
 class Core:
-    """Closes what it is given, and remembers how it came."""
+    """Closes the connections that it is given, and notes how they came."""
 
     def __init__(self) -> None:
-        self.given: list[tuple[int, bool]] = []  # broker id, whether by TLS
+        self.given: list[tuple[int, bool]] = []  # broker id, whether the connection has TLS
 
     def adopt_slave(self, fd: int, broker_id: int = 0, tls: TlsStream | None = None) -> int:
         os.close(fd)
@@ -120,7 +121,8 @@ async def test_who_speaks_none_is_served_where_that_is_allowed(
 async def test_one_address_leaves_room_for_others(
     authority: Authority, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of those that are let in, but have not said yet who they are."""
+    """One address must not take all places for connections that were let in but have not said yet
+    who they are."""
     monkeypatch.setattr("rmq.broker.replication.ha_port.TLS_S", HANG_S)
     monkeypatch.setattr("rmq.broker.replication.ha_port.quiet", RateLimitedLog(ha_port.log))
     async with serving("enforcing", authority, rmqReplicaAddresses="127.0.0.0/8") as (
@@ -172,7 +174,7 @@ async def test_certificates_of_both_sides_are_looked_at(
             shown = (str(pair.certificate), str(pair.key)) if pair is not None else (None, None)
             await slave.secure(
                 context(authority, certificate=shown[0], key=shown[1]), serves=False
-            )  # TLS 1.3: the client hears of it behind its own handshake
+            )  # with TLS 1.3 the client is told of a refusal only after its own handshake
             with pytest.raises(OSError, match=r"TLS: .*(certificate|unknown ca)"):
                 await slave.receive(1)
             slave.close()
@@ -254,7 +256,8 @@ async def test_damaged_handshakes_harm_nobody_else(authority: Authority) -> None
 async def test_handshakes_that_are_tampered_with_harm_nobody(
     seed: int, asks: str, authority: Authority
 ) -> None:
-    """Hellos, what ends a handshake, and the handshake behind it; of either version."""
+    """The tampering changes hellos, the messages that end a TLS handshake, and the HA handshake
+    after it, with both versions of TLS."""
     own = authority.pair("slave")
     given = {"tls.server.need.client.auth": asks,
              "tls.server.trustCertPath": str(authority.certificate)}  # fmt: skip
@@ -272,7 +275,8 @@ async def test_handshakes_that_are_tampered_with_harm_nobody(
             await asyncio.to_thread(tampering.connect, number, hello)
         await until(lambda: not port._handshakes)
         await until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
-        assert set(core.given) <= {(7, True)}  # where what came first was whole
+        # A connection gets this far only if its first bytes were whole.
+        assert set(core.given) <= {(7, True)}
         slave = await connected(number)
         await slave.secure(
             context(authority, certificate=str(own.certificate), key=str(own.key)), serves=False

@@ -1,9 +1,9 @@
 """Any request gets one answer and breaks nothing: made-up fields and bodies for every handler.
 
-Method: a seed gives codes, the field names handlers ask for, and values that are right, nearly
-right or hostile; bodies are made-up JSON with the members handlers look for. The oracle: exactly
-one reply (or the frame given back), and no handler failed in a way it did not mean to; those would
-be answered with the name of a Python exception.
+Method: a seed gives codes, the names of fields that handlers ask for, and values that are right,
+nearly right or hostile. Bodies are made-up JSON with the members that handlers look for. The
+oracle: there is exactly one reply (or the frame is given back), and no handler failed unexpectedly;
+such a failure would be answered with the name of a Python exception.
 
 4,000 requests, 10,000 in `make test-slow`; RMQ_FUZZ_REQUESTS asks for more. The seed is in the name
 of the test (support/volume.py).
@@ -27,7 +27,7 @@ from rmq.format.remoting import Command, encode
 
 REQUESTS = int(os.environ.get("RMQ_FUZZ_REQUESTS", volume(4_000, 10_000)))
 AT_ONCE = 500
-FIRST = 100_000  # opaque of the first made-up request
+FIRST = 100_000  # the opaque of the first made-up request
 
 FIELDS = """
     topic consumerGroup producerGroup group groupName srcGroup destGroup compareGroup
@@ -59,7 +59,7 @@ TEXTS = [
 
 
 class Maker:
-    """Made-up requests out of one seed."""
+    """Makes up requests from one seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -101,7 +101,7 @@ class Maker:
         return self.random.choice(CODES), fields, self.body()
 
 
-# Numbers a handler needs before it looks at the rest, so that most requests get further in.
+# Values that handlers check before they look at the rest, so that most requests get further in.
 PLAUSIBLE = {
     "topic": "t", "consumerGroup": "g", "group": "g", "queueId": "0", "queueOffset": "0",
     "maxMsgNums": "32", "sysFlag": "0", "commitOffset": "0", "suspendTimeoutMillis": "0",
@@ -111,7 +111,7 @@ PLAUSIBLE = {
     "count": "3", "isForce": "true", "isOrder": "false", "clientId": "c1", "clientID": "c1",
     "a": "p", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0",
 }  # fmt: skip
-# A body that means something to each handler that reads one.
+# A body that has a meaning for each handler that reads one.
 GOOD_BODY: dict[str, object] = {
     "clientID": "c1", "clientId": "c1", "consumerGroup": "g", "topic": "t", "groupName": "g",
     "topicName": "t",

@@ -1,4 +1,4 @@
-"""Membership: heartbeats, leaving, expiry, and what members, reactor and tools see of it."""
+"""Membership: heartbeats, leaving, expiry, and what members, the reactor and tools see of it."""
 
 import asyncio
 import json
@@ -65,7 +65,9 @@ async def test_a_heartbeat_makes_group_retry_topic_and_subscription(tmp_path: Pa
 async def test_no_heartbeat_is_answered_before_the_retry_topic_is_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Members look for its route then; the second is no worse off than the one that had it made."""
+    """A heartbeat is answered only when all shards have the retry topic, because members look for
+    its route then. This must hold for a second member as well as for the one whose heartbeat had
+    the topic made."""
     is_shared = asyncio.Event()
     async with control(tmp_path) as broker:
         monkeypatch.setattr(broker.topics.siblings, "shared", is_shared.wait)
@@ -75,7 +77,7 @@ async def test_no_heartbeat_is_answered_before_the_retry_topic_is_everywhere(
         beats.append(asyncio.ensure_future(second.call(34, beat("c2", g=[("t", "*", 1)]))))
         await broker.core.until(lambda: (group := broker.consumers.get("g")) is not None
                                 and len(group.clients) == 2)  # fmt: skip
-        await second.call(999)  # behind it
+        await second.call(999)  # is answered after the heartbeat was looked at
         assert not broker.topics.is_made("%RETRY%g")
         assert not any(each.done() for each in beats)
         is_shared.set()
@@ -96,7 +98,7 @@ async def test_all_members_are_told_of_a_new_one_once(tmp_path: Path) -> None:
         notice = first.requests(40)[-1]
         assert notice.is_oneway
         assert notice.fields == {"consumerGroup": "g"}
-        await second.call(34, beat("c2", g=[("t", "*", 1)]))  # nothing new
+        await second.call(34, beat("c2", g=[("t", "*", 1)]))  # the same subscription as before
         await third.call(34, beat("c3", g=[("t", "*", 1)]))
         await broker.core.until(lambda: third.requests(40))
         assert len(first.requests(40)) == before + 2
@@ -178,12 +180,13 @@ async def test_heartbeats_v2_without_subscriptions_keep_them(tmp_path: Path) -> 
         reply = await second.call(34, beat("c2", g=[("t", "*", 5)], extra=other))
         assert reply.fields["IS_SUB_CHANGE"] == "true"
         reply = await first.call(34, beat("c1", h=[], extra=light))
-        assert reply.fields["IS_SUB_CHANGE"] == "true"  # never told in full
+        assert reply.fields["IS_SUB_CHANGE"] == "true"  # group h never came with its subscriptions
 
 
 @in_loop
 async def test_one_without_subscriptions_asks_for_them_until_they_come(tmp_path: Path) -> None:
-    """As to a broker that was started again: such a heartbeat makes the group, without any."""
+    """A broker must ask for subscriptions until they come: when it was started again, a heartbeat
+    without them makes the group, which has no subscriptions then."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         light = {"heartbeatFingerprint": 7, "withoutSub": True}
@@ -199,7 +202,8 @@ async def test_one_without_subscriptions_asks_for_them_until_they_come(tmp_path:
 
 @in_loop
 async def test_a_heartbeat_brings_a_bounded_number_of_subscriptions(tmp_path: Path) -> None:
-    """What it brings is looked at by the thread that serves everybody's heartbeats."""
+    """The number and size of subscriptions in a heartbeat must be limited: they are read by the
+    thread that serves everybody's heartbeats."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         for count in (20_000, 2 * 4096 + 1):
@@ -209,7 +213,7 @@ async def test_a_heartbeat_brings_a_bounded_number_of_subscriptions(tmp_path: Pa
         assert (await client.call(34, beat("c1", **halves))).code == 1
         reply = await client.call(34, beat("c1", g=[("t", "a" * (1 << 17), 1)] * 3))
         assert (reply.code, "393216 characters" in (reply.remark or "")) == (1, True)
-        assert broker.consumers.get("g") is None  # nothing of them was taken
+        assert broker.consumers.get("g") is None  # nothing of the refused heartbeats was taken
         assert (await client.call(34, beat("c1", g=[("t", "*", 1)] * 8192))).code == 0
         assert set(broker.core.subscriptions) == {(b"g", b"t")}
 
@@ -302,7 +306,7 @@ async def test_members_are_shown_to_tools(tmp_path: Path) -> None:
 async def test_how_a_member_reads_may_be_numbers_of_the_enums(
     tmp_path: Path, numbers: tuple[int, ...], expected: tuple[str, ...]
 ) -> None:
-    """So has the C++ client it."""
+    """The C++ client sends these members of a heartbeat as numbers."""
     members = ("consumeType", "messageModel", "consumeFromWhere")
     body = json.loads(beat("c1", g=[("t", "*", 1)]))
     body["consumerDataSet"][0] |= dict(zip(members, numbers, strict=True))

@@ -1,7 +1,7 @@
 """The files that say which replica a broker is.
 
-Goal: RocketMQ's texts and places; nobody starts with the store of another; a broker that was killed
-while it asked for its id asks for the same one.
+Goal: the texts and places are RocketMQ's. Nobody starts with the store of another replica. A broker
+that was killed while it asked for its id asks for the same id again.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_broker_asks_for_an_id_and_keeps_it(tmp_path: Path) -> None:
     temp = (folder / "brokerIdentity-temp").read_text()
     assert temp == f"c#broker-a#2#{made.check_code}"
     assert made.check_code.startswith("10.0.0.1:10911;") and made.check_code[15:].isdigit()
-    assert files(folder).application() == made  # killed here, and started again
+    assert files(folder).application() == made  # as after a kill at this point, and another start
     ours.keep(2)
     assert (folder / "brokerIdentity").read_text() == "c#broker-a#2"
     assert {path.name for path in folder.iterdir()} == {"brokerIdentity"}

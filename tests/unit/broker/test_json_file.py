@@ -1,6 +1,6 @@
-"""Config files survive crashes and damage. Crashes are stood in for by the files they leave.
+"""Config files survive crashes and damage. The files that a crash leaves stand for the crash.
 
-What a power cut does to the disk's own cache cannot be shown here.
+Not shown here: what a power cut does to the disk's own cache.
 """
 
 import errno
@@ -56,7 +56,7 @@ def test_two_damaged_copies_are_an_error_that_names_both(tmp_path: Path) -> None
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
-    """Reading such a file fails so; whoever is root could read it whatever its mode."""
+    """Makes reads of files of this name fail with this error; file modes would not stop root."""
     read_bytes = Path.read_bytes
 
     def refusing(path: Path) -> bytes:
@@ -74,7 +74,7 @@ def test_a_file_that_may_not_be_read_is_not_taken_for_a_damaged_one(
     file = JsonFile(tmp_path / "a.json", lost="nothing that matters")
     file.save({"n": 1})
     file.save({"n": 2})
-    if name == "a.json.bak":  # it is wanted
+    if name == "a.json.bak":  # with a damaged main file the .bak is needed
         file.path.write_bytes(b"{")
     with monkeypatch.context() as patched:
         refuse(patched, name, errno.EACCES)
@@ -119,7 +119,7 @@ def test_no_flipped_bit_gives_another_content(tmp_path: Path) -> None:
         file.path.write_bytes(bytes(flipped))
         found = file.load()
         assert found is not None
-        # A bit of the checksum's own name only makes it a member that nobody knows.
+        # A flipped bit in the checksum's own name only makes it a member that nobody knows.
         assert found["offsetTable"] in (new["offsetTable"], old["offsetTable"]), f"bit {bit}"
         given_way += found == old
     assert given_way > len(whole) * 8 - 8 * len("rmqChecksum") - 1
@@ -150,7 +150,8 @@ def test_files_of_apache_with_bare_integer_keys_load(tmp_path: Path) -> None:
 
 
 def test_a_save_and_a_settle_at_once_leave_both_copies_whole(tmp_path: Path) -> None:
-    """Both make the .bak anew, by a file of the same name."""
+    """A save and a settle at the same time must leave both copies whole, although both make the
+    .bak anew through a temporary file of the same name."""
     file = JsonFile(tmp_path / "a.json")
     file.save({"n": 0})
     rounds, failed, are_two = range(1, 200), [], []

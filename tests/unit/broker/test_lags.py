@@ -1,4 +1,4 @@
-"""How far groups are behind: counts from tables, ages from records, and where both end."""
+"""How far groups are behind: counts from tables, ages from records, and the limits of both."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ TABLE: CoreTopics = {b"t": (0, 0, 0, 0, [(0, 100), (10, 20), None])}
 
 
 class Queues:
-    """Messages are stored a millisecond after one another."""
+    """A queue whose messages were stored a millisecond after one another."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, int]] = []
@@ -81,7 +81,8 @@ def test_what_was_looked_at_is_remembered_until_it_is_not_asked_for(
 
 
 def test_a_stop_waits_for_the_look_under_way_and_there_is_no_other() -> None:
-    """The core ends after stop(): whoever asked it then would wait for ever."""
+    """stop() must wait for a look that is under way, and no look may begin after it: the core ends
+    then, and a call of it would wait for ever."""
     queues = Queues()
     times = LagTimes(queues)  # type: ignore[arg-type]
     entered, leave, done = threading.Event(), threading.Event(), threading.Event()
@@ -120,7 +121,8 @@ def test_no_more_is_looked_at_than_time_and_number_allow(monkeypatch: pytest.Mon
 
 
 def test_who_moves_keeps_no_age_from_those_behind_him(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first ten commit between any two rounds, which alone is more than a round looks at."""
+    """Groups that commit all the time must not keep those behind them from having an age: the first
+    ten commit between any two rounds, and are alone more than a round looks at."""
     monkeypatch.setattr(module, "TIMES_MAX", 7)
     times = LagTimes(Queues())  # type: ignore[arg-type]
     for number in range(20):

@@ -35,7 +35,7 @@ async def test_a_lock_lasts_60_s_without_renewal(
     table = LockTable(FakeCore(), tmp_path)
     assert table.lock("g", [QUEUE], "a") == [QUEUE]
     now[0] = 50.0
-    assert table.lock("g", [QUEUE], "a") == [QUEUE]  # renewed
+    assert table.lock("g", [QUEUE], "a") == [QUEUE]  # the lock is renewed
     now[0] = 109.0
     assert table.lock("g", [QUEUE], "b") == []
     assert table.held_by_anyone("g")
@@ -88,7 +88,8 @@ async def test_lock_requests_over_the_wire(tmp_path: Path) -> None:
         assert held((await client.call(41, body("a", 0, 1, 2, -1))).body) == [0, 1]
         assert held((await client.call(41, body("b", 0, 1))).body) == []
         assert held((await client.call(41, body("b", 0, topic="nowhere"))).body) == []
-        for other in ("broker-b", "", "__syslo__"):  # each would be one more lock of the queue
+        # Each of these names would be one more lock of the same queue.
+        for other in ("broker-b", "", "__syslo__"):
             assert held((await client.call(41, body("b", 0, broker_name=other))).body) == []
         static = body("b", 1, broker_name=names.LOGIC_QUEUE_BROKER)
         assert held((await client.call(41, static)).body) == [1]
@@ -115,7 +116,7 @@ async def test_locks_count_for_60_s_after_a_restart(
             wanted = [MessageQueue("t", "broker-a", queue).members()]
             body = fastjson.dumps({"clientId": client_id, "consumerGroup": "g", "mqSet": wanted})
             assert len(json.loads((await client.call(41, body)).body)["lockOKMQSet"]) == 1
-        # What a killed broker leaves: the file holds it before the clients hear of it.
+        # What a killed broker leaves: the file has the lock before the clients are told.
         kept = (tmp_path / "config" / "rmqLocks.json").read_bytes()
     now = [1000.0]
     monkeypatch.setattr(locks, "clock", Clock(now))

@@ -1,7 +1,7 @@
 """The epochs of a log in memory and on the disk.
 
-Goal: the file never names an epoch for bytes that are another one's, whatever write failed and
-wherever the log ended at the start; and what it knew is known after a power cut took the log's end.
+Goal: the file never gives an epoch to bytes of another one, whichever write failed and wherever the
+log ended at the start. What the file knew is still known after a power cut took the log's end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def test_an_epoch_that_the_log_lost_goes_from_the_file_before_the_log_grow
     assert file.read() == NEW, "it is asked what it was once more, should this start fail"
     await epochs.learn(OLD, (0, 250))
     assert file.read() == OLD and epochs.newest == 1
-    # The log grows beyond 300, and ends there at the next start.
+    # The log grows beyond 300, and ends at 400 at the next start.
     assert loaded(file, 400).value == OLD
 
 
@@ -53,7 +53,7 @@ async def test_an_epoch_that_the_log_lost_goes_from_the_file_before_the_log_grow
 async def test_a_file_with_more_epochs_than_a_core_takes_is_loaded(
     file: EpochFile, tmp_path: Path
 ) -> None:
-    """RocketMQ's brokers bound it by nothing but what retention removes."""
+    """RocketMQ's brokers write such files: nothing but retention limits their number of epochs."""
     entries = [(number, number * 10) for number in range(1, 3001)]
     file.write(Epochs.of(entries))
     with Shard(tmp_path) as shard:
@@ -79,7 +79,7 @@ async def test_a_write_that_failed_on_the_way_is_taken_back_by_the_next(file: Ep
         await epochs.begin(5, (0, 300))
     assert file.read() == NEW and epochs.value == OLD and epochs.newest == 5
     way.rmdir()
-    await epochs.learn(OLD, (0, 300))  # another one is master
+    await epochs.learn(OLD, (0, 300))  # another replica is master
     assert file.read() == OLD and epochs.newest == 1
 
 
@@ -99,7 +99,7 @@ async def test_the_same_write_is_done_again_after_it_failed(file: EpochFile) -> 
 
 
 class HeldFile(EpochFile):
-    """Its first write waits until it is told."""
+    """An epoch file whose first write waits until it is told to go on."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -114,7 +114,8 @@ class HeldFile(EpochFile):
 
 @in_loop
 async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Path) -> None:
-    """A slave that is made master while it writes down its master's epochs."""
+    """A slave that is made master while it still writes down its master's epochs must end with its
+    own epochs in the file, not with that older write."""
     file = HeldFile(tmp_path / "epochFileCheckpoint")
     epochs = loaded(file, 300)
     learning = asyncio.create_task(epochs.learn(OLD, (0, 300)))
@@ -133,7 +134,8 @@ async def test_a_write_whose_asker_left_does_not_overtake_the_next(tmp_path: Pat
 async def test_a_log_that_was_written_without_a_controller_is_of_its_first_epoch(
     file: EpochFile, start: int
 ) -> None:
-    """Or nobody could have it: no slave knows whose those bytes are."""
+    """A log that was written without a controller must get its first epoch for all its bytes.
+    Otherwise no slave could copy it, because none would know whose bytes they are."""
     core = FakeCore()
     epochs = LogEpochs(file, core)
     epochs.load((start, 9000))
@@ -142,7 +144,7 @@ async def test_a_log_that_was_written_without_a_controller_is_of_its_first_epoch
     assert epochs.value == file.read() == Epochs.of([(1, 0)]) and core.epochs == [(1, 0)]
     await epochs.begin(3, (start, 9500))
     assert file.read() == Epochs.of([(1, 0), (3, 9500)])
-    file.write(Epochs.of([(1, 9000), (3, 9500)]))  # as it was before
+    file.write(Epochs.of([(1, 9000), (3, 9500)]))  # as the file was written before
     epochs.load((start, 9600))
     assert epochs.value == Epochs.of([(1, 0), (3, 9500)])
     epochs.load((9216, 9600))
@@ -151,7 +153,8 @@ async def test_a_log_that_was_written_without_a_controller_is_of_its_first_epoch
 
 @in_loop
 async def test_of_a_log_without_a_byte_no_epoch_is_known(file: EpochFile) -> None:
-    """Its disk was replaced, and it begins where its master's does, beyond epochs that it led."""
+    """A log without a byte must not claim epochs: its disk was replaced, and it begins where its
+    master's log does, beyond epochs that this broker once led."""
     file.write(Epochs.of([(1, 0), (4, 100), (5, 300)]))
     epochs = loaded(file, 4096)
     await epochs.learn(Epochs.of([(1, 0), (3, 200), (6, 4096), (7, 5000)]), (4096, 4096))

@@ -1,6 +1,6 @@
-"""A replica that lost the end of its log says so until it has all of it again.
+"""A replica that lost the end of its log says so until it has the whole log again.
 
-Goal: what it says outlives restarts, ends when it has what a master had, and not before.
+Goal: the report outlives restarts, and ends when the replica has what a master had, not before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_a_log_that_is_whole_has_lost_nothing(path: Path) -> None:
 
 def test_it_is_said_until_the_log_has_what_the_master_had(path: Path) -> None:
     LostEnd(path).note("the log ends at 0 and was on the disk up to 5000")
-    lost = LostEnd(path)  # at a later start
+    lost = LostEnd(path)  # as at a later start
     assert lost.has_lost(9000), "nobody has said what there is to have"
     lost.follows(7000)
     assert lost.has_lost(6999)
@@ -47,7 +47,7 @@ def test_what_is_lost_once_more_counts_from_the_next_master(path: Path) -> None:
 
 
 def test_a_file_that_cannot_go_is_said_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path.mkdir()  # which no unlink takes away
+    path.mkdir()  # a directory, which unlink cannot remove
     lost = LostEnd(path)
     lost.follows(7000)
     assert lost.has_lost(7000) and lost.has_lost(7000)

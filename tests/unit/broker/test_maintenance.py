@@ -1,8 +1,9 @@
-"""Requests of mqadmin about RocksDB, to a broker without one: 355, 200056, 5001; and all that
-docs/mqadmin.md says is answered as not supported.
+"""mqadmin's requests about RocksDB, to a broker without one (355, 200056, 5001), and all requests
+that docs/mqadmin.md says are answered as not supported.
 
-Goal: what is answered with 0 is so, and all else says what cannot be. Method: the real tables and
-their files, a core that stands in. Deletion by hand (329) is in test_retention.py.
+Goal: what is answered with 0 is done, and every other answer says what cannot be done. Method: the
+real tables and their files, and a core that stands in. Deletion by hand (329) is in
+test_retention.py.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ ALL = "topics;subscriptionGroups;consumerOffsets"
 
 
 def plainly(directory: Path, name: str, member: str) -> dict[str, Any]:
-    """What a JSON file says by itself, as one sees it who knows nothing of journals."""
+    """A member of a JSON file as a reader sees it who knows nothing of journals."""
     path = directory / "config" / name
     return json.loads(path.read_bytes())[member] if path.exists() else {}
 
@@ -76,7 +77,7 @@ async def test_a_file_that_cannot_be_written_is_no_success(
             patch.setattr(JsonFile, "save", fail)
             reply = await client.call(355, configType="topics")
             assert reply.code == 1 and "topics.json cannot be written" in (reply.remark or "")
-        # Of groups there was nothing to write: the failure was not theirs.
+        # Of groups there was nothing to write, so the failure did not concern them.
         assert (await client.call(355, configType="subscriptionGroups")).code == 0
         assert (await client.call(355, configType="topics")).code == 0
         assert written(tmp_path)[0]
@@ -99,7 +100,8 @@ async def test_what_a_start_found_in_the_journal_alone_is_written_too(tmp_path: 
 async def test_a_write_goes_on_when_who_waits_for_it_is_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At a stop handlers that take long are cancelled; the file's write is not begun twice."""
+    """A stop cancels handlers that take long. The write of the file must go on, and must not be
+    begun a second time."""
     disk, begun, real_save = threading.Event(), threading.Event(), JsonFile.save
 
     def slow(file: JsonFile, content: dict[Any, Any]) -> None:
@@ -126,7 +128,8 @@ async def test_a_write_goes_on_when_who_waits_for_it_is_cancelled(
 async def test_who_waits_for_a_table_does_not_wait_for_what_changes_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Topics that are made at any time keep the journal writing."""
+    """A waiter for a table must not wait for later changes: topics that are made all the time would
+    keep the journal writing."""
     later, real_append, real_save = itertools.count(), JournalFile.append, JsonFile.save
     async with control(tmp_path) as broker:
         await broker.topics.create(TopicConfig("made before", 1, 1))
@@ -160,7 +163,8 @@ async def test_who_waits_for_a_table_does_not_wait_for_what_changes_later(
 async def test_a_write_that_no_table_waits_for_can_be_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stop leaves none behind: the next process writes the same files."""
+    """A stop must wait for every write, also for one that no table waits for: the next process
+    writes the same files."""
     disk, begun, real_create = threading.Event(), threading.Event(), JournalFile.create
 
     def slow(file: JournalFile, *content: Any) -> int:

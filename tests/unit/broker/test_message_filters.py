@@ -1,5 +1,5 @@
 """SQL92 filters, class filters and functions on the control side: what is accepted and told to the
-reactor, and the codes and words of what is refused."""
+reactor, and the codes and texts with which the rest is refused."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ BROUGHT = {**PULL, "sysFlag": 4, "expressionType": "SQL92"}
 
 
 async def subscribed(broker: Broker, expression: str, **change: object) -> FakeClient:
-    """Topic t, and group g that subscribes it by this SQL92 expression."""
+    """Makes topic t, and a member of group g that subscribes to it with this SQL92 expression."""
     await broker.topics.create(TopicConfig("t", 2, 2))
     client: FakeClient = broker.core.client()
     subscription = {

@@ -1,8 +1,8 @@
-"""What a start finds after a kill between a change and the JSON file, a torn tail, damage in the
-middle, another broker's JSON file; and what a change costs.
+"""What a start finds after a kill between a change and the write of the JSON file, after a torn
+tail, after damage in the middle, and with another broker's JSON file; and what a change costs.
 
-Method: control() of the real tables with a core that stands in; a kill is a copy of the directory
-while the broker runs.
+Method: control() of the real tables with a core that stands in; a copy of the directory of a
+running broker is what a kill leaves.
 """
 
 import json
@@ -29,7 +29,8 @@ UNUSED = NAME + ".unused"
 
 
 async def killed_with_changes(directory: Path, copy: Path, log_end: int = 0) -> None:
-    """One topic in the JSON file; two made, one changed and one deleted after it."""
+    """Copies a store as a kill leaves it: of five changes to topics and groups, only the first
+    topics are in the JSON files, the rest is in the journal."""
     core = FakeCore()
     core.log_end = log_end
     async with control(directory) as broker:
@@ -54,7 +55,7 @@ def queues(broker: Broker) -> dict[str, int]:
 async def test_a_kill_takes_no_change_back(tmp_path: Path) -> None:
     await killed_with_changes(tmp_path / "a", tmp_path / "b")
     written = json.loads((tmp_path / "b/config/topics.json").read_bytes())["topicConfigTable"]
-    assert "second" not in written  # else nothing of the journal is tested
+    assert "second" not in written  # otherwise the journal would not be tested
     async with control(tmp_path / "b") as broker:
         assert queues(broker) == {"first": 4, "second": 3, "third": 1}
         assert not broker.groups.may_read("g", "first")
@@ -112,7 +113,8 @@ async def test_damage_in_the_middle_is_named_and_costs_that_change_alone(
 async def test_what_another_broker_wrote_wins_over_an_older_journal(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Apache's broker drops the members it does not know; groups it did not write stay."""
+    """The JSON file of Apache's broker, which drops members it does not know, must win over the
+    journal. The groups, whose file it did not write, keep what the journal has."""
     await killed_with_changes(tmp_path / "a", tmp_path / "b")
     file = JsonFile(tmp_path / "b/config/topics.json")
     content = file.load()
@@ -137,7 +139,8 @@ async def test_what_another_broker_wrote_wins_over_an_older_journal(
 async def test_a_file_edited_by_hand_is_used_as_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its rmqJournal may be left there: whoever edits a file has to remove its checksum."""
+    """A file that was edited by hand must win over the journal, even if its member rmqJournal was
+    left in it. It has no checksum, because the editor must remove that."""
     await killed_with_changes(tmp_path / "a", tmp_path / "b")
     path = tmp_path / "b/config/topics.json"
     content = json.loads(path.read_bytes())
@@ -160,7 +163,8 @@ async def test_a_file_edited_by_hand_is_used_as_it_is(
 async def test_a_file_from_a_backup_is_used_as_it_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The journal does not have what was changed between it and the backup."""
+    """A file from a backup must win over the journal, which lacks the changes between the backup
+    and the journal's beginning."""
     async with control(tmp_path / "a") as broker:
         await broker.topics.create(TopicConfig("first", 1, 1))
         shutil.copytree(tmp_path / "a/config", tmp_path / "backup")
@@ -212,8 +216,9 @@ async def test_a_damaged_header_costs_nothing(
 async def test_what_was_read_is_synced_before_anyone_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process before may have been killed between the write of a record and its sync, or that
-    sync may have failed: the page cache has what the disk has not."""
+    """The journal must be synced anew before anyone is served. The former process may have been
+    killed between the write of a record and its sync, or that sync may have failed: then only the
+    page cache has the record."""
     await killed_with_changes(tmp_path / "a", tmp_path / "b")
     journal = tmp_path / "b/config" / NAME
     before, old = JournalFile(journal).read(), journal.stat().st_ino
@@ -228,8 +233,9 @@ async def test_what_was_read_is_synced_before_anyone_is_served(
 
 @in_loop
 async def test_a_torn_end_finds_topics_that_have_queues(tmp_path: Path) -> None:
-    """It may have been a record that was whole once. Deleted topics stay away, and known ones have
-    the queues that they were given."""
+    """A torn end may be a record that was once whole. So topics that have queues must be found
+    again; deleted topics stay deleted, and known topics keep the number of queues that they were
+    given."""
     await killed_with_changes(tmp_path / "a", tmp_path / "b", log_end=100)
     journal = tmp_path / "b/config" / NAME
     journal.write_bytes(journal.read_bytes()[:-1])
@@ -267,7 +273,8 @@ async def test_a_missing_journal_is_told(tmp_path: Path, caplog: pytest.LogCaptu
 async def test_a_failed_append_is_made_up_for_by_the_json_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing is appended to that journal again: a later sync would not cover what it lost."""
+    """After a failed append the change must be in the JSON file, and a new journal begins: a later
+    sync of the old one would not cover what that append lost."""
     async with control(tmp_path / "a") as broker:
         await broker.topics.create(TopicConfig("first", 1, 1))
         old = (tmp_path / "a/config" / NAME).stat().st_ino

@@ -38,7 +38,7 @@ async def test_updates_are_stored_saved_and_loaded(tmp_path: Path) -> None:
         client = broker.core.client()
         await broker.topics.create(TopicConfig("t", 4, 4))
         broker.groups.require("g")
-        for offset in (9, 5):  # a lower one is taken too
+        for offset in (9, 5):  # an offset may be lowered, too
             reply = await client.call(
                 15, consumerGroup="g", topic="t", queueId=1, commitOffset=offset
             )
@@ -47,7 +47,7 @@ async def test_updates_are_stored_saved_and_loaded(tmp_path: Path) -> None:
         assert reply.fields["offset"] == "5"
         assert await broker.offsets.save()
         assert stored_offsets(tmp_path) == {"t@g": {"1": 5}}
-        assert not await broker.offsets.save()  # nothing has changed since
+        assert not await broker.offsets.save()  # nothing has changed since the save
     async with control(tmp_path) as again:
         assert again.offsets.query("g", "t", 1) == 5
 
@@ -98,7 +98,8 @@ async def test_an_interval_writes_what_changed_however_many_there_are(tmp_path: 
 async def test_offsets_that_always_change_are_in_the_json_file_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For Apache's broker, should this one be killed."""
+    """The JSON file must get the offsets after a while, for Apache's broker, which may have to go
+    on with them if this broker is killed."""
     file = tmp_path / "config" / "consumerOffset.json"
     async with control(tmp_path) as broker:
         for offset in range(3):
@@ -113,7 +114,8 @@ async def test_offsets_that_always_change_are_in_the_json_file_after_a_while(
 
 @in_loop
 async def test_a_kill_takes_back_nothing_that_was_written(tmp_path: Path) -> None:
-    """Changed, removed, removed and made anew, reset; then killed, and killed again."""
+    """Offsets that were changed, removed, removed and made anew, or reset must be the same after a
+    kill, and after a second one."""
     async with control(tmp_path / "a") as broker:
         for group in ("changed", "removed", "anew", "reset"):
             broker.offsets.commit(group, "t", 0, 5)
@@ -194,7 +196,8 @@ async def test_topics_are_saved_while_the_log_takes_no_more(
 async def test_what_a_failed_write_had_taken_is_written_by_the_next_save(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after a write that no save() has begun: the JSON file's, when it has been quiet."""
+    """What a failed write should have written must be written by the next save(). This holds as
+    well for a write that no save() began: that of the JSON file after a quiet time."""
     async with control(tmp_path) as broker:
         for offset in (1, 2):
             broker.offsets.commit("g", "t", 0, offset)
@@ -203,7 +206,7 @@ async def test_what_a_failed_write_had_taken_is_written_by_the_next_save(
             quiet.setattr(broker.core, "sync_log", no_sync)
             quiet.setattr(metadata_journal, "QUIET_MAX_S", 0.0)
             assert not await broker.offsets.save()
-            broker.offsets.commit("g", "t", 0, 3)  # before that write begins
+            broker.offsets.commit("g", "t", 0, 3)  # this commit comes before that write begins
             await broker.core.until(lambda: not broker.offsets._journal.is_writing)
         assert stored_offsets(tmp_path) == {"t@g": {"0": 2}}
         assert await broker.offsets.save()
@@ -226,7 +229,8 @@ async def test_copied_offsets_are_in_the_file_when_it_is_answered(tmp_path: Path
 async def test_the_log_is_on_the_disk_before_offsets_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a power cut leaves the offset of a pop without the check point that brings it back."""
+    """The log must be synced before offsets are saved. Otherwise a power cut could leave the offset
+    of a pop without the check point that brings its messages back."""
     async with control(tmp_path) as broker:
         before = broker.core.log_syncs
         broker.offsets.commit("g", "t", 0, 3)
@@ -244,11 +248,12 @@ async def test_the_log_is_on_the_disk_before_offsets_are(
 
 @in_loop
 async def test_groups_are_on_the_disk_before_the_mark_passes_their_pops(tmp_path: Path) -> None:
-    """Else a start finds neither the group nor what says that there was one."""
+    """Groups must be saved before the mark in the log (rmqLogOffset) passes their pops. Otherwise a
+    start finds neither the group nor the record that there was one."""
     async with control(tmp_path) as broker:
         broker.core.log_end = 100
         assert await broker.offsets.save(behind_max=1)
-        broker.core.log_end = 200  # the group's first pop
+        broker.core.log_end = 200  # stands for the group's first pop
         broker.groups.require("g")
         broker.offsets.commit("g", "t", 0, 3)
         assert "g" not in stored(tmp_path, GROUPS)["subscriptionGroupTable"]
@@ -278,7 +283,8 @@ async def test_groups_are_on_the_disk_before_the_mark_passes_their_pops(tmp_path
 
 @in_loop
 async def test_a_slaves_mark_stays_where_it_last_copied(tmp_path: Path) -> None:
-    """Groups that popped at its master since may not be here when it leads."""
+    """A slave's mark must not pass the place of its last copy: groups that popped at the master
+    after it may be unknown here when this slave leads."""
     async with control(tmp_path) as broker:
         broker.core.log_end = 100
         assert await broker.offsets.save(behind_max=1)
@@ -289,7 +295,7 @@ async def test_a_slaves_mark_stays_where_it_last_copied(tmp_path: Path) -> None:
             broker.offsets.commit("g", "t", 0, copied)
             assert await broker.offsets.save()
             assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == copied
-        broker.core.log_end = 250  # what the master has not was cut
+        broker.core.log_end = 250  # what the master does not have was cut off
         broker.offsets.commit("g", "t", 0, 7)
         assert await broker.offsets.save()
         assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 250
@@ -297,7 +303,8 @@ async def test_a_slaves_mark_stays_where_it_last_copied(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_mark_behind_the_end_of_the_log_is_set_anew_at_the_start(tmp_path: Path) -> None:
-    """A log that was cut short: pops of the next seconds would stand before the mark."""
+    """After a log was cut short, the next start must lower the mark. Otherwise pops of the next
+    seconds would lie before the mark, where no start looks."""
     (tmp_path / "config").mkdir()
     file = tmp_path / "config" / "consumerOffset.json"
     file.write_text('{"offsetTable":{"t@g":{"0":7}},"rmqLogOffset":4711}')
@@ -319,7 +326,7 @@ async def test_a_stop_leaves_nothing_in_the_log_where_pops_are_looked_for(tmp_pa
         broker.offsets.commit("g", "t", 0, 3)
         assert await broker.offsets.save()
         broker.core.log_end = 4711
-        assert not await broker.offsets.save()  # the next start would read so little
+        assert not await broker.offsets.save()  # the next start would read only this little
         assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 0
     assert json.loads(file.read_bytes())["rmqLogOffset"] == 4711
 
@@ -332,7 +339,7 @@ async def test_offsets_are_saved_by_the_clock(tmp_path: Path) -> None:
             broker.offsets.commit("g", "t", 0, offset)
             wanted = {"t@g": {"0": offset}}
             await broker.core.until(lambda wanted=wanted: stored_offsets(tmp_path) == wanted)
-        assert calm_seconds() - began < 15  # by default it would take 20 s and more
+        assert calm_seconds() - began < 15  # with the default interval it would take 20 s or more
 
 
 @in_loop
@@ -379,7 +386,7 @@ async def test_a_new_group_starts_at_0_of_a_young_queue(tmp_path: Path) -> None:
         core: FakeCore = broker.core
         client = core.client()
         ask = {"consumerGroup": "g", "topic": "t", "queueId": 0}
-        assert (await client.call(14, **ask)).code == 22  # the queue holds nothing
+        assert (await client.call(14, **ask)).code == 22  # the queue holds nothing yet
         first = core.store("t", 0)
         reply = await client.call(14, **ask)
         assert (reply.code, reply.fields) == (0, {"offset": "0"})
@@ -388,7 +395,7 @@ async def test_a_new_group_starts_at_0_of_a_young_queue(tmp_path: Path) -> None:
         assert (await client.call(14, **ask)).code == 22
         core.out_of_memory.clear()
         core.store("t", 0)
-        core.queue_minimum[b"t", 0] = 1  # message 0 is deleted
+        core.queue_minimum[b"t", 0] = 1  # as if message 0 had been deleted by retention
         assert (await client.call(14, **ask)).code == 22
 
 
@@ -412,7 +419,8 @@ async def test_offsets_are_cloned(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_clone_counts_where_the_target_was_reset(tmp_path: Path) -> None:
-    """Commits do not, until a pull was told of the reset; it is told of the clone's offset then."""
+    """A clone must set the offset even where the target group was reset. (A commit does not, until
+    a pull was told of the reset.) The next pull is told the clone's offset."""
     async with live_broker(tmp_path) as broker, BrokerClient(broker.core.port) as client:
         await broker.topics.create(TopicConfig("t", 2, 2))
         for queue in (0, 1):

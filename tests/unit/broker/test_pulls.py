@@ -1,4 +1,5 @@
-"""Pulls the reactor handed over: refused with RocketMQ's codes, or given back when all is well."""
+"""Pulls that the reactor handed over: refused with RocketMQ's codes, or given back when all is
+well."""
 
 from pathlib import Path
 
@@ -18,7 +19,7 @@ PULL = {
 
 
 async def ready(broker: Broker, model: str = "CLUSTERING", **change: object) -> FakeClient:
-    """Topic t of 2 queues, and a consumer of group g that subscribes it."""
+    """Makes topic t with 2 queues, and a consumer of group g that subscribes to it."""
     await broker.topics.create(TopicConfig("t", 2, 2))
     client: FakeClient = broker.core.client()
     subscription = {"topic": "t", "subString": "a", "subVersion": 5, **change}

@@ -1,7 +1,7 @@
 """Goal: monitors that split putMessageDistributeTime and parse the maximum get real numbers.
 
-Method: bucket counts by hand, through status/put_times.py. Cannot prove: that the reactor counts
-rightly (tests of cext/base/latency and of the shard do).
+Method: bucket counts written by hand go through status/put_times.py. Not shown here: that the
+reactor counts rightly (tests of cext/base/latency and of the shard do).
 """
 
 from rmq.broker.status.put_times import RANGES, put_times

@@ -1,4 +1,4 @@
-"""Reading queue entries out of memory and files, and searching by time. Oracle: linear search."""
+"""Queue entries are read from memory and files, and searched by time. Oracle: a linear search."""
 
 import random
 import struct
@@ -75,7 +75,7 @@ def test_search_agrees_with_a_walk(times: list[int], wanted: int, minimum: int) 
     minimum = min(minimum, len(times))
     core = FakeCore()
     for ms in times:
-        core.store("t", 0, store_timestamp_ms=ms + 1)  # 0 would mean "now"
+        core.store("t", 0, store_timestamp_ms=ms + 1)  # 0 would mean the present time
     core.queue_minimum[b"t", 0] = minimum
     reader = QueueReader(core, Path("/nowhere"), 6_000_000)
     wanted += 1

@@ -1,8 +1,10 @@
-"""Goal: a reactor that takes no turns is said, and ended; one that goes on, waits for a disk, is
-held or starved is not. Nor does the watch itself wait for the log, or outlive its broker.
+"""Goal: a reactor that takes no turns is reported and ended. One that goes on, waits for a disk, is
+held by a debugger or starved is not ended. The watch itself neither waits for the log nor outlives
+its broker.
 
-Method: looks at an in-memory core. When a process is stopped nobody looks, so that costs nothing.
-Cannot prove: that a real one is seen and started again (tests/fault/test_stuck_reactor.py).
+Method: looks at an in-memory core. Time in which the whole process is stopped does not count,
+because nobody looks then. Not shown here: that a real stuck reactor is noticed and started again
+(tests/fault/test_stuck_reactor.py).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from rmq.errors import ConfigError
 from rmq.system.threads import Thread
 
 LIMIT_S = 20
-PATIENCE_S = 600.0  # nobody waits for so long on a machine that works
+PATIENCE_S = 600.0  # longer than anybody waits on a machine that works
 
 
 class Stage:
@@ -102,7 +104,7 @@ def test_one_that_waits_for_a_disk_is_left_alone(caplog: pytest.LogCaptureFixtur
     stage = Stage()
     stage.core.stands, stage.thread = True, Thread("D", "folio_wait_bit")
     stage.looks(LIMIT_S)
-    stage.looks_while_it_loops(3)  # between two calls of one turn
+    stage.looks_while_it_loops(3)  # a moment between two calls of the disk in one turn
     stage.thread = Thread("D")
     stage.looks(1000)
     assert stage.ended == []
@@ -126,7 +128,7 @@ def test_one_that_has_waited_for_a_disk_and_loops_then_is_ended() -> None:
     stage.core.stands, stage.thread = True, Thread("D")
     stage.looks(LIMIT_S)
     stage.looks_while_it_loops(LIMIT_S + 1)
-    assert len(stage.ended) == 2  # each look until the process is gone
+    assert len(stage.ended) == 2  # it is ended at each look until the process is gone
     assert "its thread runs" in stage.ended[0]
 
 
@@ -153,7 +155,8 @@ def test_one_that_gets_no_time_of_a_processor_is_starved() -> None:
 
 
 def test_where_there_is_no_reactor_nothing_stands() -> None:
-    """Its log is cut: core.stop() has ended it."""
+    """No reactor must be reported as stuck while there is none: core.stop() has ended it, because
+    its log is being cut."""
     stage = Stage()
     stage.core.stands = True
     stage.looks(LIMIT_S - 1)
@@ -175,7 +178,8 @@ def test_without_a_limit_nobody_looks() -> None:
 
 
 def test_one_is_ended_while_the_log_takes_no_line() -> None:
-    """Its file is on the disk that does not answer."""
+    """A stuck reactor must be ended even if the log's handler hangs, because the log file is on the
+    same disk that does not answer."""
     answers = threading.Event()
 
     class Hanging(logging.Handler):
@@ -199,7 +203,8 @@ def test_one_is_ended_while_the_log_takes_no_line() -> None:
 async def test_the_watch_ends_with_a_broker_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """Else it ends a core.stop() that takes long, and nobody hears of the error."""
+    """When a broker fails to start or stop, its watch must end. Otherwise it would end the process
+    during a long core.stop(), and nobody would see the error."""
     broker = Broker(load_properties(None, {"storePathRootDir": str(tmp_path)}), FakeCore())
     thing, method = {
         "_start": (broker.topics, "load"),

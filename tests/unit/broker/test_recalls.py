@@ -1,4 +1,4 @@
-"""Recalls the reactor handed over: refused in RocketMQ's words, or given back as they are."""
+"""Recalls that the reactor handed over: refused with RocketMQ's texts, or given back unchanged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Registration at name servers, over real sockets against our own name server."""
+"""Registration at name servers, over real sockets with rmq's own name server."""
 
 import asyncio
 import json
@@ -38,12 +38,13 @@ REQUEST_CODE_NOT_SUPPORTED = 3
 
 @pytest.fixture(autouse=True)
 def _patient_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that has started is known: each name server here answers, or refuses at once."""
+    """A started broker is registered: it waits for the first attempt as long as needed, because
+    each name server here answers, or refuses at once."""
     monkeypatch.setattr(registration, "FIRST_ATTEMPT_S", HANG_S)
 
 
 async def route(client: Client, topic: str, present: bool = True) -> dict:
-    """The route of a topic, as soon as it is there (or gone)."""
+    """The route of a topic, as soon as the name server has it (or no longer has it)."""
     reply = await until_is(
         lambda: client.call(105, topic=topic), lambda reply: (reply.code == 0) == present,
         still=True,
@@ -62,7 +63,7 @@ async def test_the_broker_is_known_at_once_and_gone_when_it_stops(tmp_path: Path
 
 
 def watched_tables(broker: Broker) -> list[object]:
-    """The versions of the whole tables that are told from now on."""
+    """Collects the versions of the whole tables that are registered from now on."""
     versions: list[object] = []
     plain = broker.registration.register_command
 
@@ -97,11 +98,12 @@ async def test_new_topics_are_told_at_once_at_every_name_server(tmp_path: Path) 
             if single:
                 assert whole == []
             else:
-                assert 2 <= len(whole) <= 8  # 20 topics, 2 name servers: told in bulk
+                assert 2 <= len(whole) <= 8  # 20 topics, 2 name servers: registered in bulk
 
 
 class Scripted(ScriptedPeer):
-    """A name server that takes what is registered; tables and single topics as they came."""
+    """A name server that accepts everything, and keeps the tables and single topics in their
+    order."""
 
     def __init__(self, single_code: int = 0) -> None:
         def register(request: Command) -> Command:
@@ -126,7 +128,9 @@ class Scripted(ScriptedPeer):
 def test_a_change_is_told_with_the_whole_table_and_a_version_of_its_own(
     tmp_path: Path, single: bool, code: int
 ) -> None:
-    """Otherwise a name server with deleteTopicWithBrokerRegistration forgets all other topics."""
+    """Without registration of single topics, each change must come with the whole table and a new
+    version. Otherwise a name server with deleteTopicWithBrokerRegistration forgets all other
+    topics."""
 
     @in_loop
     async def work() -> None:
@@ -154,7 +158,8 @@ def test_a_change_is_told_with_the_whole_table_and_a_version_of_its_own(
 async def test_single_topics_leave_the_version_as_it_is_and_deletions_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What an operator has changed at the name server (wipeWritePerm) stays there."""
+    """A registration of a single topic must not change the table's version, so that what an
+    operator changed at the name server (wipeWritePerm) stays there. A deletion must change it."""
     monkeypatch.setattr(registration.Registration, "period_s", 0.02)
     with Scripted() as peer:
         async with control(tmp_path, namesrvAddr=peer.address) as broker:
@@ -178,7 +183,8 @@ async def test_single_topics_leave_the_version_as_it_is_and_deletions_do_not(
 async def test_a_broker_whose_topics_keep_changing_is_not_taken_for_silent(
     clock: DrivenClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A single topic is no sign of life to a name server, and it waits for one for 120 s."""
+    """While topics keep changing, the broker must still send its whole table in time: a single
+    topic is no sign of life to a name server, which waits 120 s for one."""
     caplog.set_level(logging.INFO)
     async with name_server() as server, Client(server.port) as client:
         looks = watched_looks(server)
@@ -193,7 +199,7 @@ async def test_a_broker_whose_topics_keep_changing_is_not_taken_for_silent(
 
 
 def watched_looks(server: NameServer) -> list[None]:
-    """One for each look of the name server for who is silent, from now on."""
+    """Collects one entry for each look of the name server for silent brokers, from now on."""
     looks: list[None] = []
     plain = server.tables.expire
 
@@ -210,8 +216,9 @@ def watched_looks(server: NameServer) -> list[None]:
 async def test_who_had_the_name_before_may_unregister_late(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """RocketMQ 4 does so when its port has long been closed, and `rmq takeover` has its broker
-    there: the name server drops that one, too."""
+    """A broker must register again soon if an earlier one of the same name unregisters late.
+    RocketMQ 4 does so long after it has closed its port. By then `rmq takeover` has started the new
+    broker, which the name server then drops."""
     async with (
         name_server() as server,
         Client(server.port) as client,
@@ -235,7 +242,7 @@ async def test_the_sign_of_life_waits_for_no_end_of_changes(
             loop, plain = asyncio.get_running_loop(), peer.answers[217]
 
             def single(request: Command) -> Command | bytes | None:
-                """The next change is there before this one is told, which takes 12 s."""
+                """Reports the next change before it answers for this one, which takes 12 s."""
                 loop.call_soon_threadsafe(broker.registration.changed, {"TBW102"})
                 clock.advance(12)
                 return plain(request)
@@ -252,7 +259,8 @@ async def test_the_sign_of_life_waits_for_no_end_of_changes(
 async def test_name_servers_hear_of_no_topic_that_cannot_be_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither at once nor with the whole table; and of the last form that was, until then."""
+    """A topic, or a change of one, that cannot be saved must not be registered, neither at once nor
+    with the whole table. Until it can be saved, the topic's last saved form is registered."""
     monkeypatch.setattr(registration.Registration, "period_s", 0.02)
     with Scripted() as peer:
         async with control(tmp_path, namesrvAddr=peer.address) as broker:
@@ -275,7 +283,8 @@ async def test_name_servers_hear_of_no_topic_that_cannot_be_saved(
 
 @in_loop
 async def test_a_slave_tells_its_topics_with_the_whole_table_alone(tmp_path: Path) -> None:
-    """A single topic (217) says nothing of who sends it: it would be taken for the master's."""
+    """A slave must register its topics only with its whole table: a registration of a single topic
+    (217) does not say who sends it, and would count as the master's."""
     role = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": f"127.0.0.1:{free_port()}"}
     with Scripted() as peer:
         async with control(tmp_path, namesrvAddr=peer.address, **role) as broker:
@@ -350,7 +359,7 @@ def test_the_compressed_table_says_what_the_plain_one_does() -> None:
 
 
 def lines_of(compressed: bytes) -> list[bytes]:
-    """The topics of the compressed form."""
+    """The topics in a compressed registration body."""
     data = zlib.decompress(compressed)
     at = 4 + int.from_bytes(data[:4], "big")
     lines = []
@@ -363,7 +372,8 @@ def lines_of(compressed: bytes) -> list[bytes]:
 
 
 def test_name_servers_of_4_x_read_the_compressed_table() -> None:
-    """Their TopicConfig.decode takes five parts, no more and no fewer; that of 5.x takes five."""
+    """A compressed table must have five parts for each topic: TopicConfig.decode of 4.x takes
+    exactly five, and that of 5.x takes five, too."""
     described = TopicConfig("u", 8, 8, attributes={"message.type": "FIFO", "note": "two words"})
     topics = {topic.name: topic for topic in (TopicConfig("t", 3, 5, 4), described)}
     lines = lines_of(RegistrationBody({}, {}, topics, {}).compressed())
@@ -373,7 +383,8 @@ def test_name_servers_of_4_x_read_the_compressed_table() -> None:
 
 
 def test_a_table_that_fits_as_json_is_not_compressed_unasked() -> None:
-    """JSON is what all name servers read."""
+    """A table that fits as JSON must not be compressed unasked, because every name server reads
+    JSON."""
     topics = [TopicConfig(f"{number:05}".rjust(120, "t"), 4, 4) for number in range(30_000)]
     body = RegistrationBody({}, {}, {topic.name: topic for topic in topics}, {})
     data, is_compressed = body.encoded(False)

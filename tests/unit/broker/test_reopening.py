@@ -1,8 +1,8 @@
-"""Goal: while a log is opened anew, the step that it is in, and how long, is in the log and told to
-who asks.
+"""Goal: while a log is opened anew, the current step and its duration are logged, and told to
+whoever asks.
 
-Method: HTTP to the port of metrics of a broker whose core is in memory, and looks at a thread that
-waits. Cannot show: that a real cut is watched (tests/fault/test_slow_cuts.py).
+Method: HTTP requests to the metrics port of a broker whose core is in memory, and looks at a thread
+that waits. Not shown here: that a real cut is watched (tests/fault/test_slow_cuts.py).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def test_who_asks_for_health_is_told_what_is_done_and_for_how_long(tmp_pat
         broker.core.counters["turns"] = 9
         reopening = StoreReopening(broker.settings, "cut at 8700", broker.sampler.take(brief=True))
         assert broker.status is not None
-        await broker.status.stop()  # as broker.stop() does it
+        await broker.status.stop()  # as broker.stop() does
         async with reopening:
             reopening.step("reading")
             code, text = await asyncio.to_thread(asked, port, "/readyz")
@@ -57,7 +57,7 @@ async def test_who_asks_for_health_is_told_what_is_done_and_for_how_long(tmp_pat
                 assert code == 200 and re.search(r"^rmq_reactor_standing_seconds\{.* \d+$", text,
                                                  re.MULTILINE)  # fmt: skip
                 assert re.search(r"^rmq_turns_total\{.* 9$", text, re.MULTILINE), "no count is lost"
-        await broker.status.start()  # the port is free
+        await broker.status.start()  # the port must be free
         assert await asyncio.to_thread(asked, port, "/readyz") == (200, "ok\n")
 
 
@@ -100,7 +100,7 @@ def looks_at_a_waiting_thread() -> None:
     try:
         begun.wait()
         wait_until(lambda: (found := reopening._thread()) is not None and found.state == "S")
-        for _ in range(LIMIT_S + 4):  # the first one sees that the step is a new one
+        for _ in range(LIMIT_S + 4):  # the first look sees that the step is a new one
             reopening.watch.look()
         assert reopening.watch.standing_s == LIMIT_S + 3
         goes_on.set()

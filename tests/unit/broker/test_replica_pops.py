@@ -1,8 +1,8 @@
-"""Goal: a slave knows which batches are out that were popped in order at its master, so that who
-holds one goes on with it when the slave leads.
+"""Goal: a slave knows which batches that were popped in order at its master are still held, so that
+their holders can go on with them when the slave leads.
 
-Method: two live brokers in this process, joined by real sockets; one goes, and the other's store is
-started as a master. An election: tests/ha/test_failover.py.
+Method: two live brokers in this process, joined by real sockets; one goes away, and the other's
+store is started as a master. With an election: tests/ha/test_failover.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IN_ORDER = {"order": "true", "maxMsgNums": 3, "queueId": 0, "invisibleTime": 3_6
 
 
 def out(broker: Broker) -> dict[str, dict[str, dict[str, Any]]]:
-    """topic@group -> queue -> the batch."""
+    """The batches that are held: topic@group -> queue -> batch."""
     table: dict[str, dict[str, dict[str, Any]]]
     table = pop_orders.members(broker.core.pop_orders(open_only=True))["table"]
     return table
@@ -48,7 +48,8 @@ async def fill(client: BrokerClient, count: int = 8) -> None:
 
 
 async def until_copied(master: Broker, slave: Broker) -> None:
-    """The slave has everything as it is now: no copy of its own comes meanwhile."""
+    """Waits until the slave has everything as it is now, so that no later copy disturbs the
+    test."""
     await until_same_log(master, slave)
     exchange = master.replication.exchange
     await until(lambda: exchange.has(1, exchange.counts(("offsets", "orders"))))
@@ -88,7 +89,8 @@ async def test_a_slave_has_the_batches_that_are_out_at_its_master(tmp_path: Path
 
 @in_loop
 async def test_the_holder_of_a_batch_goes_on_with_it_at_the_next_master(tmp_path: Path) -> None:
-    """What was acknowledged does not come again; the others do not go to anybody else meanwhile."""
+    """The holder of a batch must be able to go on with it at the next master: acknowledged messages
+    do not come again, and the others go to nobody else meanwhile."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -112,7 +114,8 @@ async def test_the_holder_of_a_batch_goes_on_with_it_at_the_next_master(tmp_path
 
 @in_loop
 async def test_batches_of_a_slave_that_its_master_does_not_have_are_over(tmp_path: Path) -> None:
-    """It was the master once, and its consumers went on at another one."""
+    """A slave must drop batches that its master does not have: they are of a time when it was
+    master itself, and its consumers went on at another one."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -161,7 +164,8 @@ async def test_what_is_no_batch_is_left_out_and_the_others_are_taken(
 
 @in_loop
 async def test_what_a_slave_cannot_read_of_the_batches_stays_as_it_is_there(tmp_path: Path) -> None:
-    """The master has it: who holds it would lose his acks."""
+    """A batch that a slave cannot read must keep its former copy there: the master has this batch,
+    and its holder's acks would be lost without it."""
     good = {"o": [0, 1], "popTime": 5, "i": 60_000}
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -182,8 +186,9 @@ async def test_what_a_slave_cannot_read_of_the_batches_stays_as_it_is_there(tmp_
 
 @in_loop
 async def test_a_reset_that_a_slave_takes_ends_the_batches_of_its_queues(tmp_path: Path) -> None:
-    """Also when the master is gone before its batches are asked for: who holds one from before
-    would move the offset on again."""
+    """A reset that a slave copies must end the batches of its queues at once, even if the master is
+    gone before the slave asks for batches: the holder of an older batch would move the offset
+    forward again."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -210,7 +215,8 @@ async def test_a_reset_that_a_slave_takes_ends_the_batches_of_its_queues(tmp_pat
 async def test_a_batch_that_a_master_has_still_comes_again_behind_an_offset_that_fell(
     tmp_path: Path,
 ) -> None:
-    """A commit of less (15) ends none at the master, whose batches have not changed by it."""
+    """An offset that fell by a commit (15) ends no batch at the master, where batches do not change
+    by it. So the slave, which dropped the batch, must get it again."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -264,16 +270,16 @@ async def test_slaves_share_what_a_master_makes_for_them(
 
 
 class Link:
-    """A master of which a slave takes one round of tables."""
+    """A master from which a slave takes one round of tables."""
 
     address = "h:1"
     tables = ("topics", "groups", "modes", "offsets", "delays", "timers", "accounts")
 
     def __init__(self, log_end: int | None) -> None:
-        """None: RocketMQ's, which says nothing of its tables."""
+        """log_end None: a master of RocketMQ's, which says nothing of its tables."""
         self.log_end = log_end
         self.codes: list[int] = []
-        self.asked: list[dict[str, str]] = []  # fields of 906
+        self.asked: list[dict[str, str]] = []  # the fields of each 906
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         self.codes.append(command.code)
@@ -299,7 +305,8 @@ async def one_round(slave: Broker, link: Link) -> None:
 async def test_a_batch_is_taken_when_the_log_has_its_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what is stored there next would be acknowledged by who holds others."""
+    """A batch must be taken only when the slave's log has its messages. Otherwise other messages
+    that are stored there next would be acknowledged by the holder of the batch."""
     monkeypatch.setattr("rmq.broker.replication.metadata_copy.REACH_S", 0.05)
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -320,7 +327,8 @@ async def test_a_batch_is_taken_when_the_log_has_its_messages(
 async def test_a_master_of_rocketmqs_is_asked_for_what_it_knows_and_is_of_use(
     tmp_path: Path,
 ) -> None:
-    """Neither for batches nor how many timed messages wait (61), which nothing here reads."""
+    """A master of RocketMQ's must be asked neither for batches, which it does not know, nor how
+    many timed messages wait (61), which nothing here reads."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         slave_of(master, tmp_path / "s", syncControllerMetadataPeriod=1) as slave,

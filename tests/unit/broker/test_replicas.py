@@ -1,8 +1,8 @@
-"""A slave has what its master has: the log, and the tables that are in no log.
+"""A slave has what its master has: the log, and the tables that are not in the log.
 
-Method: two live brokers in this process, joined by real sockets, and a name server where it is
-about finding the master. What bytes go between the cores: tests/unit/flow/test_ha_stream.py; killed
-processes: tests/process/test_replicas.py; Apache's brokers: tests/compat.
+Method: two live brokers in this process, joined by real sockets, and a name server where finding
+the master is tested. The bytes between the cores: tests/unit/flow/test_ha_stream.py. Killed
+processes: tests/process/test_replicas.py. Apache's brokers: tests/compat.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SUCCESS, SLAVE_NOT_AVAILABLE, NOT_AVAILABLE, NO_PERMISSION = 0, 11, 14, 16
 
 
 def problem_of(slave: Broker) -> str:
-    """What its metrics and its page in the console say of its copies."""
+    """What the slave's metrics and its page in the console say of its copies."""
     return slave.sampler.take().replication_problem
 
 
@@ -77,7 +77,7 @@ async def test_a_slave_has_the_log_and_all_tables_of_its_master(tmp_path: Path) 
             await until(lambda: "t" not in slave.topics and slave.groups.may_read("g", "t"))
             await client.call(207, groupName="g", cleanOffset="true")
             await until(lambda: "g" not in slave.groups and slave.offsets.query("g", "t", 3) == -1)
-        # And what a slave has is in its files.
+        # What the slave has must be in its files, too.
         async with slave_of(master, tmp_path / "s", rmqMasterAddress="127.0.0.1:1") as slave:
             assert slave.topics.all() == master.topics.all()
             assert [each.body for each in records(slave, "before")] == [b"1"]
@@ -85,7 +85,7 @@ async def test_a_slave_has_the_log_and_all_tables_of_its_master(tmp_path: Path) 
 
 @in_loop
 async def test_a_topic_is_deleted_again_and_again_while_its_messages_come(tmp_path: Path) -> None:
-    """Each send makes it anew at the master; the slave hears of what became of it now and then."""
+    """A slave that sees only some of the deletions must end with the same queues as its master."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -112,7 +112,7 @@ async def test_a_topic_is_deleted_again_and_again_while_its_messages_come(tmp_pa
 async def test_a_topic_that_was_made_anew_while_a_slave_was_away_has_no_older_messages(
     tmp_path: Path, starts_between: bool
 ) -> None:
-    """The slave sees no table without it. Queue 0 has a message of the new one, the others none."""
+    """The slave never sees a table without the topic. Only queue 0 has a new message."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -127,7 +127,7 @@ async def test_a_topic_that_was_made_anew_while_a_slave_was_away_has_no_older_me
         assert (await client.call(215, topic="t")).code == SUCCESS
         await client.call(17, topic="t", **TOPIC)
         assert (await client.send("t", b"new", 0)).code == SUCCESS
-        if starts_between:  # and takes the log, but no tables
+        if starts_between:  # the slave takes the log then, but no tables
             async with slave_of(master, tmp_path / "s", rmqMasterAddress="127.0.0.1:1") as slave:
                 assert slave.core.queue_range(b"t", 1) == (0, 3)
         async with slave_of(master, tmp_path / "s") as slave:
@@ -135,13 +135,13 @@ async def test_a_topic_that_was_made_anew_while_a_slave_was_away_has_no_older_me
             await until(lambda: slave.core.queue_range(b"t", 1) in (None, (0, 0)))
             assert [each.body for each in records(slave, "t")] == [b"new"]
             assert slave.core.queue_range(b"t", 2) in (None, (0, 0))
-            # The next deletion is another one, and what comes after the first stays.
+            # The next deletion is a different one; what came after the first must stay.
             assert (await client.send("t", b"newer", 1)).code == SUCCESS
             await client.call(17, topic="another", **TOPIC)
             await until_same_log(master, slave)
             for queue, body in ((0, b"new"), (1, b"newer")):
                 assert [each.body for each in records(slave, "t", queue)] == [body]
-        async with slave_of(master, tmp_path / "s") as slave:  # nor is it older after a start
+        async with slave_of(master, tmp_path / "s") as slave:  # the same after a restart
             await client.call(17, topic="a-third", **TOPIC)
             await until_same_log(master, slave)
             for queue, body in ((0, b"new"), (1, b"newer")):
@@ -152,7 +152,7 @@ async def test_a_topic_that_was_made_anew_while_a_slave_was_away_has_no_older_me
 async def test_a_topic_that_was_made_anew_keeps_its_offsets_when_its_messages_have_left(
     tmp_path: Path,
 ) -> None:
-    """Retention emptied its queue. It is not the older topic's, which left the log with them."""
+    """A queue that retention emptied must not be taken for that of the older, deleted topic."""
     segment = int(SMALL["mappedFileSizeCommitLog"])
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -184,7 +184,7 @@ async def test_a_topic_that_was_made_anew_keeps_its_offsets_when_its_messages_ha
 async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a master whose last writes failed. It is taken when the log is there."""
+    """A mark beyond the slave's log, as of a master whose last writes failed, stops no copy."""
     monkeypatch.setattr("rmq.broker.replication.metadata_copy.REACH_S", 0.05)
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -210,7 +210,7 @@ async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
 
 @in_loop
 async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Path) -> None:
-    """A half message that an operator has checked again (323), as any message."""
+    """A half message that an operator has checked again (323) waits for slaves as any message."""
     async with (
         live_broker(tmp_path / "m", **SYNC, slaveTimeout=60_000) as master,
         BrokerClient(master.core.port) as client,
@@ -223,7 +223,7 @@ async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Pat
             assert sent.code == SUCCESS
             assert (await client.call(323, msgId=sent.fields["msgId"])).code == SUCCESS
             assert slave.core.log_range()[1] == master.core.log_range()[1]
-            # A slave that has not said that it has it.
+            # A slave that has not reported the message.
             slave.core.leave_master()
             await until(lambda: not master.core.ha_connections())
         before = master.core.log_range()[1]
@@ -239,7 +239,7 @@ async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Pat
 async def test_nothing_is_copied_from_who_does_not_say_what_it_has(
     tmp_path: Path, code: int
 ) -> None:
-    """A busy master, or one that is a slave itself by now, is no master of RocketMQ's."""
+    """A busy master, or one that is a slave by now, must not be taken for one of RocketMQ's."""
 
     class Link:
         address = "h:1"
@@ -259,7 +259,7 @@ async def test_nothing_is_copied_from_who_does_not_say_what_it_has(
 
 @in_loop
 async def test_nothing_is_taken_from_one_who_stops_being_master_meanwhile(tmp_path: Path) -> None:
-    """Its log took nothing any more, so what its delay offset says was delivered is in no log."""
+    """Its log took no more writes: what its delay offset counts as delivered is in no log."""
     names = ("topics", "groups", "modes", "offsets", "timers", "accounts")
 
     class Link:
@@ -288,7 +288,7 @@ async def test_nothing_is_taken_from_one_who_stops_being_master_meanwhile(tmp_pa
 
 @in_loop
 async def test_what_a_slave_cannot_read_of_a_table_is_not_deleted(tmp_path: Path) -> None:
-    """A master of another release, say: its topic is there, and so are its messages."""
+    """As in a table of another release: the topic and its messages exist at the master."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -328,7 +328,8 @@ async def test_what_a_slave_cannot_read_of_a_table_is_not_deleted(tmp_path: Path
 async def test_a_topic_that_a_new_slave_never_could_read_is_there_when_it_leads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its messages are in the log here: it counts as deleted neither at the first copy nor then."""
+    """Its messages are in the log, so it must count as deleted neither at the first copy nor
+    then."""
 
     class Reader:
         @staticmethod
@@ -363,7 +364,7 @@ async def test_a_topic_that_a_new_slave_never_could_read_is_there_when_it_leads(
 async def test_accounts_that_are_kept_from_a_slave_are_not_said_to_be_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By that a user's deletion would count as copied, and he would go on at the next master."""
+    """Otherwise a user's deletion would count as copied, and that user could go on."""
     names = ("topics", "groups", "modes", "offsets", "delays", "timers")
     why = iter(("accounts: passwords do not go to another machine in plain text", "", ""))
 
@@ -404,13 +405,13 @@ async def test_what_is_kept_from_a_slave_is_no_reason_to_answer_it(tmp_path: Pat
         kept = {"topics": versions["topics"]}
         opaque = client.put(906, rmqSlave=1, rmqKnown=json.dumps(known), rmqKept=json.dumps(kept),
                             rmqWaitMillis=30_000)  # fmt: skip
-        await client.call(999)  # behind it
+        await client.call(999)  # is answered after the held 906 was looked at
         assert broker.replication.exchange.ever() == 1 and client.reply_to(opaque) is None
 
 
 @in_loop
 async def test_a_new_slave_has_no_messages_of_a_topic_that_was_deleted(tmp_path: Path) -> None:
-    """The log brings them all the same; the topic is made anew when the slave has them."""
+    """The log brings them, but they must not show when the topic is made anew."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -444,7 +445,7 @@ async def test_a_slave_takes_neither_messages_nor_changes_and_says_where_they_be
             reply = await client.call(code, **fields)
             assert reply.code == NO_PERMISSION
             assert master.address in (reply.remark or "")
-        # What clients bring about by themselves is the master's to make.
+        # What clients cause just by being there must be made by the master alone.
         assert (await client.heartbeat("g", "TBW102")).code == SUCCESS
         assert "g" not in slave.groups
         assert "%RETRY%g" not in slave.topics
@@ -477,8 +478,8 @@ async def test_a_sync_master_answers_a_change_when_a_slave_has_it(tmp_path: Path
 @pytest.mark.usefixtures("clock")
 @in_loop
 async def test_a_slave_with_other_bytes_than_its_master_is_not_served(tmp_path: Path) -> None:
-    """A power cut took the end of the master's log; when that is as long again, the slave's end is
-    within it, and what it says would be taken for an ack of bytes that it does not have."""
+    """A power cut took the end of the master's log. When it is as long again, the slave's end lies
+    within it, and its report would count as an ack of bytes that it does not have."""
     cut, kept = tmp_path / "cut", b"with the slave alone"
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -513,8 +514,8 @@ async def test_a_slave_with_other_bytes_than_its_master_is_not_served(tmp_path: 
 
 @in_loop
 async def test_who_is_no_replica_is_not_taken_for_one(tmp_path: Path) -> None:
-    """Ids that were made up would have all places, and a forged one would have a change promised
-    that no slave has."""
+    """Made-up ids could take all places, and with a forged id a change would be confirmed that no
+    slave has."""
     async with control(tmp_path, rmqReplicaAddresses="10.0.0.8;10.1.0.0/16") as broker:
         stranger = broker.core.client()
         for slave in range(1, 20):
@@ -532,8 +533,8 @@ async def test_who_is_no_replica_is_not_taken_for_one(tmp_path: Path) -> None:
 async def test_a_change_does_not_wait_for_slaves_of_rocketmq(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """They report what they have of the log, and ask for the tables when they like. A slave of ours
-    that does not ask any more is waited for still."""
+    """RocketMQ's slaves report only what they have of the log, and ask for tables when they like. A
+    slave of rmq must be waited for even if it no longer asks."""
     async with (
         live_broker(tmp_path / "m", **SYNC, slaveTimeout=60_000) as master,
         BrokerClient(master.core.port) as client,
@@ -549,7 +550,7 @@ async def test_a_change_does_not_wait_for_slaves_of_rocketmq(
         writer.close()
 
 
-@pytest.mark.usefixtures("clock")  # offsets are looked at once a second
+@pytest.mark.usefixtures("clock")  # the driven clock: offsets are looked at once a second
 @in_loop
 async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Path) -> None:
     async with (
@@ -564,7 +565,7 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
         await until(lambda: slave.offsets.query("g", "t", 0) == 5)
         await master.offsets.reset("g", "t", {0: 2})
         await until(lambda: slave.offsets.query("g", "t", 0) == 2)
-        # A consumer takes the reset with its next pull, and goes on.
+        # A consumer takes the reset with its next pull, and goes on from there.
         await client.heartbeat("g", "t")
         await until(lambda: "g" in master.groups)
         await client.pull("g", "t", offset=5)
@@ -573,12 +574,12 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
         await until(lambda: slave.offsets.query("g", "t", 0) == 4)
 
 
-@pytest.mark.usefixtures("clock")  # as above
+@pytest.mark.usefixtures("clock")  # the driven clock, as above
 @in_loop
 async def test_a_reset_that_was_taken_of_one_queue_is_not_kept_for_it_by_the_slave(
     tmp_path: Path,
 ) -> None:
-    """Though another queue of the same topic and group still has its own."""
+    """This holds although another queue of the same topic and group still has its own reset."""
     pair = b"t@g"
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -600,7 +601,7 @@ async def test_a_reset_that_was_taken_of_one_queue_is_not_kept_for_it_by_the_sla
         assert slave.offsets.query("g", "t", 1) == 2
 
 
-@pytest.mark.usefixtures("clock")  # the cores of this process close no connection: silence does
+@pytest.mark.usefixtures("clock")  # cores of one process close no connection: silence ends it
 @in_loop
 async def test_a_slave_follows_again_when_its_master_comes_back(tmp_path: Path) -> None:
     async with name_server() as names, AsyncExitStack() as last:
@@ -663,7 +664,7 @@ async def test_a_new_slave_begins_where_the_masters_log_begins(tmp_path: Path) -
             await until_same_log(master, slave)
             assert slave.core.log_range()[:2] == master.core.log_range()[:2]
             assert records(slave, "t") == records(master, "t")
-        async with slave_of(master, tmp_path / "s") as slave:  # recovery takes it as its log
+        async with slave_of(master, tmp_path / "s") as slave:  # recovery accepts this log
             assert slave.core.log_range()[:2] == master.core.log_range()[:2]
             assert records(slave, "t") == records(master, "t")
 
@@ -765,7 +766,7 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
         told = (await client.call(906)).fields
         assert told["masterHaAddress"] == master.replication.ha_address
         assert told["masterAddress"] == master.address
-        # A takeover compares them, while nobody may send.
+        # `rmq takeover` compares them while nobody may send.
         while (await of_slave.call(906)).fields != {"rmqTimers": told["rmqTimers"]}:
             told = (await client.call(906)).fields
 

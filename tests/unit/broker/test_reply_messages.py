@@ -1,4 +1,4 @@
-"""Request-reply: who gets a consumer's reply, what it carries, and where it is kept."""
+"""Request-reply: which client gets a consumer's reply, what it carries, and where it is kept."""
 
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ async def test_a_producer_that_leaves_or_stays_silent_fails_the_reply(
         await core.until(lambda: len(asker.requests(326)) == 2)
         core.report(1, asker.number, b"")
         assert (await reply_of(core, consumer, opaque)).code == 1
-        # Its next connection is found by the same client id.
+        # The next connection of the same client is found by its client id.
         again = core.client()
         await join(again)
         consumer.put(324, b"answer", **LONG)
@@ -151,7 +151,7 @@ async def test_the_reactor_is_told_which_connection_a_client_has(tmp_path: Path)
         await join(first)
         assert core.clients_told == {b"asker@1": first.number}
         await join(second)
-        await join(first)  # once more: the newest connection is the other one still
+        await join(first)  # once more, but the newest connection is still the other one
         assert core.clients_told == {b"asker@1": second.number}
         core.report(1, second.number, b"")
         await core.until(lambda: core.clients_told == {b"asker@1": first.number})
@@ -160,7 +160,8 @@ async def test_the_reactor_is_told_which_connection_a_client_has(tmp_path: Path)
 
 
 def test_a_client_id_stays_with_the_user_that_has_it() -> None:
-    """Replies go by client ids, and anybody may name any in his heartbeat."""
+    """Replies are sent to client ids, and anybody may put any client id into a heartbeat. So an id
+    must stay with the user that has it."""
     told: dict[bytes, int] = {}
     table = ProducerTable(told.__setitem__, lambda *_: None)
 

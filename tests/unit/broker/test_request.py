@@ -1,4 +1,5 @@
-"""A request's frame for the hot path: both sides read the same in it, however it was written."""
+"""A request's frame on the hot path: Python and the core read the same in it, however it was
+written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletion of old log files and the guard against a full disk. Disk and clock are made up."""
+"""Deletion of old log files, and the guard against a full disk. Disk and clock are made up."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ from rmq.config import load_properties
 
 
 class Disk:
-    """In place of the module `time` for retention alone: an event loop needs the real one."""
+    """Stands for the module `time` in retention alone: the event loop needs the real one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
         self.ratio, self.now, self.hour = 0.5, 1000.0, 12
@@ -43,7 +43,7 @@ def test_nothing_goes_outside_the_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     assert disk.core.drops == []
     disk.hour = 4
     disk.after(5)
-    assert disk.core.drops == []  # a round is due every 10 s
+    assert disk.core.drops == []  # no round yet: one is due every 10 s
     disk.after(6)
     before_ms, count, force = disk.core.drops[0]
     assert abs(time.time() * 1000 - 72 * 3_600_000 - before_ms) < 60_000
@@ -74,7 +74,7 @@ def test_a_full_disk_stops_writes_until_it_is_below_the_forcible_ratio(
 ) -> None:
     disk = Disk(monkeypatch)
     disk.ratio = 0.91
-    disk.after(1)  # at once, not after a minute
+    disk.after(1)  # at once, not only after a minute
     assert disk.core.writable[0] == 0
     assert b"91.0%" in disk.core.writable[1]
     assert [drop[2] for drop in disk.core.drops] == [1]

@@ -1,5 +1,5 @@
-"""What consumers send back, as far as it is the control thread's: topics, groups, retry policies,
-delayOffset.json. The copies and their delivery are the reactor's: tests/unit/flow."""
+"""The control thread's part of messages that consumers send back: topics, groups, retry policies,
+delayOffset.json. The reactor makes the copies and delivers them: tests/unit/flow."""
 
 import asyncio
 import json
@@ -64,7 +64,8 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
         assert (await client.call(36, **ask)).code == 16
         broker.settings.set("brokerPermission", "6")
         await broker.groups.update(GroupConfig("g", retry_queues=0))
-        assert (await client.call(36, **ask)).code == 0  # dropped, as the group wants it
+        # The message is dropped, as the group's settings say.
+        assert (await client.call(36, **ask)).code == 0
         assert broker.core.resubmitted == []
 
 
@@ -163,7 +164,7 @@ def test_an_offset_outside_of_its_queue_is_corrected(tmp_path: Path, said: objec
         async with control(tmp_path, core):
             assert core.delivered_to[0] == corrected
             assert json.loads(file.read_bytes())["offsetTable"]["1"] == corrected
-        for _ in range(100):  # what the file said is within it now
+        for _ in range(100):  # by now the file's offset lies within the queue
             core.store(SCHEDULE.decode(), 0)
         async with control(tmp_path, core):
             assert core.delivered_to[0] == corrected, "what was stored since is not delivered"
@@ -172,7 +173,7 @@ def test_an_offset_outside_of_its_queue_is_corrected(tmp_path: Path, said: objec
 
 
 class CutCore(FakeCore):
-    """Its log was cut: three records are gone."""
+    """A core whose log was cut: three records are gone."""
 
     truncation: bytes | None = Summary(0, records=3).note()
 
@@ -186,7 +187,8 @@ class CutCore(FakeCore):
 def test_a_cut_lowers_no_offset_below_what_the_queue_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else the next start told as an error of what the cut had written."""
+    """After a cut, an offset at the queue's lowest message must stay. When it was set to 0, the
+    next start logged as an error what the cut had written."""
 
     @in_loop
     async def run() -> None:
@@ -216,8 +218,9 @@ def test_a_slave_that_copied_more_than_its_log_has_has_lost_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, is_slave: bool, is_copy: bool, said: int,
     level: int,
 ) -> None:  # fmt: skip
-    """Its master had delivered what its log did not have yet when it was stopped; or its log
-    begins later. What a broker delivered itself is another matter, whatever it is by now."""
+    """A copied offset may lie outside the slave's log without an error: the master had delivered
+    messages that the slave's log did not have yet when it was stopped, or the slave's log begins
+    later. An offset of the broker's own deliveries may not, whatever its role is by now."""
 
     @in_loop
     async def run() -> None:
@@ -251,7 +254,7 @@ async def test_the_file_says_whether_its_offsets_are_a_masters(tmp_path: Path) -
     for _ in range(3):
         core.store(SCHEDULE.decode(), 0)
     async with control(tmp_path, core, **levels) as broker:
-        broker.delays.copy({"1": 0, "2": 0})  # what it had itself
+        broker.delays.copy({"1": 0, "2": 0})  # offsets of its own deliveries
         await broker.delays.save()
         assert file() == ({"1": 0, "2": 0}, True)
         broker.delays.copy({"1": 1})
@@ -260,7 +263,7 @@ async def test_the_file_says_whether_its_offsets_are_a_masters(tmp_path: Path) -
     async with control(tmp_path, core, **levels) as broker:
         await broker.delays.save()
         assert file() == ({"1": 1, "2": 0}, True)
-        core.delivered_to = [2, 0]  # it is master now, and delivers
+        core.delivered_to = [2, 0]  # as if it were master now, and delivered
         await broker.delays.save()
         assert file() == ({"1": 2, "2": 0}, False)
         broker.delays.copy({"1": 3})

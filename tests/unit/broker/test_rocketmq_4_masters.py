@@ -1,7 +1,7 @@
-"""A slave of a master of RocketMQ 4, which knows neither 906 nor request modes; and how long any
-of RocketMQ's masters may take for an answer.
+"""A slave of a RocketMQ 4 master, which knows neither 906 nor request modes; and how long a
+RocketMQ master of any version may take for an answer.
 
-With the real one: tests/compat/test_replicas.py.
+With a real master: tests/compat/test_replicas.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rmq.format.remoting import Command
 from rmq.format.timer_position import timer_check
 from rmq.serving.remoting_client import CallError, RemotingClient
 
-COPIES = "rmq.broker.metadata_copy"  # who logs what is not copied
+COPIES = "rmq.broker.metadata_copy"  # the logger that reports what is not copied
 PLACE = "brokerIP2=127.0.0.1\nhaListenPort=1\n"
 TOPIC = {
     "topicName": "t", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "order": False,
@@ -85,7 +85,7 @@ async def test_its_tables_are_all_there_are(
         given = {"brokerRole": "SLAVE", "brokerId": 1, "rmqMasterAddress": peer.address}
         soon = {"syncControllerMetadataPeriod": 10}
         async with live_broker(tmp_path, **SMALL, **given, **soon) as slave:
-            # Asked for last: one round is over.
+            # 60 is asked for last: then one round is over.
             await until(lambda: [each.code for each in peer.requests].count(60) > 1)
             assert [each for each in caplog.records if each.name == COPIES] == []
             assert "t" in slave.topics and "g" in slave.groups
@@ -94,7 +94,7 @@ async def test_its_tables_are_all_there_are(
 
 @contextmanager
 def held(peer: ScriptedPeer, code: int) -> Iterator[threading.Event]:
-    """It answers that request when the event is set, and the others at once."""
+    """The master answers this request when the event is set, and all others at once."""
     given, answer = threading.Event(), peer.answers[code]
 
     def late(command: Command) -> Command | bytes | None:
@@ -109,7 +109,8 @@ def held(peer: ScriptedPeer, code: int) -> Iterator[threading.Event]:
 
 
 async def is_waiting(task: asyncio.Task[object], clock: DrivenClock, seconds: float) -> bool:
-    """When so much time has passed. The loop has done then what that made due."""
+    """Lets so much time pass and runs what became due by it. Returns whether the task still
+    waits."""
     clock.advance(seconds)
     for _ in range(10):
         await asyncio.sleep(0)
@@ -123,7 +124,8 @@ PATIENCE = pytest.mark.parametrize(("code", "seconds"), [(26, 3), (906, 3), (28,
 @PATIENCE
 @in_loop
 async def test_a_slow_answer_is_waited_for(clock: DrivenClock, code: int, seconds: int) -> None:
-    """What it says of itself (28) longer than all else: it gathers that with much work."""
+    """A master's answer about itself (28) must be waited for longer than all others, because it is
+    much work to gather."""
     with master(PLACE) as peer, held(peer, code) as given:
         finding = asyncio.create_task(search(peer.address).find())
         await until(lambda: [each.code for each in peer.requests][-1:] == [code], still=True)
@@ -151,7 +153,8 @@ async def test_it_is_waited_for_no_longer(clock: DrivenClock, code: int, seconds
 async def test_the_copy_of_its_tables_waits_as_long_for_it(
     clock: DrivenClock, tmp_path: Path, comes: bool
 ) -> None:
-    """For the end of its log, which a slave has to have before it goes on with timed messages."""
+    """The answer must be waited for because of the end of the master's log: a slave needs the log
+    up to that end before it goes on with timed messages."""
     fired_ms = clock.now_ms() // 1000 * 1000
     check = timer_check((fired_ms + 1, 0, fired_ms + 1, 0, 7, 0), fired_ms / 1000)
     with master(PLACE) as peer:

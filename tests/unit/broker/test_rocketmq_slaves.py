@@ -1,6 +1,5 @@
-"""Goal: what RocketMQ's slaves ask of their master every few seconds about timed messages is
-answered in their form. That they take the answers: tests/compat/test_replicas.py.
-"""
+"""Goal: what RocketMQ's slaves ask their master every few seconds about timed messages is answered
+in their form. That they accept the answers: tests/compat/test_replicas.py."""
 
 from __future__ import annotations
 
@@ -21,8 +20,9 @@ CHECK, METRICS = RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRIC
 
 @in_loop
 async def test_no_figure_is_given_of_how_many_timed_messages_wait(tmp_path: Path) -> None:
-    """RocketMQ's wheel keeps one for each topic, which is shown and decides nothing; an empty table
-    of a version that never changes is one that its slaves can read."""
+    """The number of waiting timed messages must be answered by an empty table, whose version never
+    changes, so that RocketMQ's slaves can read it. RocketMQ's wheel keeps such a number for each
+    topic; it is only shown and decides nothing."""
     async with (
         live_broker(tmp_path, **MASTER) as master,
         BrokerClient(master.core.port) as client,
@@ -36,7 +36,7 @@ async def test_no_figure_is_given_of_how_many_timed_messages_wait(tmp_path: Path
         version = {"stateVersion": 0, "timestamp": 0, "counter": 0}
         assert fastjson.loads_object(after.body) == {"dataVersion": version, "timingCount": {}}
         assert after.body == before.body
-        # Up to when they are delivered is what such a slave goes on from as master.
+        # Such a slave goes on from this place in the timed messages when it becomes master.
         check = await client.call(CHECK)
         assert check.code == 0
         fired_ms, _ = read_timer_check(check.body, time.time())

@@ -1,4 +1,5 @@
-"""Routes of topics, asked of name servers over real sockets, for the sharing out of queues."""
+"""Routes of topics, asked of name servers over real sockets, as the sharing out of queues needs
+them."""
 
 import asyncio
 
@@ -15,7 +16,7 @@ NEWER = {**DATA_VERSION, "counter": 2}
 
 
 def settings(*ports: int) -> Settings:
-    """Port 1 of this machine answers nobody."""
+    """Settings with these name servers, by port. At port 1 of this machine nobody answers."""
     return load_properties(None, {"namesrvAddr": ";".join(f"127.0.0.1:{port}" for port in ports)})
 
 

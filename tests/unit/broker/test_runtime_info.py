@@ -1,4 +1,4 @@
-"""The runtime table, rates and stats by name. Time is moved by hand."""
+"""The runtime table, rates, and statistics by name. The clock is moved by hand."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,8 @@ async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Pa
         assert all(isinstance(value, str) for value in table.values())
         assert table["msgPutTotalTodayNow"] == "5"
         assert table["msgGetTotalTodayNow"] == "3"
-        assert table["putMessageEntireTimeMax"] == "1"  # the fake's four messages of 896 to 1023 us
+        # The stand-in's four messages took 896 to 1023 us.
+        assert table["putMessageEntireTimeMax"] == "1"
         assert table["putMessageAverageSize"] == "10.0"
         assert table["commitLogMaxOffset"] == str(broker.core.log_end)
         assert table["earliestMessageTimeStamp"] == "77"
@@ -40,7 +41,7 @@ async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Pa
         assert len(table["putTps"].split()) == 3
 
 
-# What BrokerRuntimeStats of apache/rocketmq-exporter (e1ab2dd) parses: one that is missing, and it
+# What BrokerRuntimeStats of apache/rocketmq-exporter (e1ab2dd) parses. If one key is missing, it
 # shows nothing of the table.
 KEYS_OF_THE_EXPORTER = """
 msgPutTotalTodayNow putMessageDistributeTime putTps getMissTps getTransferredTps getTotalTps
@@ -63,7 +64,7 @@ async def test_the_table_holds_what_rocketmq_exporter_parses(
 ) -> None:
     rows = {
         (11, 0, False): ([1, 0, 0, 0, 2, 0, 0, 0, 0, 0], 12),
-        (11, 19, True): ([0] * 9 + [3], 60_000),  # held: it waited for a message
+        (11, 19, True): ([0] * 9 + [3], 60_000),  # held pulls: they waited for messages
         (310, 0, False): ([0] * 9 + [1], 5000),
     }
     async with control(tmp_path) as broker:
@@ -121,7 +122,7 @@ def test_rates_are_growth_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken.rate("n", 10) == pytest.approx(10)
     assert taken.rate("n", 60) == pytest.approx(10)
     assert taken.rate("n", 600) == pytest.approx(91)
-    growth, took = taken.over("n", 3600)  # 20 minutes were seen
+    growth, took = taken.over("n", 3600)  # only 20 minutes were seen
     assert (growth, took) == (114_600, pytest.approx(1200))
     assert taken.three_rates("n").split()[0] == "10.000"
 
@@ -159,7 +160,8 @@ async def test_what_a_group_consumes_is_counted_from_the_first_question_on(tmp_p
         broker.take_sample()
         minute = json.loads((await client.call(315, **ask)).body)["statsMinute"]
         assert (minute["sum"], minute["tps"] > 0) == (50, True)
-        broker.offsets.commit("g", "t", 0, 0)  # an operator goes back: nothing was consumed
+        # An operator moves the offset back: nothing was consumed.
+        broker.offsets.commit("g", "t", 0, 0)
         broker.take_sample()
         minute = json.loads((await client.call(315, **ask)).body)["statsMinute"]
         assert minute["sum"] == 0

@@ -1,4 +1,5 @@
-"""Sends the reactor handed over: refused with RocketMQ's codes, or given back when all is well."""
+"""Sends that the reactor handed over: refused with RocketMQ's codes, or given back when all is
+well."""
 
 from pathlib import Path
 
@@ -37,7 +38,7 @@ async def test_a_send_to_a_new_topic_creates_it_and_goes_back(tmp_path: Path) ->
             assert client.reply_to(opaque) is None
             broker.core.resubmitted.clear()
         assert broker.core.topics[b"new"] == (4, 4, 6, 0)
-        assert broker.core.topics[b"other"] == (8, 8, 6, 0)  # no more than TBW102 has
+        assert broker.core.topics[b"other"] == (8, 8, 6, 0)  # not more queues than TBW102 has
 
 
 @in_loop
@@ -78,7 +79,7 @@ async def test_a_known_topic_is_told_to_the_reactor_again(tmp_path: Path) -> Non
         ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16),
         ({"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, 16),
         ({"defaultTopic": "nowhere"}, 17),
-        ({"defaultTopic": "BenchmarkTest"}, 17),  # nothing is inherited from it
+        ({"defaultTopic": "BenchmarkTest"}, 17),  # this topic passes nothing on to new ones
         ({"queueId": 4}, 29),
         ({"defaultTopicQueueNums": -1}, 29),
         ({"topic": "%RETRY%" + "g" * 121}, 26),
@@ -155,7 +156,7 @@ async def test_a_topic_that_cannot_be_saved_fails_its_sends(tmp_path: Path) -> N
             opaques = [client.put(10, b"x", **LONG) for _ in range(3)]
             await broker.core.until(lambda: all(client.reply_to(o) for o in opaques))
             assert client.reply_to(opaques[2]).code == 1  # type: ignore[union-attr]
-            assert (await client.call(10, b"x", **LONG)).code == 1  # nor those that come later
+            assert (await client.call(10, b"x", **LONG)).code == 1  # later sends are refused, too
             assert broker.core.resubmitted == []
             assert b"new" not in broker.core.topics
         client.put(10, b"x", **LONG)
@@ -177,14 +178,16 @@ async def test_batches_are_not_retried_nor_delayed(tmp_path: Path) -> None:
 async def test_a_retry_has_its_topic_made_and_a_dead_one_that_of_the_dead_letters(
     tmp_path: Path,
 ) -> None:
-    """Where it goes is the reactor's to say: it gets the frame back as it was."""
+    """Control only has the topics made. The reactor decides where the message goes, and gets the
+    frame back unchanged."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         await broker.groups.update(GroupConfig("g", retry_times_max=2))
         retry = {**SHORT, "b": "%RETRY%g", "i": "KEYS\x01k\x02DELAY\x013\x02"}
         for number, (times, topics) in enumerate([
             ({"j": 2}, {b"%RETRY%g": (1, 1, 6, 0)}),
-            ({"j": 3, "l": 16}, {b"%RETRY%g": (1, 1, 6, 0)}),  # the client's own limit counts
+            # The limit of tries that the client sends counts.
+            ({"j": 3, "l": 16}, {b"%RETRY%g": (1, 1, 6, 0)}),
             ({"j": 3}, {b"%RETRY%g": (1, 1, 6, 0), b"%DLQ%g": (1, 1, 6, 0)}),
             ({"j": 0, "l": -1}, {b"%RETRY%g": (1, 1, 6, 0), b"%DLQ%g": (1, 1, 6, 0)}),
         ]):  # fmt: skip
@@ -230,7 +233,7 @@ async def test_dead_letters_that_cannot_be_saved_are_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "body", "code"),
     [
-        ({}, b"x", 16),  # its topic has no permission
+        ({}, b"x", 16),  # its dead letter topic has no permission
         ({"e": 1}, b"x", 29),
         ({"m": True}, b"x", 13),
         ({}, b"", 13),
@@ -270,7 +273,8 @@ async def test_failures_of_orderly_consumers_are_dead_at_once(tmp_path: Path) ->
     async with control(tmp_path) as broker:
         client = broker.core.client()
         broker.locks.lock("g", [MessageQueue("t", "broker-a", 0)], "c1")
-        broker.core.group_locks.clear()  # it may not have known the group then
+        # As when the core did not know the group at the time of the lock.
+        broker.core.group_locks.clear()
         client.put(310, b"x", **{**SHORT, "b": "%RETRY%g"}, j=0)
         await back(broker, client)
         assert b"%DLQ%g" in broker.core.topics

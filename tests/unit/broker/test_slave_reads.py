@@ -1,4 +1,4 @@
-"""What a slave says to who reads from it. Live brokers in this process, joined by real sockets."""
+"""What a slave answers to readers. Live brokers in this process, joined by real sockets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ async def fill(client: BrokerClient, broker_id: int = 0) -> None:
 
 
 async def shows_nothing(reader: BrokerClient) -> None:
-    """Not by what takes no messages either: that is read without a check point."""
+    """Checks that no request shows the slave's messages, also those that take none and read without
+    a check point."""
     assert (await pull(reader, 0)).code == BUSY
     for code, fields in ((PEEK, {"maxMsgNums": 5}), (NOTIFICATION, {"pollTime": 0, "bornTime": 0})):
         named = {"consumerGroup": "g", "topic": "t", "queueId": -1, **fields}
@@ -49,7 +50,8 @@ async def shows_nothing(reader: BrokerClient) -> None:
 
 @in_loop
 async def test_what_may_be_cut_is_shown_to_nobody(tmp_path: Path) -> None:
-    """As at a slave under a controller, until the master says what it has."""
+    """A message that may still be cut off must be shown to nobody, as at a slave under a controller
+    until its master says what it has."""
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
         slave_of(master, tmp_path / "s") as slave,
@@ -77,11 +79,12 @@ async def test_a_slave_sends_readers_back_while_its_master_lives(tmp_path: Path)
             await fill(client, broker_id=1)
             await until_same_log(master, slave)
             await until(lambda: "g" in slave.groups)
-            # The master of a group whose consumers are to read at broker 1 says so.
+            # If the group's consumers should read at broker 1, the master says so.
             assert (await pull(client, 0)).fields["suggestWhichBrokerId"] == "1"
             reply = await pull(reader, 0)
             assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (SUCCESS, "0")
-            # Held, but not for as long as was asked for: what is new comes to the master first.
+            # The pull is held, but not as long as it asked for: new messages come to the master
+            # first.
             asked = slave.core.stats()["pulls_held"]
             reply = await pull(reader, 5, hold_ms=LONG_MS)
             assert slave.core.stats()["pulls_held"] == asked + 1
@@ -89,7 +92,7 @@ async def test_a_slave_sends_readers_back_while_its_master_lives(tmp_path: Path)
             await client.send("t", b"new")
             reply = await pull(reader, 5, hold_ms=LONG_MS)
             assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (SUCCESS, "0")
-        # Without its master it is for the group to say.
+        # Without a master, the group's setting decides.
         await master.stop()
     async with (
         slave_of(master, tmp_path / "s", rmqMasterAddress="127.0.0.1:1") as slave,
@@ -115,12 +118,13 @@ async def test_a_slave_refuses_pulls_only_when_that_is_said(tmp_path: Path) -> N
             assert reply.code == BUSY
             assert (reply.remark or "").startswith("[REJECTREQUEST]")
         await shows_nothing(reader)
-        # What only asks is answered, as at RocketMQ's slaves.
+        # Requests that only ask are answered, as at RocketMQ's slaves.
         assert (await reader.call(30, topic="t", queueId=0)).fields["offset"] == "5"
         await reader.call(25, b"slaveReadEnable=true")
         await until(lambda: slave.settings.slaveReadEnable)
         assert (await pull(reader, 0)).code == SUCCESS
-        assert (await pull(client, 0)).code == SUCCESS  # a master serves whatever it says
+        # A master serves reads whatever this setting is.
+        assert (await pull(client, 0)).code == SUCCESS
 
 
 @in_loop
@@ -148,6 +152,7 @@ async def test_a_slave_is_shown_as_a_master_without_writes_while_there_is_none(
                 both = {0: master.address, 1: slave.address}
                 await until(lambda: brokers[name].addresses == both)
                 assert await route() == ({"0": master.address, "1": slave.address}, 6)
-            # What an old client takes for the master: it reads, and finds no queue to send to.
+            # An old client takes this slave for the master: it reads, and finds no queue to send
+            # to.
             await until(lambda: brokers[name].addresses == {1: slave.address})
             assert await route() == ({"0": slave.address}, 4)

@@ -1,4 +1,4 @@
-"""What took longer than rmqSlowRequestMs is in the log, with where its time went.
+"""A request that took longer than rmqSlowRequestMs is in the log, with where its time went.
 
 Method: a real Broker on the stand-in core of support/fake_core.py, and a clock that is moved by
 hand. The reactor's counts are made up here; tests/fault/test_busy_disk.py shows real ones.
@@ -36,7 +36,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def numbers(line: str) -> list[int]:
-    """How long it took, until its turn, at work, waiting."""
+    """The milliseconds in a log line: in all, until its turn, at work, waiting."""
     found = re.search(
         r"took (\d+) ms: (\d+) until its turn, (\d+) at work, (\d+) waiting for others", line
     )
@@ -120,7 +120,8 @@ async def test_a_refusal_that_took_long_was_at_work(
 async def test_what_a_slave_asks_to_be_held_for_is_not_slow(
     tmp_path: Path, clock: DrivenClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A slave that knows all tables asks again each ten seconds, day and night."""
+    """A slave's question that is held as long as the slave asked must not count as slow: a slave
+    that knows all tables asks again every ten seconds, day and night."""
     slave = {"rmqReplicaAddresses": "10.0.0.9"}
     async with control(tmp_path, rmqSlowRequestMs="20000", **slave) as broker:
         client = broker.core.client()
@@ -179,7 +180,8 @@ async def test_names_that_somebody_chose_stay_within_the_line(
 async def test_of_what_is_held_back_nothing_is_read_again(
     tmp_path: Path, clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While all are slow, and there are many, nothing more is done for each."""
+    """While the log holds lines back, nothing more may be done for each slow request, because then
+    all are slow, and many."""
     read = []
 
     def slow(broker: object, request: Request) -> Reply:
@@ -227,7 +229,8 @@ async def test_what_is_slow_is_a_setting_and_a_flood_is_one_line(
 
 
 def slow_sends(core: FakeCore) -> None:
-    """Of five, one took 1 to 2 s and one longer than 3; a pull was held, another was refused."""
+    """Of five sends one took 1 to 2 s, and one longer than 3 s; a pull was held, and pulls were
+    refused."""
     core.rows = {
         (310, 0, False): ([3, 0, 0, 0, 0, 0, 0, 1, 0, 1], 5000),
         (11, 19, True): ([0] * 9 + [7], 60_000),
@@ -256,7 +259,7 @@ async def test_what_the_reactor_answered_late_is_counted(
 ) -> None:
     async with control(tmp_path, rmqSlowRequestMs=limit) as broker:
         await looks(broker, slow_sends, unchanged)
-    (line,) = said(caplog)  # at the second look nothing was new
+    (line,) = said(caplog)  # the second look logs nothing, because nothing was new
     bound = {1001: 2000}.get(limit, limit)
     assert line.startswith(
         f"slow: {sends} answers to request 310 (SEND_MESSAGE_V2) took more than {bound} ms, within "

@@ -1,6 +1,7 @@
-"""What a table's file says of its items and of shards: what is malformed counts as missing.
+"""What a table's file says of the stamps of its items and of shards: a malformed stamp counts as
+missing.
 
-Not shown here: what the shards do with it (tests/unit/shards/test_bus_siblings.py).
+Not shown here: what the shards do with stamps (tests/unit/shards/test_bus_siblings.py).
 """
 
 from typing import Any

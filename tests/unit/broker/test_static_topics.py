@@ -1,7 +1,7 @@
 """Goal: static topics work: logical queues over two brokers, before and after one has moved.
 
-Method: live brokers and a name server in this process, joined by real sockets; mappings as mqadmin
-sends them (513). What RocketMQ's own tools and clients do with them is shown by
+Method: live brokers and a name server in this process, joined by real sockets, with mappings as
+mqadmin sends them (513). What RocketMQ's own tools and clients do with such topics:
 tests/compat/test_static_topics.py.
 """
 
@@ -50,7 +50,7 @@ async def put(
 
 
 class Two:
-    """Broker a leads logical queue 0, broker b queue 1."""
+    """Broker a leads logical queue 0, and broker b leads queue 1."""
 
     def __init__(self, server: NameServer, brokers: list[Broker], clients: list[BrokerClient]):
         self.server = server
@@ -64,7 +64,7 @@ class Two:
             assert (await client.call(200, b'{"groupName":"g"}')).code == 0
 
     async def move(self) -> None:
-        """Queue 0 goes from a to b, in the steps of mqadmin."""
+        """Moves queue 0 from a to b in mqadmin's steps."""
         undecided = [item(0, "a", 0, 0), item(1, "b", 1, -1)]
         b_queue = [item(0, "b", 0, 0)]
         new = {"epoch": 2, "physical": 2}
@@ -161,7 +161,8 @@ async def test_a_mapping_without_its_topic_is_dropped_at_the_start(tmp_path: Pat
     config = tmp_path / "config"
     config.mkdir()
     head = b'{"dataVersion":{"counter":4},"topicQueueMappingInfoMap":{"s":'
-    body = detail("a", {0: [item(0, "a", 0, 0)]}, 1, 1)  # as Apache writes it: bare integers
+    # As Apache's broker writes it, with bare integers.
+    body = detail("a", {0: [item(0, "a", 0, 0)]}, 1, 1)
     (config / "topicQueueMapping.json").write_bytes(head + body + b"}}")
     async with live_broker(tmp_path, brokerName="a") as broker:
         assert broker.queue_mappings.all() == {}
@@ -202,8 +203,9 @@ def test_chains_that_make_no_sense_are_refused(items: tuple[Any, ...], reason: s
 @pytest.mark.parametrize(
     ("new", "same_epoch", "reason"),
     [
-        ((item(0, "a", 0, 0), item(1, "b", 1, 9)), False, ""),  # told where it begins
-        ((item(1, "b", 1, 9),), False, ""),  # what is empty by now is left out
+        # Now it is known where the new part begins.
+        ((item(0, "a", 0, 0), item(1, "b", 1, 9)), False, ""),
+        ((item(1, "b", 1, 9),), False, ""),  # the empty older part is left out
         ((item(0, "a", 0, 0), item(1, "b", 2, 9)), False, "another physical queue"),
         ((item(0, "a", 0, 1), item(1, "b", 1, 9)), False, "begins at 0"),
         ((item(0, "a", 0, 0),), True, "another leader"),
@@ -260,7 +262,8 @@ async def test_a_mapping_that_cannot_be_saved_changes_nothing_yet(tmp_path: Path
         moved = {0: [item(0, "a", 0, 0), item(1, "b", 0, -1)]}
         with not_saved(tmp_path, "topicQueueMapping.json"):
             assert (await put(client, "a", moved, epoch=2)).code == 1
-            assert (await client.send("s", b"x", 0)).code == 0  # a crash would bring it back
+            # Accepted, because a crash would bring the old mapping back.
+            assert (await client.send("s", b"x", 0)).code == 0
         broker.queue_mappings.retry()
         await broker.queue_mappings.saved()
         assert (await client.send("s", b"x", 0)).code == NOT_LEADER
@@ -295,7 +298,7 @@ async def test_logical_queues_are_sent_to_and_read(tmp_path: Path) -> None:
             assert reply.code == NOT_LEADER, code
         assert (await pair.a.send("s", b"x", 1)).code == NOT_LEADER
         assert (await pull(pair.a, 1, 0)).code == NOT_LEADER
-        # Whoever means the physical queue says so.
+        # A request about the physical queue says so.
         assert (await pair.b.send("s", b"p", 0, lo=False)).fields["queueOffset"] == "3"
         assert "offsetDelta" not in (await pull(pair.b, 0, 0, lo=False)).fields
         assert await number(pair.b, MAXIMUM, 0, lo=False) == 4
@@ -360,14 +363,15 @@ async def test_a_moved_queue_is_read_from_both_brokers_as_one(tmp_path: Path) ->
         reply = await pair.b.send("s", b"new", 0)
         assert (reply.fields["queueId"], reply.fields["queueOffset"]) == ("0", str(FAR))
 
-        # The older messages are broker a's, which b asks for them.
+        # The older messages are on broker a, and b asks a for them.
         old = await pull(pair.b, 0, 1)
         assert (old.code, texts(old), numbers(old)) == (0, [b"old1", b"old2"], (3, 0, FAR, 0))
         end = await pull(pair.b, 0, 3, hold_ms=HELD_MS)
         assert (end.code, numbers(end)[0]) == (AT_ONCE, FAR)
         new = await pull(pair.b, 0, FAR)
         assert (texts(new), numbers(new)) == ([b"new"], (FAR + 1, FAR, FAR + 1, FAR))
-        # An offset in the gap between the two belongs to the older one, and leads over it.
+        # An offset in the gap between the two parts belongs to the older part, and leads to the
+        # newer.
         assert numbers(await pull(pair.b, 0, 500))[0] == FAR
         assert (await pull(pair.b, 0, FAR + 1)).code == NOTHING_NEW
 
@@ -389,32 +393,34 @@ async def test_a_groups_offset_moves_with_what_it_has_read(tmp_path: Path) -> No
         assert (await pair.a.call(COMMIT, topic="s", queueId=0, commitOffset=1, **group)).code == 0
         await pair.move()
         assert await number(pair.b, QUERY, 0, **group) == 1
-        # A consumer that has not heard of it commits where it has read; RocketMQ refuses it.
+        # A consumer that does not know of the move commits what it has read; RocketMQ refuses that.
         where = {"topic": "s", "queueId": 0, **group}
         assert (await pair.a.call(COMMIT, commitOffset=0, **where)).code == 0
         assert await number(pair.b, QUERY, 0, **group) == 0
         assert (await pair.a.call(COMMIT, commitOffset=FAR, **where)).code == NOT_LEADER
         assert (await pair.b.call(COMMIT, topic="s", queueId=0, commitOffset=0, **group)).code == 0
-        assert await number(pair.a, QUERY, 0, lo=False, **group) == 0  # it is broker a's
+        # Broker a's own physical queue.
+        assert await number(pair.a, QUERY, 0, lo=False, **group) == 0
         await pair.b.send("s", b"new", 0)
         assert (
             await pair.b.call(COMMIT, topic="s", queueId=0, commitOffset=FAR + 1, **group)
         ).code == 0
         assert await number(pair.b, QUERY, 0, **group) == FAR + 1
-        assert pair.brokers[1].offsets.query("g", "s", 1) == 1  # the second queue of b
+        assert pair.brokers[1].offsets.query("g", "s", 1) == 1  # b's second physical queue
         other = {"consumerGroup": "g2"}
         assert (await pair.b.call(QUERY, topic="s", queueId=0, **other)).code == 22
         stats = fastjson.loads_object((await pair.b.call(208, topic="s", **group)).body)
         assert {key.queue_id: value["consumerOffset"]
                 for key, value in stats["offsetTable"].items()} == {0: -1, 1: 1}  # fmt: skip
-        # A pull that commits does so in the queue that it reads.
+        # A pull that commits must commit in the queue that it reads.
         await pull(pair.b, 0, FAR + 1, sysFlag=5, commitOffset=FAR)
         assert await number(pair.b, QUERY, 0, **group) == FAR
 
 
 @in_loop
 async def test_what_was_sent_before_the_old_leader_answered_is_counted(tmp_path: Path) -> None:
-    """mqadmin asks for the old queue's end when it has taken the lead from it (202)."""
+    """Every send that the old leader confirmed must be counted in its queue's end, which mqadmin
+    asks for (202) after it has taken the lead from that broker."""
     async with two(tmp_path) as pair:
         await pair.create()
         sends = [pair.a.post_send("s", b"%d" % n, 0) for n in range(50)]
@@ -465,7 +471,8 @@ async def test_a_slave_has_the_mapping_as_its_master(tmp_path: Path) -> None:
         BrokerClient(slave.core.port) as reader,
     ):
         chain = [item(0, "gone", 0, 0), item(1, "a", 0, FAR)]
-        assert (await put(client, "a", {0: chain})).code == 0  # which waits for the slave
+        # It is answered only when the slave has the mapping.
+        assert (await put(client, "a", {0: chain})).code == 0
         assert slave.queue_mappings.all() == master.queue_mappings.all() != {}
         await client.call(200, b'{"groupName":"g"}')
         await client.send("s", b"x", 0)

@@ -26,7 +26,7 @@ async def test_a_sample_holds_topics_lags_and_clients(tmp_path: Path) -> None:
         for queue_id in (0, 0, 0, 1):
             core.store("t", queue_id, store_timestamp_ms=77)
         core.commit_offset(b"g", b"t", 0, 1)
-        core.commit_offset(b"g", b"t", 7, 1)  # no such queue any more
+        core.commit_offset(b"g", b"t", 7, 1)  # a queue that no longer exists
         core.commit_offset(b"g", b"gone", 0, 1)
         core.counters["turns"] = 9
         sample = broker.sampler.take()
@@ -55,7 +55,7 @@ async def test_more_topics_than_the_limit_are_counted(tmp_path: Path) -> None:
 
 
 def beat(client_id: str, *groups: str) -> bytes:
-    """Of a producer that is in each of the groups."""
+    """The heartbeat of a producer that is in each of these groups."""
     return fastjson.dumps(
         {"clientID": client_id, "consumerDataSet": [],
          "producerDataSet": [{"groupName": group} for group in groups]}
@@ -77,7 +77,8 @@ async def test_producers_groups_are_bounded_and_no_connection_is_missing(tmp_pat
 
 
 def test_versions_have_the_names_of_rocketmqs_list() -> None:
-    """Those at the ends of its parts, by MQVersion of RocketMQ 5.5."""
+    """The first and last name of each part of RocketMQ's list must be right, as in MQVersion of
+    RocketMQ 5.5."""
     names = {
         0: "v3_0_0_snapshot", 6: "v3_0_0_beta5", 7: "v3_0_0_beta6_snapshot", 15: "v3_0_0_final",
         16: "v3_0_1_snapshot", 45: "v3_0_15", 86: "v3_3_1_snapshot", 211: "v3_9_9",
@@ -125,7 +126,7 @@ async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
         assert answer.status == 503 and b"poisoned" in answer.body
         assert broker.sampler.take().state == "poisoned"
         broker.core.counters["poisoned"] = 0
-        broker.reactor_watch.stop()  # looks are taken here
+        broker.reactor_watch.stop()  # the test takes the looks itself
         thread = Thread("D")
         watch = broker.reactor_watch = ReactorWatch(broker.core.reactor_turn, 7, lambda: thread)
         broker.core.stands = True
@@ -133,12 +134,13 @@ async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
             watch.look()
         answer = await server.ready()
         assert answer.status == 503 and b"no turn for 5 s" in answer.body
-        assert (await server.health()).status == 200  # it may go on
-        text = (await server.own_metrics()).body.decode()  # which waits for no reactor
+        assert (await server.health()).status == 200  # healthy: the reactor may go on
+        text = (await server.own_metrics()).body.decode()  # does not wait for the reactor
         assert "rmq_reactor_standing_seconds{" in text and broker.sampler.take().lag == 0
         while not watch.is_out:
             watch.look()
-        assert (await server.health()).status == 200  # it waits for a disk, as the next one would
+        # Healthy: it waits for a disk, as a new process would.
+        assert (await server.health()).status == 200
         thread = Thread("S")
         while not watch.is_stuck:
             watch.look()
@@ -151,7 +153,7 @@ async def test_a_poisoned_or_stuck_shard_is_ill(tmp_path: Path) -> None:
 async def test_a_shard_is_ready_when_it_takes_writes_and_is_registered(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         server = StatusServer(broker)
-        assert (await server.ready()).status == 200  # it has no name server to be known at
+        assert (await server.ready()).status == 200  # it has no name server where it must be known
         broker.core.counters["writable"] = 0
         answer = await server.ready()
         assert answer.status == 503 and b"disk is too full" in answer.body
@@ -167,7 +169,7 @@ async def test_a_shard_is_ready_when_it_takes_writes_and_is_registered(tmp_path:
 
 
 class TwoOthers(Siblings):
-    """Shard 1 of 3: the others answer, one of them nonsense."""
+    """The siblings of shard 1 of 3: one of the two others answers nonsense."""
 
     index = 1
 

@@ -1,6 +1,7 @@
-"""Goal: a replica whose reactor is stuck leads no more, and joins again when it goes on.
+"""Goal: a replica whose reactor is stuck stops leading, and joins again when the reactor goes on.
 
-Method: that of test_controlled_role.py. That it is stuck is said to it (test_reactor_watch.py).
+Method: that of test_controlled_role.py; the replica is told that it is stuck. How it is noticed:
+test_reactor_watch.py.
 """
 
 from __future__ import annotations

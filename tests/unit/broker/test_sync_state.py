@@ -1,8 +1,9 @@
-"""Who is in sync, as the master decides it.
+"""Which replicas are in sync, as the master decides it.
 
-Goal: the rules as a table; and that the controller never has a member whose acknowledgement the
-master does not need, whatever questions and answers are lost, late or refused. Method for that: a
-controller of its own rules (rmq/controller/decisions.py), and a network that hypothesis delays.
+Goal: the rules as a table. And the controller never has a member whose acknowledgement the master
+does not need, whichever questions and answers are lost, late or refused. Method for the second
+goal: a controller with the real rules (rmq/controller/decisions.py), and a network that hypothesis
+delays.
 """
 
 from __future__ import annotations
@@ -41,15 +42,16 @@ def at_end(broker_id: int = 2, acked: int = 500, ago_ms: int = 0, **more: object
         ({1}, [at_end(is_learner=True)], LOOK, {1}),
         ({1}, [at_end(closed_ms=NOW)], LOOK, {1}),
         ({1}, [at_end(has_tables=False)], LOOK, {1}),
-        ({1}, [at_end(acked=500)], LogSnapshot(450, 510, 300), {1}),  # below what is confirmed
-        ({1}, [at_end(acked=500)], LogSnapshot(450, 400, 501), {1}),  # nothing of the last epoch
+        ({1}, [at_end(acked=500)], LogSnapshot(450, 510, 300), {1}),  # below the confirmed offset
+        # Has nothing of the last epoch.
+        ({1}, [at_end(acked=500)], LogSnapshot(450, 400, 501), {1}),
         ({1}, [at_end(1)], LOOK, {1}),
         ({1}, [at_end(acked=0)], LogSnapshot(0, 0, 0), {1, 2}),
         # --- stays, and leaves
         ({1, 2}, [at_end(acked=450, ago_ms=15_000)], LOOK, {1, 2}),
         ({1, 2}, [at_end(acked=450, ago_ms=15_001)], LOOK, {1}),
-        ({1, 2}, [at_end(acked=399)], LOOK, {1}),  # came back with less than is confirmed
-        ({1, 2}, [at_end(acked=-1)], LOOK, {1, 2}),  # has said nothing yet
+        ({1, 2}, [at_end(acked=399)], LOOK, {1}),  # came back with less than the confirmed offset
+        ({1, 2}, [at_end(acked=-1)], LOOK, {1, 2}),  # has reported nothing yet
         ({1, 2}, [at_end(has_tables=False)], LOOK, {1, 2}),  # its connection was lost
         ({1, 2}, [at_end(has_tables=False, lacks_tables_ms=NOW - 60_000)], LOOK, {1, 2}),
         ({1, 2}, [at_end(has_tables=False, lacks_tables_ms=NOW - 60_001)], LOOK, {1}),
@@ -88,7 +90,8 @@ def test_one_whose_acks_count_goes_on_joining(slave: Slave, goes_on: bool) -> No
 
 
 def test_a_new_mastership_gives_time() -> None:
-    """A member that has not come yet, or was at the end before this mastership."""
+    """A new mastership must give members time that have not connected yet, or that reached the end
+    of the log before this mastership."""
     for slaves in ([], [Slave(2, 450, 0)]):
         found = wanted(
             1, frozenset((1, 2)), slaves, LOOK, NOW, behind_ms=15_000, began_ms=NOW - 900
@@ -122,7 +125,8 @@ IDS = (1, 2, 3, 4)
 
 
 class Changes(RuleBasedStateMachine):
-    """The master is 1. A question without an answer may reach the controller at any time."""
+    """Replica 1 is the master. A question that got no answer may reach the controller at any later
+    time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +136,7 @@ class Changes(RuleBasedStateMachine):
         )  # fmt: skip
         self.change = SyncChange(SyncState(frozenset((1,)), 1))
         self.on_the_way: list[Alteration] = []
-        self.late: list[SyncState] = []  # answers to 1004
+        self.late: list[SyncState] = []  # late answers to 1004
 
     def _decide(self, asked: Alteration) -> tuple[int, SyncState]:
         live = {each: LiveReplica("h:1") for each in IDS}
@@ -159,7 +163,7 @@ class Changes(RuleBasedStateMachine):
             self.change.lost(0)
             return
         code, state = self._decide(asked)
-        if fate == "asked twice":  # by the controller, whose store did not answer
+        if fate == "asked twice":  # the controller repeats it, because its store did not answer
             code, state = self._decide(asked)
         if fate == "answer lost":
             self.change.lost(0)
@@ -187,7 +191,8 @@ class Changes(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Whatever was lost, one question that is answered ends it, or a look before it."""
+        """After whatever was lost, one answered question, or a look at the set before it, must
+        settle the change."""
         if self.change.is_open and not self.change.take(self._state()):
             members = self.change.state.members
             self.change.ask(members)

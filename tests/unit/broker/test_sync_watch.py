@@ -1,8 +1,9 @@
-"""How the master watches who is in sync: what it tells the core, and asks the controller.
+"""How the master watches which replicas are in sync: what it tells the core, and what it asks the
+controller.
 
-Goal: the core waits for every replica that the controller may take for a member; one that joins has
-all that was answered without it. The controller here answers as it is told, the core is a note of
-what it was told.
+Goal: the core waits for every replica that the controller may take for a member, and a replica that
+joins has everything that was answered without it. The controller here answers as it is told, and
+the core only notes what it was told.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.still_clock
 
 
 async def two_and_a_dead_one(clock: DrivenClock) -> Harness:
-    """The set is {1, 3}, 3 has had no connection for a second, and 2 comes."""
+    """The set is {1, 3}, 3 has had no connection for a second, and 2 connects."""
     on = Harness()
     on.learn(1, 3)
     on.core.acked = {3: 1000}
@@ -36,7 +37,7 @@ async def two_and_a_dead_one(clock: DrivenClock) -> Harness:
 
 
 async def joining() -> Harness:
-    """The acks of 2 count, and it lacks what was answered without it: 1000 to 1200."""
+    """The acks of 2 count now, and 2 lacks what was answered without it: 1000 to 1200."""
     on = Harness()
     on.core.acked, on.core.answered = {2: 1000}, 1200
     await on.look()
@@ -48,7 +49,8 @@ async def joining() -> Harness:
 async def test_a_dead_replica_is_not_waited_for_without_end_at_rocketmqs_controller(
     clock: DrivenClock,
 ) -> None:
-    """An answer was lost, and it takes no newer epoch of the set that is."""
+    """The answer about 2 was lost, and 2 dies. RocketMQ's controller accepts no new epoch for an
+    unchanged set, so the question cannot be settled by another one."""
     on = Harness()
     on.core.acked = {2: 1000}
     await on.fail(None)
@@ -69,7 +71,8 @@ async def test_a_dead_replica_is_not_waited_for_without_end_at_rocketmqs_control
 async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
     clock: DrivenClock, code: int | None
 ) -> None:
-    """At first at each look, at last once in a second; then 3 comes, which is news."""
+    """A question that the controller does not decide must be asked at each look first, and once a
+    second at last. A new replica (3) is asked for at once."""
     on = Harness()
     on.core.acked = {2: 1000}
     on.link.fails = [code] * 1000
@@ -88,7 +91,8 @@ async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
 @pytest.mark.parametrize("away_s", [0.5, 1.0, 2.0, 4.0, 8.0, 30.0])
 @in_loop
 async def test_a_controller_that_is_back_is_asked_soon(clock: DrivenClock, away_s: float) -> None:
-    """After an eighth of the time that it was away, and of the look that comes then."""
+    """A controller that is back must be asked after at most an eighth of the time that it was away,
+    and the time until the next look."""
     on = Harness()
     on.core.acked = {2: 1000}
     await on.away(clock, away_s)
@@ -98,7 +102,8 @@ async def test_a_controller_that_is_back_is_asked_soon(clock: DrivenClock, away_
 
 @in_loop
 async def test_what_the_set_becomes_meanwhile_is_acted_on_at_once(clock: DrivenClock) -> None:
-    """It has become {1, 3}, says another answer; who is in sync is asked for with that."""
+    """If another answer says that the set has become {1, 3}, the replicas in sync must be asked for
+    with that set at once."""
     on = Harness()
     on.core.acked = {2: 1000, 3: 1000}
     on.link.fails = [2001] * 1000
@@ -112,17 +117,18 @@ async def test_what_the_set_becomes_meanwhile_is_acted_on_at_once(clock: DrivenC
 @pytest.mark.parametrize("code", [None, 1, 2001, 2013])
 @in_loop
 async def test_what_the_controller_may_have_made_is_waited_for(code: int | None) -> None:
-    """1: etcd did not answer it. 2001, 2013: the set is another one than is known here, perhaps the
-    one that was asked for."""
+    """A replica that the controller may have added must be waited for. Code 1: the controller's
+    etcd did not answer. 2001, 2013: the set is not the one known here, perhaps the one that was
+    asked for."""
     on = Harness()
     on.core.acked = {2: 1000}
     await on.fail(code)
     assert on.core.others == [2]
-    del on.core.acked[2]  # it has no connection any more, and counts still
+    del on.core.acked[2]  # it has no connection any more, but still counts
     await on.fail(code)
     assert on.core.others == [2]
     assert on.link.asked == [([1, 2], 7, False), ([1], 7, True)]
-    await on.look()  # it is asked once more, and answered
+    await on.look()  # the question is asked once more, and answered
     assert on.watch.members == {1} and on.core.others == []
 
 
@@ -132,8 +138,8 @@ async def test_what_the_controller_may_have_made_is_waited_for(code: int | None)
 async def test_a_question_that_another_answer_has_settled_is_not_open(
     clock: DrivenClock, code: int | None, members: tuple[int, ...]
 ) -> None:
-    """The lease's answer has told of a newer set before this one's was late: of the epoch that was
-    asked with nothing is made any more."""
+    """If the answer to a lease brings a newer set while a question's answer is late, the question
+    is settled: the controller does nothing more with the epoch that was asked with."""
     on = Harness()
     on.core.acked = {2: 1000, 3: 1000}
     on.link.take_time = lambda: on.learn(*members)
@@ -164,7 +170,8 @@ async def test_a_refusal_is_not_waited_for(clock: DrivenClock, code: int) -> Non
 
 @in_loop
 async def test_who_may_not_join_does_not_keep_a_dead_member(clock: DrivenClock) -> None:
-    """2 is refused, its heartbeats do not come to the controller; 3 dies."""
+    """2 is refused, because its heartbeats do not reach the controller. 3 dies, and must leave the
+    set all the same."""
     on = await two_and_a_dead_one(clock)
     on.link.refused = frozenset({2})
     await on.passing(clock, SWAP_MS / 1000 + 0.4)
@@ -180,7 +187,8 @@ async def test_who_may_not_join_does_not_keep_a_dead_member(clock: DrivenClock) 
 async def test_who_may_not_join_keeps_no_late_one_from_joining(
     clock: DrivenClock, lag_s: float, has_dead: bool
 ) -> None:
-    """2 has the tables of a while ago, which change at each look; 4 is refused."""
+    """4 is refused. 2, whose tables are always some time old because they change at each look, must
+    join all the same."""
     on = await two_and_a_dead_one(clock) if has_dead else Harness()
     on.core.acked = {2: 1000, 4: 1000}
     on.link.refused = frozenset({4})
@@ -206,7 +214,8 @@ async def test_many_who_may_not_join_keep_no_other_from_joining(clock: DrivenClo
 async def test_a_member_that_the_controller_takes_for_dead_keeps_no_dead_one(
     clock: DrivenClock,
 ) -> None:
-    """2 acknowledges, and its heartbeats do not get to the controller; 4 dies."""
+    """2 acknowledges, but its heartbeats do not reach the controller. 4 dies, and must leave the
+    set."""
     on = await two_and_a_dead_one(clock)
     await on.passing(clock, 0.3)
     on.core.acked = {2: 1000, 4: 1000}
@@ -238,7 +247,8 @@ async def test_who_may_not_join_keeps_no_other_from_joining(clock: DrivenClock) 
 async def test_a_member_that_the_controller_takes_for_dead_keeps_nobody_out(
     clock: DrivenClock,
 ) -> None:
-    """3 hangs, its connection is there. 2 takes its place."""
+    """3 hangs with an open connection, and the controller refuses sets with it. 2 must take its
+    place."""
     on = await two_and_a_dead_one(clock)
     on.link.refused = frozenset({3})
     on.core.acked = {2: 1000, 3: 900}
@@ -254,7 +264,8 @@ async def test_a_member_that_the_controller_takes_for_dead_keeps_nobody_out(
 async def test_a_passing_refusal_of_who_joins_does_not_leave_the_master_alone(
     clock: DrivenClock, answers_after_s: float, seed: int
 ) -> None:
-    """3 is dead; the controller hears of 2 a moment later than the master does."""
+    """3 is dead, and the controller learns of 2 a moment later than the master. 2 must join, and
+    the master must not be alone in between."""
     maker = Random(seed)
     on = await two_and_a_dead_one(clock)
     on.link.refused = frozenset({2})
@@ -271,7 +282,8 @@ async def test_a_passing_refusal_of_who_joins_does_not_leave_the_master_alone(
 async def test_a_controller_that_is_back_hears_of_who_joins_a_moment_late(
     clock: DrivenClock,
 ) -> None:
-    """3 dies and 2 comes while it is away."""
+    """While the controller is away 3 dies and 2 comes; then the controller learns of 2 a moment
+    late. 2 must replace 3, and the master must not be alone in between."""
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000}
     await on.away(clock, 4.0)
@@ -282,7 +294,8 @@ async def test_a_controller_that_is_back_hears_of_who_joins_a_moment_late(
 
 @in_loop
 async def test_two_passing_refusals_are_no_long_one(clock: DrivenClock) -> None:
-    """5 is dead. The controller hears of 3 a moment late, is away, and does so once more."""
+    """5 is dead. The controller learns of 3 a moment late, is away, and learns of 3 late once more.
+    The two refusals must not count as one long one, which would cost 3 its place."""
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
     await on.passing(clock, GONE_MS / 1000 - POLL_S)
@@ -298,7 +311,8 @@ async def test_two_passing_refusals_are_no_long_one(clock: DrivenClock) -> None:
 async def test_where_nobody_holds_answers_up_a_lost_answer_throws_nobody_out(
     clock: DrivenClock,
 ) -> None:
-    """Whether 2 joined is not known; it acknowledges, as 3 does, who has no heartbeats for long."""
+    """It is not known whether 2 joined. 2 acknowledges, and so does 3, whose heartbeats stay away
+    for long. Nobody may be thrown out while nobody holds answers up."""
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000, 3: 1000}
     on.link.fails = [None]
@@ -315,7 +329,7 @@ async def test_where_nobody_holds_answers_up_a_lost_answer_throws_nobody_out(
 async def test_one_who_joins_takes_the_place_of_a_member_without_heartbeats(
     clock: DrivenClock,
 ) -> None:
-    """5 is dead, too."""
+    """3 has no heartbeats, and 5 is dead: 2 must replace both."""
     on = await in_sync(clock, 3, 5)
     on.core.acked = {2: 1000, 3: 1000}
     on.link.refused = frozenset({3})
@@ -328,7 +342,8 @@ async def test_one_who_joins_takes_the_place_of_a_member_without_heartbeats(
 async def test_a_member_without_heartbeats_keeps_nobody_out_for_ever(
     clock: DrivenClock, least: int
 ) -> None:
-    """3 acknowledges. When the master dies nobody could be elected."""
+    """3 acknowledges but has no heartbeats. It must leave the set after a while, because nobody
+    could be elected if the master died."""
     on = await in_sync(clock, 3, **{**THREE, "minInSyncReplicas": least})
     on.core.acked = {2: 1000, 3: 1000, 4: 1000}
     on.link.refused = frozenset({3})
@@ -359,7 +374,7 @@ async def test_who_may_never_join_puts_no_member_out(clock: DrivenClock) -> None
 async def test_of_two_who_join_neither_keeps_the_other_out_of_a_set_that_is_too_small(
     clock: DrivenClock, refused: tuple[int, ...], dead: tuple[int, ...]
 ) -> None:
-    """Three are needed, and those who were there are dead."""
+    """Three replicas are needed, and the former members are dead."""
     on = await in_sync(clock, *dead, **THREE)
     on.core.acked = {2: 1000, 5: 1000}
     on.link.refused = frozenset(refused)
@@ -371,7 +386,8 @@ async def test_of_two_who_join_neither_keeps_the_other_out_of_a_set_that_is_too_
 async def test_a_refusal_that_outlasts_the_patience_leaves_no_master_alone_for_long(
     clock: DrivenClock,
 ) -> None:
-    """The controller hears of nobody for 2.1 s, and 5 is dead."""
+    """The controller hears nobody's heartbeats for 2.1 s, and 5 is dead. 3 must be a member again
+    soon after."""
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
     await on.passing(clock, GONE_MS / 1000)
@@ -385,7 +401,7 @@ async def test_a_refusal_that_outlasts_the_patience_leaves_no_master_alone_for_l
 async def test_a_controller_that_takes_its_time_is_asked_for_each_set(
     clock: DrivenClock, slow_s: float
 ) -> None:
-    """5 is dead; 2, 3 and 4 may not join."""
+    """5 is dead, and 2, 3 and 4 are refused. 6 must join even if each answer takes long."""
     on = await in_sync(clock, 5)
     on.core.acked = {2: 1000, 3: 1000, 4: 1000, 6: 1000}
     on.link.refused = frozenset({2, 3, 4})
@@ -407,7 +423,8 @@ async def test_who_was_refused_just_now_may_lack_what_is_on_its_way(clock: Drive
 
 @in_loop
 async def test_a_passing_refusal_throws_no_sound_member_out(clock: DrivenClock) -> None:
-    """5 dies while the controller is away; then it hears of 3 a moment later than of 1."""
+    """5 dies while the controller is away, which then learns of 3 a moment later than of 1. 3 must
+    stay."""
     on = await in_sync(clock, 3, 5)
     on.core.acked = {3: 1000}
     await on.away(clock, 3.0)
@@ -420,7 +437,7 @@ async def test_a_passing_refusal_throws_no_sound_member_out(clock: DrivenClock) 
 async def test_members_that_the_controller_takes_for_dead_take_no_sound_one_with_them(
     clock: DrivenClock,
 ) -> None:
-    """2 and 3 acknowledge and have no heartbeats; 5 dies."""
+    """2 and 3 acknowledge but have no heartbeats, and 5 dies. 4 must stay in the set."""
     on = await in_sync(clock, 2, 3, 4, 5)
     on.core.acked = {2: 1000, 3: 1000, 4: 1000}
     on.link.refused = frozenset({2, 3})
@@ -432,7 +449,8 @@ async def test_members_that_the_controller_takes_for_dead_take_no_sound_one_with
 async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused_member(
     clock: DrivenClock,
 ) -> None:
-    """The answer for 2 was lost, and it dies; 3 acknowledges and has no heartbeats."""
+    """The answer about 2 was lost, and 2 dies; 3 acknowledges but has no heartbeats. The dead 2
+    must not be waited for."""
     on = await in_sync(clock, 3)
     on.core.acked = {2: 1000, 3: 1000}
     on.link.fails = [None]
@@ -446,7 +464,7 @@ async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused
 
 @in_loop
 async def test_a_set_that_is_too_small_still_grows(clock: DrivenClock) -> None:
-    """Three are needed, and the third may not join."""
+    """Three replicas are needed, and 3 is refused. 2 must join all the same."""
     on = Harness(**THREE)
     on.link.refused = frozenset({3})
     on.core.acked = {2: 1000, 3: 1000}
@@ -464,7 +482,8 @@ async def test_one_who_joins_has_what_was_answered_before_it_counted() -> None:
 
 @in_loop
 async def test_one_who_joins_may_lack_what_is_on_its_way(clock: DrivenClock) -> None:
-    """Else under load, which hardly ever has it at the end, it began again and again."""
+    """A joining replica must have what was answered without it, but may lack newer messages. Under
+    load it hardly ever has the very end, and once began to join again and again."""
     on = await joining()
     on.core.end = 1300
     await on.look()
@@ -489,7 +508,8 @@ async def test_one_who_joins_and_does_not_keep_up_is_not_waited_for(clock: Drive
 
 @in_loop
 async def test_one_who_joins_and_comes_back_with_less_does_not_join(clock: DrivenClock) -> None:
-    """Its ack of 1280 counted, and a power cut took what was behind 1250."""
+    """A joining replica whose ack of 1280 counted, and which lost everything from 1250 on in a
+    power cut, must not join."""
     on = await joining()
     on.core.dispatched, on.core.end = 1280, 1300
     on.core.acked = {2: 1250}
@@ -499,7 +519,8 @@ async def test_one_who_joins_and_comes_back_with_less_does_not_join(clock: Drive
 
 @in_loop
 async def test_one_who_joins_goes_on_when_another_set_is_learned() -> None:
-    """Its acks count all the time."""
+    """When another set is learned, a joining replica must not begin anew, because its acks have
+    counted all the time."""
     on = await joining()
     on.learn(1)
     assert on.core.others == [2]
@@ -531,11 +552,12 @@ async def test_who_has_the_log_alone_does_not_join_and_is_named(clock: DrivenClo
 async def test_one_who_joins_has_the_changes_that_were_answered_before_it_counted(
     clock: DrivenClock,
 ) -> None:
-    """A slave whose copies stand still, and which was out of sync while tables changed."""
+    """A slave that was out of sync when a topic was deleted must copy that change before it joins.
+    Its copies stand still here."""
     on = Harness()
     on.core.acked = {2: 1000}
     on.copies.had = {2: 7}
-    on.copies.count = 8  # a topic was deleted, and nobody waited for 2
+    on.copies.count = 8  # a topic was deleted, and no deletion waited for 2
     await on.look()
     assert on.watch.members == {1} and on.link.asked == []
     clock.advance(3.0)
@@ -548,7 +570,8 @@ async def test_one_who_joins_has_the_changes_that_were_answered_before_it_counte
 
 @in_loop
 async def test_who_joins_waits_for_no_change_that_waits_for_it(clock: DrivenClock) -> None:
-    """Offsets change all the time: what changes once its ack counts is answered with it."""
+    """A joining replica must not be kept waiting for changes that are answered with its ack anyway:
+    offsets change all the time."""
     on = await joining()
     on.copies.had, on.copies.count = {2: 7}, 9
     on.core.acked = {2: 1200}
@@ -568,7 +591,9 @@ async def test_who_joins_and_has_old_tables_is_not_waited_for(clock: DrivenClock
 
 @in_loop
 async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
-    """Its connection was lost; what it has stays. Nor is one named whose log is on its way."""
+    """A member whose connection was lost must stay while it copies the tables anew, because it
+    still has what it had. A replica whose log is still on its way must not be reported for its
+    tables."""
     on = Harness()
     on.core.acked = {2: 1000, 3: 10}
     await on.look()
@@ -581,7 +606,9 @@ async def test_a_member_stays_while_it_copies_anew(clock: DrivenClock) -> None:
 
 @in_loop
 async def test_a_member_whose_copies_fail_leaves_and_is_named(clock: DrivenClock) -> None:
-    """Its log comes. Elected it would give its tables to everybody, with offsets of long ago."""
+    """A member that has the log, but whose copies of the tables fail, must leave the set and be
+    named in the problem. If it were elected, everybody would get its tables, with offsets of long
+    ago."""
     on = await in_sync(clock, 2, 3)
     on.core.acked = {2: 1000, 3: 1000}
     on.copies.had = {2: on.copies.count}
@@ -601,7 +628,7 @@ async def test_a_member_whose_copies_fail_leaves_and_is_named(clock: DrivenClock
 
 @in_loop
 async def test_a_member_that_copies_anew_in_time_has_all_of_it_again(clock: DrivenClock) -> None:
-    """Each lost connection has a minute of its own."""
+    """Each lost connection must give a member a whole minute of its own to copy the tables."""
     on = await in_sync(clock, 2)
     for _ in range(3):
         on.copies.had = {2: -1}
@@ -613,7 +640,8 @@ async def test_a_member_that_copies_anew_in_time_has_all_of_it_again(clock: Driv
 
 @in_loop
 async def test_where_a_number_of_slaves_counts_the_core_is_told_of_no_set() -> None:
-    """By an empty one all that waits would be answered."""
+    """With allAckInSyncStateSet=false the core must be told of no set: with an empty one it would
+    answer everything that waits."""
     on = Harness(allAckInSyncStateSet="false")
     on.core.acked = {2: 1000}
     await on.look()

@@ -1,10 +1,10 @@
-"""The watch of a master beside a controller that decides as ours does, or as RocketMQ's, whatever
-happens to replicas, connections and answers.
+"""The master's watch of the replicas in sync, with a controller that decides as rmq's or as
+RocketMQ's does, whatever happens to replicas, connections and answers.
 
-Goal: at no moment is an answer given without one whom the controller may elect; when it is calm
-again nobody who is gone is waited for, and all that live are in sync. Method: random walks with a
-driven clock; the decisions are the controller's own (rmq/controller/decisions.py). Cannot show:
-what a slave's log really has; tests/ha is about that.
+Goal: at no moment is an answer given without a replica that the controller may elect. When it is
+calm again, no replica that is gone is waited for, and all living ones are in sync. Method: random
+walks with a driven clock; the decisions are the controller's own (rmq/controller/decisions.py). Not
+shown here: what a slave's log really has (tests/ha).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ SAME = ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
 
 
 class Controller(Link):
-    """It hears of those in `alive`, and of their answers some are lost, or decided on later."""
+    """A controller that hears of the replicas in `alive`. Some questions to it, or its answers, are
+    lost, or it decides later."""
 
     def __init__(
         self, clock: DrivenClock, maker: Random, count: int, members: set[int], is_apache: bool
@@ -110,7 +111,8 @@ class Walk:
         self.connected = set(self.slaves)
 
     def happen(self) -> None:
-        """One of what may."""
+        """Perhaps lets something happen: a connection, a heartbeat, the controller or answers come
+        or go."""
         maker, controller = self.maker, self.controller
         if maker.random() < 0.06:
             self.connected ^= {maker.choice(self.slaves)}
@@ -122,7 +124,8 @@ class Walk:
             controller.losses = maker.choice((0, 0, 0.2, 0.6))
 
     def calm_down(self) -> None:
-        """The controller is there and hears of all that are connected, and of the master."""
+        """Brings the controller back. It hears of the master and of all that are connected, and
+        loses nothing."""
         self.controller.is_up, self.controller.losses = True, 0.0
         self.controller.alive = {MASTER, *self.connected}
 
@@ -131,7 +134,7 @@ class Walk:
         self.controller.decide_late()
         await self.on.passing(self.clock, POLL_S)
         if self.maker.random() < 0.1 and self.controller.is_up:
-            self.on.watch.take(self.controller.present)  # as with each lease
+            self.on.watch.take(self.controller.present)  # as the answer to a lease brings it
         waited_for = {MASTER, *(self.on.core.others or ())}
         assert self.controller.members <= waited_for, "one may lead without what was answered"
 

@@ -1,4 +1,4 @@
-"""How a slave's log ends, as its master compares it: real files, of two segments.
+"""The end of a slave's log, as its master compares it: real files, of two segments.
 
 With brokers: test_replicas.py.
 """
@@ -46,10 +46,10 @@ def blank(left: int) -> bytes:
 
 @pytest.mark.parametrize("at", [SEGMENT - 8, SEGMENT - 100, SEGMENT - 60_000])
 def test_what_fills_a_segment_is_not_compared(tmp_path: Path, at: int) -> None:
-    """Behind a BLANK's head each file has what was there: zeros, or records of a segment that was
-    used before, with the BLANK of that one."""
+    """The filler behind a BLANK's head must not be compared, because it is what each file had
+    there: zeros, or records of a reused segment, with that segment's own BLANK."""
     data = bytearray(BYTES[:at])
-    data[-500:-492] = blank(7)  # of a body, say
+    data[-500:-492] = blank(7)  # the bytes of a BLANK within a body
     stale = bytearray(BYTES[: SEGMENT - 50] + blank(50) + BYTES[SEGMENT - 42 : SEGMENT])
     fillers = bytes(SEGMENT - at - 8), bytes(stale[at + 8 :])
     new, used = (

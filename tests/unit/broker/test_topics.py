@@ -184,7 +184,8 @@ async def test_a_closed_broker_permission_reaches_the_reactor(tmp_path: Path) ->
 
 @in_loop
 async def test_the_reactor_hears_of_no_topic_that_cannot_be_saved(tmp_path: Path) -> None:
-    """Whatever asks for it: a send to it would be acknowledged, and forgotten by a crash."""
+    """A topic that cannot be saved must not reach the reactor, whatever asks for it: a send to it
+    would be acknowledged, and a crash would forget the topic."""
     async with control(tmp_path) as broker:
         table = broker.topics
         await table.create(TopicConfig("old", 1, 1))
@@ -236,7 +237,9 @@ async def test_a_deletion_that_could_not_be_saved_is_done_with_the_next_write(
 async def test_a_topic_of_another_shard_does_not_keep_what_is_being_deleted_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes while the deletion is on its way to the disk."""
+    """While the deletion of a topic is on its way to the disk, another shard's version of the topic
+    arrives. The old messages must be deleted all the same; the topic itself stays, with that
+    version."""
     writes, ends = threading.Event(), threading.Event()
     append = JournalFile.append
 
@@ -265,7 +268,8 @@ async def test_a_topic_of_another_shard_does_not_keep_what_is_being_deleted_here
 async def test_topics_that_the_core_wants_are_made_for_whatever_messages(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of delayed, timed and popped messages: the core does not say which."""
+    """The core may want topics for delayed, timed or popped messages, and does not say for which of
+    them."""
     async with control(tmp_path) as broker:
         broker.core.report(core_seam.WANT_TOPIC, 3, b"%RETRY%g+t")
         await broker.core.until(lambda: "%RETRY%g+t" in broker.topics)

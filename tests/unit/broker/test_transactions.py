@@ -1,4 +1,5 @@
-"""Control's part of transactions, on a made-up core: what is read at the start and set aside."""
+"""The control thread's part of transactions, on a made-up core: what is read at the start, and what
+is set aside."""
 
 import asyncio
 import time
@@ -54,7 +55,7 @@ async def test_op_messages_say_at_the_start_what_is_ended(tmp_path: Path) -> Non
         assert core.ops == []
         core.end_halves([1], 0)
         await broker.transactions.check()
-        assert group_offset(core, HALF) == 6  # the last one was given up
+        assert group_offset(core, HALF) == 6  # past the last half message, which was given up
         assert group_offset(core, OP) == 5
     assert core.first_half == 6
 
@@ -111,7 +112,8 @@ async def test_a_half_message_that_cannot_be_read_now_stays_open(tmp_path: Path)
 
 @in_loop
 async def test_an_op_message_that_cannot_be_read_now_is_not_passed(tmp_path: Path) -> None:
-    """Its half message is ended; a start that does not hear of it has it committed once more."""
+    """An op message that cannot be read now must not be passed: a start that does not see it would
+    have its half message committed once more."""
     core = FakeCore()
     half(core)
     told = core.store(OP, 0, b"0,")
@@ -129,8 +131,9 @@ async def test_an_op_message_that_cannot_be_read_now_is_not_passed(tmp_path: Pat
 async def test_a_start_is_refused_while_the_op_queue_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """All that its messages end would be open, and committed once more. One message that cannot be
-    read is passed, and said."""
+    """If the op queue cannot be read, the start must be refused: everything that its messages ended
+    would be open, and could be committed once more. A single message that cannot be read is passed,
+    and reported."""
     core = FakeCore()
     half(core)
     told = core.store(OP, 0, b"0,")
@@ -142,7 +145,7 @@ async def test_a_start_is_refused_while_the_op_queue_cannot_be_read(
     core.memory_from[OP.encode(), 0] = 1
     queue = tmp_path / "consumequeue" / OP / "0"
     queue.mkdir(parents=True)
-    (way := queue / f"{0:020d}").mkdir()  # it can be opened, not read
+    (way := queue / f"{0:020d}").mkdir()  # it can be opened, but not read
     with pytest.raises(StoreError, match="op messages of transactions from 0 on"):
         async with control(tmp_path, core):
             pass
@@ -160,7 +163,7 @@ async def test_a_half_message_whose_entry_cannot_be_read_now_stays_open(tmp_path
         core.memory_from[HALF.encode(), 0] = 1
         queue = tmp_path / "consumequeue" / HALF / "0"
         queue.mkdir(parents=True)
-        (queue / f"{0:020d}").mkdir()  # it can be opened, not read
+        (queue / f"{0:020d}").mkdir()  # it can be opened, but not read
         await broker.transactions.check()
         assert core.ended_halves == set()
 
@@ -175,7 +178,7 @@ async def test_what_is_ended_while_it_is_set_aside_cannot_be_committed_once_more
         create = broker.topics.create
 
         async def create_slowly(topic: TopicConfig) -> TopicConfig:
-            core.end_halves([0], 1)  # its commit comes meanwhile
+            core.end_halves([0], 1)  # the commit comes while the topic is made
             return await create(topic)
 
         broker.topics.create = create_slowly  # type: ignore
@@ -195,7 +198,7 @@ async def test_what_is_ended_as_it_is_set_aside_cannot_be_committed_once_more(
 
         def append_late(*given: Any) -> tuple[int, int]:
             place = append(*given)
-            core.end_halves([0], 1)  # its commit comes in the next turn
+            core.end_halves([0], 1)  # the commit comes in the next turn
             return place
 
         core.append = append_late  # type: ignore
@@ -225,7 +228,8 @@ async def test_an_end_that_the_reactor_hands_over_comes_back_to_it(tmp_path: Pat
 async def test_what_was_set_aside_and_cannot_be_read_now_is_asked_for_again(
     tmp_path: Path, what: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The start goes on without it; a commit of it is not answered as if it were ended."""
+    """The start must go on without a message that was set aside and cannot be read now. A commit of
+    it must not be answered as if the transaction were ended."""
     core = FakeCore()
     stored = half(core)
     core.end_halves([0], 0)
@@ -236,7 +240,7 @@ async def test_what_was_set_aside_and_cannot_be_read_now_is_asked_for_again(
         core.memory_from[ASIDE.encode(), 0] = 1
         queue = tmp_path / "consumequeue" / ASIDE / "0"
         queue.mkdir(parents=True)
-        (queue / f"{0:020d}").mkdir()  # it can be opened, not read
+        (queue / f"{0:020d}").mkdir()  # it can be opened, but not read
     async with control(tmp_path, core) as broker:
         assert "not all transactions that were set aside are known yet" in caplog.text
         for _ in range(2):
@@ -271,7 +275,8 @@ async def test_the_reactor_hears_where_one_that_was_set_aside_is_now(tmp_path: P
 
 @in_loop
 async def test_ends_that_wait_for_a_look_hold_no_bodies(tmp_path: Path) -> None:
-    """Thousands may wait, and each of them, and its half message, may have some MiB."""
+    """Ends that wait for a look must not hold bodies in memory: thousands may wait, and each end,
+    like its half message, may have several MiB."""
     size, count = 256 * 1024, 32
     async with control(tmp_path) as broker:
         core, client = broker.core, broker.core.client()
@@ -295,7 +300,7 @@ async def test_ends_that_wait_for_a_look_hold_no_bodies(tmp_path: Path) -> None:
 
 
 def reads_of(core: FakeCore, kinds: list[str]) -> None:
-    """Notes each record of an open half message that is read as an "r"."""
+    """Appends "r" to kinds for each record of an open half message that is read."""
     plain = core.read_record
 
     def read_record(physical_offset: int, or_fail: int = 0) -> bytes | None:
@@ -307,7 +312,8 @@ def reads_of(core: FakeCore, kinds: list[str]) -> None:
 
 @in_loop
 async def test_an_end_that_is_repeated_has_nothing_read_again(tmp_path: Path) -> None:
-    """But what came since, among which a copy of its half message is, if there is one."""
+    """When an end is repeated, only what was stored since may be read, to find a copy of the half
+    message if there is one now."""
     async with control(tmp_path) as broker:
         core, looks = broker.core, broker.moved_halves
         ended = half(core)
@@ -362,7 +368,8 @@ async def test_a_look_gives_others_their_turn_after_some_bytes(tmp_path: Path) -
 
 @in_loop
 async def test_the_reactor_is_told_whom_to_ask_of_each_group(tmp_path: Path) -> None:
-    """Some connections are enough; when one of them leaves, another takes its place."""
+    """The reactor must be given only some connections of a group to ask; when one of them closes,
+    another takes its place."""
     async with control(tmp_path) as broker:
         core, told = broker.core, broker.core.producers_told
         clients = [core.client() for _ in range(CHECK_TARGETS_MAX + 2)]

@@ -1,6 +1,7 @@
-"""Who is served next: connections in turn, none that does not read its answers, none that is gone.
+"""Whose request is served next: connections take turns, and those are left out that do not read
+their answers, or are gone.
 
-Method: a real Broker on the stand-in core of support/fake_core.py, whose clients read nothing when
+Method: a real Broker on the stand-in core of support/fake_core.py, whose clients stop reading when
 told so. Not shown here: real sockets (tests/unit/flow/test_control_link.py) and processes
 (tests/fault/test_deaf_clients.py).
 """
@@ -40,7 +41,7 @@ def answers(client: FakeClient) -> int:
 
 @asynccontextmanager
 async def serving(directory: Path, handlers: dict[int, Any]) -> AsyncIterator[Broker]:
-    """A broker with these handlers, by request code, and no others."""
+    """A broker that has only these handlers, by request code."""
     async with control(directory) as broker:
         broker.dispatcher = Dispatcher(broker, handlers)
         yield broker
@@ -101,7 +102,7 @@ async def test_who_does_not_read_his_answers_is_asked_for_no_more(tmp_path: Path
         served = fair_queue.ANSWERS_MAX // ANSWER + 1
         assert answers(deaf) == served
         assert core.held == {deaf.number}
-        core.drain(deaf.number)  # it reads, and is given as much again
+        core.drain(deaf.number)  # the client reads, and is given as much again
         await core.until(lambda: answers(deaf) == 2 * served)
         assert deaf.number in core.undrained
         core.drains = True
@@ -237,7 +238,7 @@ async def test_tables_are_made_once_for_all_who_ask(
         now[0] += 1
         await client.call(28)
         assert any("table" in str(each) for each in made)
-        # A change is seen by whoever asks behind it.
+        # Whoever asks after a change must see it.
         body = b"fileReservedTime=48\n"
         assert (await client.call(25, body)).code == 0
         assert b"fileReservedTime=48" in (await client.call(26)).body

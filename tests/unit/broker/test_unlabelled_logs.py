@@ -1,7 +1,8 @@
-"""A log of which no epoch is known, under a controller: it leads, and others copy it.
+"""A log without any known epoch, under a controller: it leads, and others copy it.
 
-As of a broker that ran without a controller, of a restored store, of one whose epochFileCheckpoint
-was removed. Two live brokers in this process, and a controller. The file: test_log_epochs.py.
+Such a log comes from a broker that ran without a controller, from a restored store, or from one
+whose epochFileCheckpoint was removed. Two live brokers in this process, and a controller. The file
+of epochs: test_log_epochs.py.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SUCCESS = 0
 
 
 async def write_without_controller(folder: Path, body: bytes) -> int:
-    """A hundred messages; where the log ends."""
+    """Writes a hundred messages. Returns where the log ends."""
     async with live_broker(folder) as broker, BrokerClient(broker.core.port) as client:
         await client.call(17, topic="t", **TOPIC)
         for _ in range(100):
@@ -39,7 +40,7 @@ async def write_without_controller(folder: Path, body: bytes) -> int:
 
 @asynccontextmanager
 async def replica(port: int, folder: Path) -> AsyncIterator[tuple[Broker, ControlledReplication]]:
-    """Its store begins as that of a new process does."""
+    """A replica whose store begins as that of a new process does."""
     texts = {"enableControllerMode": "true", "controllerAddr": f"127.0.0.1:{port}"}
     settings = {**SMALL, "storePathRootDir": str(folder), **texts}
     await bootstrap_controlled(load_properties(None, settings))
@@ -51,7 +52,8 @@ async def replica(port: int, folder: Path) -> AsyncIterator[tuple[Broker, Contro
 @pytest.mark.parametrize("has_file", [False, True])
 @in_loop
 async def test_an_empty_replica_gets_all_of_it_and_joins(tmp_path: Path, has_file: bool) -> None:
-    """has_file: it says that the first epoch began at the log's end, as one of ours once did."""
+    """has_file: there is an epoch file that lets the first epoch begin at the log's end, as rmq
+    once wrote it."""
     end = await write_without_controller(tmp_path / "1", b"before")
     if has_file:
         EpochFile(tmp_path / "1" / "epochFileCheckpoint").write(Epochs.of([(1, end)]))
@@ -81,7 +83,8 @@ async def test_an_empty_replica_gets_all_of_it_and_joins(tmp_path: Path, has_fil
 async def test_a_second_log_of_that_kind_is_no_copy_of_it_and_is_not_thrown_away(
     tmp_path: Path,
 ) -> None:
-    """Nobody knows which one has the messages: it is said how this one would be kept."""
+    """A second log of that kind must neither count as a copy of the first nor be thrown away:
+    nobody knows which log has the messages. The slave says how its log can be kept."""
     for name in ("1", "2"):
         await write_without_controller(tmp_path / name, name.encode())
     async with controller(tmp_path) as server, replica(server.port, tmp_path / "1") as (_, of_one):
