@@ -1,4 +1,5 @@
-"""Fixtures: one broker for tests that need a real one, another one whose clock a test drives."""
+"""Fixtures: a real broker for the tests that need one, and another one whose clock a test
+drives."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ DRIVEN_SETTINGS = {**SETTINGS, "waitTimeMillsInSendQueue": "1200000",
 
 @pytest.fixture(autouse=True)
 def _patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consumers wait long for answers that brokers give when something is on the disk: a busy disk
-    takes longer, and while a test waits, a second of a driven clock passes in 50 ms."""
+    """Consumers wait long for answers that brokers give only when something is on the disk: a busy
+    disk takes longer, and while a test waits, a second of a driven clock passes in 50 ms."""
     monkeypatch.setattr(queue_locks, "TIMEOUT_MS", 600_000)
     monkeypatch.setattr(process_queue, "LOCK_LIVES_S", 3_600.0)
     monkeypatch.setattr(send_back, "TIMEOUT_MS", 600_000)
@@ -37,7 +38,7 @@ def _patient_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def told_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Consumers rebalance when brokers tell them of members, and not by themselves."""
+    """Consumers rebalance only when brokers tell them of members, not at their own intervals."""
     monkeypatch.setattr(rebalance, "REBALANCE_MS", 3_600_000)
     monkeypatch.setattr(pull_consumer, "REBALANCE_MS", 3_600_000)
 
@@ -53,8 +54,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 def broker_and_clock(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RunningBroker, DrivenClock]]:
-    """A broker and its driven clock, for one file of tests: a process with a driven clock looks at
-    it again and again until it ends."""
+    """A broker and its driven clock, one pair for each file of tests, because a process with a
+    driven clock keeps looking at that clock until it ends."""
     directory = tmp_path_factory.mktemp("driven")
     with (
         process_clock(directory) as clock,
@@ -76,5 +77,6 @@ def broker_clock(broker_and_clock: tuple[RunningBroker, DrivenClock]) -> Iterato
 def driven_broker(
     broker_clock: DrivenClock, broker_and_clock: tuple[RunningBroker, DrivenClock]
 ) -> RunningBroker:
-    """While a test waits, this broker does what it must do in an hour (support/waiting.py)."""
+    """A broker that, while a test waits, does within moments what it must do within an hour
+    (support/waiting.py)."""
     return broker_and_clock[0]

@@ -1,6 +1,5 @@
-"""What is cancelled in rmq.aio: a thread that starts or closes a client goes on, and nothing of it
-is left behind.
-"""
+"""Cancelled calls of rmq.aio: the thread that starts or closes a client goes on, and leaves nothing
+behind."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from rmq.format.remoting import Command
 
 
 class Gate:
-    """Answers that wait until the test opens it."""
+    """An answer that waits until the test opens the gate."""
 
     def __init__(self, answer: Callable[[Command], Any]) -> None:
         self.opened = threading.Event()
@@ -32,7 +31,7 @@ class Gate:
 
 
 def gated(cluster: Cluster) -> Gate:
-    """Before the answers of the name server."""
+    """Puts a gate before the name server's routes."""
     answers = cluster.name_server.answers
     gate = Gate(answers[Code.GET_ROUTEINFO_BY_TOPIC])
     answers[Code.GET_ROUTEINFO_BY_TOPIC] = gate
@@ -78,7 +77,7 @@ def test_a_consumer_that_is_closed_while_it_starts_does_not_open() -> None:
     with Cluster(stored) as cluster, ThreadPoolExecutor(1) as pool:
         gate = gated(cluster)
         consumer = PushConsumer("g", print, namesrv_addr=cluster.name_server.address)
-        consumer.subscribe("unknown", sql="a > 1")  # is looked at first
+        consumer.subscribe("unknown", sql="a > 1")  # needs the route first
         starting = pool.submit(consumer.start)
         wait_until(lambda: cluster.name_server.requests)
         consumer.close()
@@ -101,7 +100,7 @@ def test_a_close_that_is_cancelled_goes_on_and_may_be_waited_for_again() -> None
             sending = await producer.send_soon(Message("t", b"x"))
             closing = asyncio.create_task(producer.close())
             for _ in range(10):
-                await asyncio.sleep(0)  # it has begun
+                await asyncio.sleep(0)  # until the close has begun
             closing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await closing

@@ -33,10 +33,10 @@ def test_a_poll_hands_out_what_lies_there_and_waits_for_what_comes(broker: Runni
             began, calm = time.monotonic(), calm_seconds()
             assert await consumer.poll(300) == []
             assert time.monotonic() - began > 0.25
-            assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
+            assert calm_seconds() - calm < 4.5  # a wait at the broker would take 5 s or more
             waiting = asyncio.create_task(consumer.poll(3_600_000))
             for _ in range(100):
-                await asyncio.sleep(0)  # the loop goes on meanwhile
+                await asyncio.sleep(0)  # the loop must not be blocked meanwhile
             assert not waiting.done()
             await asyncio.to_thread(send, address, numbers("aio-poll", 500, 501))
             assert [each.body for each in await asyncio.wait_for(waiting, HANG_S)] == [b"500"]
@@ -107,7 +107,7 @@ def test_coroutines_are_called_in_the_loop_many_at_once(broker: RunningBroker) -
             if state["most"] >= 5:
                 together.set()
             await together.wait()
-            await asyncio.sleep(0)  # others may begin
+            await asyncio.sleep(0)  # so that others can begin
             state["now"] -= 1
             (message,) = messages
             state["bodies"].append(int(message.body))

@@ -1,4 +1,4 @@
-"""The producer of rmq.aio: what is under way is waited for, and nothing stops its loop."""
+"""The producer of rmq.aio: it waits for sends that are under way, and nothing blocks its loop."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rmq import BusyError, Message, aio
 from rmq.format.remoting import Command
 
 LONG_MS = int(1000 * HANG_S)
-SLOTS = 1 << 14  # requests under way at most
+SLOTS = 1 << 14  # the most requests that can be under way
 
 
 class Gate:
-    """Answers of a broker that waits until the test opens it."""
+    """The answers of a broker, which wait until the test opens the gate."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()
@@ -71,7 +71,8 @@ def test_a_send_that_waits_for_another_try_is_waited_for(monkeypatch: pytest.Mon
     "limit", [{"back_pressure_for_async_send_size": 350}, {"back_pressure_for_async_send_num": 3}]
 )
 def test_sends_wait_for_room_in_their_order_while_the_loop_turns(limit: dict[str, int]) -> None:
-    """Fifty that begin in one turn: room comes only from the loop itself."""
+    """Fifty sends that begin in one turn of the loop must go out in their order, although only the
+    loop itself makes room for them."""
     bodies = [b"%100d" % i for i in range(50)]
     gate = Gate()
 
@@ -121,7 +122,7 @@ def test_a_send_for_which_no_room_comes_is_refused_in_its_own_time() -> None:
                     await producer.send(Message("t", b"2"), timeout_ms=20)
                 waiting = asyncio.create_task(producer.send(Message("t", b"3")))
                 await until(lambda: producer._turn.locked())
-                with pytest.raises(BusyError):  # behind one that has more time
+                with pytest.raises(BusyError):  # waits behind a send that has more time
                     await producer.send(Message("t", b"4"), timeout_ms=20)
                 assert not first.done() and not waiting.done()
                 gate.opened.set()

@@ -1,6 +1,5 @@
-"""Clients of rmq.aio with TLS, whose connections threads make: the loop turns meanwhile, and hears
-of the ends that come in them.
-"""
+"""Clients of rmq.aio with TLS, whose connections are made by threads: the loop goes on meanwhile,
+and is told of requests that end in those threads."""
 
 from __future__ import annotations
 
@@ -49,7 +48,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def context(authority: Authority) -> ssl.SSLContext:
-    """Of those who serve."""
+    """The TLS context of the servers."""
     pair = authority.pair("server")
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     found.load_cert_chain(pair.certificate, pair.key)
@@ -71,7 +70,8 @@ async def turn(times: int) -> None:
 def test_a_send_that_is_given_up_in_another_thread_wakes_the_loop(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A loop in debug mode refuses what would not."""
+    """A send that another thread gives up must end by a call that may come from another thread. A
+    loop in debug mode refuses any other call."""
     monkeypatch.setattr(GRACE_MS, 100)
     problems: list[Any] = []
 
@@ -102,7 +102,7 @@ def test_a_send_waits_on_while_its_broker_cannot_be_reached(
                 await until(lambda: cluster.sends(0))
                 before = len(cluster.name_server.requests)
                 cluster.brokers[0].__exit__()
-                looks = cluster.name_server.requests  # one before each try
+                looks = cluster.name_server.requests  # the name server is asked before each try
                 await until(lambda: sending.done() or len(looks) > before + 3)
                 assert not sending.done()
                 cluster.reopen(0, stored)
@@ -146,7 +146,7 @@ def test_the_future_has_the_refusal_where_no_other_broker_may_be_tried(
 
 
 async def deafened(cluster: Cluster, number: int, client: Any) -> socket.socket:
-    """In the broker's place one that accepts connections, and says nothing in their handshakes
+    """Replaces a broker by a socket that accepts connections but stays silent in their handshakes
     until it is closed."""
     broker, instance = cluster.brokers[number], client._client.instance
     broker.__exit__()
@@ -191,7 +191,7 @@ def test_the_loop_turns_while_a_try_elsewhere_waits_for_its_connection(
                     await turn(20)
                     assert len(later) == 1
                     assert not any(each.done() for each in sends)
-                # Whichever had no connection went on to the other one, which refuses.
+                # The send that had no connection goes on to the other broker, which refuses.
                 found = await asyncio.gather(*sends, return_exceptions=True)
                 assert {type(each) for each in found} == {RemoteError}
 
@@ -199,7 +199,7 @@ def test_the_loop_turns_while_a_try_elsewhere_waits_for_its_connection(
 
 
 def aio_consumer(kind: Any, cluster: Cluster, authority: Authority, **changes: Any) -> Any:
-    """Its handshakes may take a minute."""
+    """A consumer whose handshakes may take a minute."""
     return kind(
         "g", namesrv_addr=cluster.name_server.address, use_tls=True,
         tls_ca_file=str(authority.certificate), mq_client_api_timeout=60_000, **changes,
@@ -207,7 +207,7 @@ def aio_consumer(kind: Any, cluster: Cluster, authority: Authority, **changes: A
 
 
 def pulled(request: Command) -> Command:
-    """One message, the one that is asked for."""
+    """An answer with one message, at the offset that is asked for."""
     at = int(request.fields["queueOffset"])
     record = encode_message(StoredMessage(topic="t", body=b"%d" % at, queue_offset=at))
     fields = {"nextBeginOffset": at + 1, "minOffset": 0, "maxOffset": at + 1,
@@ -230,7 +230,7 @@ def popped(request: Command) -> Command:
 def test_the_loop_turns_while_what_a_poll_sends_waits_for_its_connection(
     authority: Authority, context: ssl.SSLContext
 ) -> None:
-    """The next pull of a queue that was full, and then a commit that is due."""
+    """The request is the next pull of a queue that was full, and then a commit that is due."""
 
     async def main() -> None:
         with Cluster(silent, context=context) as cluster:
@@ -260,8 +260,8 @@ def test_the_loop_turns_while_what_a_poll_sends_waits_for_its_connection(
 async def full_consumer(
     authority: Authority, context: ssl.SSLContext, queues: int, **changes: Any
 ) -> AsyncIterator[tuple[Cluster, Any]]:
-    """Of so many queues at one broker: a message of each lies here, and none is pulled before it is
-    taken. Heartbeats make no connections meanwhile."""
+    """A consumer with so many queues of one broker. It has a message of each queue, and pulls no
+    more of it before that is taken. Heartbeats make no connections meanwhile."""
     changes |= {
         "pull_threshold_for_queue": 1, "heartbeat_broker_interval": 3_600_000,
         "enable_heartbeat_channel_event_listener": False,
@@ -275,7 +275,7 @@ async def full_consumer(
 
 
 class Dials:
-    """Connections by TLS to one port: how many were begun, how many at once at most, and by which
+    """Counts the TLS connections to one port: how many were begun, the most at once, and by which
     threads."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
@@ -368,7 +368,8 @@ def test_commits_of_push_consumers_dial_such_a_broker_once_for_all_its_queues(
 def test_a_broker_that_is_connected_again_is_silent_no_more(
     authority: Authority, context: ssl.SSLContext
 ) -> None:
-    """To who could not reach it for another queue, or by this name, a moment ago."""
+    """A queue's pull and a commit must reach a broker although another queue's request, or one by
+    the broker's name, could not reach it a moment ago."""
 
     async def main() -> None:
         async with full_consumer(authority, context, 1, auto_commit=False) as (cluster, consumer):
@@ -416,7 +417,7 @@ def ask_where_to_begin(consumer: Any, queues: list[MessageQueue], told: list[Any
 
 
 def ask_by_pops(consumer: Any, queues: list[MessageQueue], told: list[Any]) -> None:
-    """Those of a push consumer."""
+    """Asks by the pops of a push consumer."""
     owner: Any = SimpleNamespace(group="g", parameters=PushConsumerParameters(), is_suspended=False)
     pops: Any = PushPops(owner, consumer._client.instance)
     pops._failed = lambda *end: told.append(end)
@@ -450,7 +451,8 @@ def test_who_asks_for_many_queues_waits_for_no_silent_broker_which_is_dialled_on
 def test_one_thread_waits_for_a_silent_broker_that_a_push_consumer_pulls_from(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """However often its queues are asked again."""
+    """Only one thread may wait for the silent broker, however often the consumer asks for its
+    queues again."""
     changes: dict[str, Any] = {
         "message_listener": lambda messages, context: None, "message_model": "BROADCASTING",
         "local_offset_store_dir": str(tmp_path), "pull_time_delay_mills_when_exception": 10,
@@ -487,7 +489,8 @@ def test_a_connection_that_is_lost_as_a_request_is_sent_is_not_made_by_who_may_n
         async with full_consumer(authority, context, 1, auto_commit=False) as (cluster, consumer):
             instance, broker = consumer._client.instance, cluster.brokers[0]
             with await deafened(cluster, 0, consumer):
-                monkeypatch.setattr(instance.routes, "is_at_hand", lambda *_: True)  # a moment ago
+                # As if it had been a moment ago.
+                monkeypatch.setattr(instance.routes, "is_at_hand", lambda *_: True)
                 dials = Dials(monkeypatch, port_of(broker))
                 with pytest.raises(UnreachableError, match="connection lost"):
                     instance.rounds.send(
@@ -500,7 +503,7 @@ def test_a_connection_that_is_lost_as_a_request_is_sent_is_not_made_by_who_may_n
 
 
 class Ending:
-    """Raises at the next pull what would end a thread, once it is due."""
+    """A hook that, when due, raises at the next pull what would end a thread."""
 
     is_due = False
 

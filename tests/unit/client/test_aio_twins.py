@@ -1,4 +1,4 @@
-"""rmq.aio has what rmq has, but for what is named here and in its pages."""
+"""rmq.aio has all that rmq has, except for what is named here and in its docs pages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_batch_and_a_send_without_an_answer_go_where_they_are_told() -> None:
                 await producer.send_oneway(
                     Message("t", b"3"), selector=lambda queues, message, arg: arg, arg=last
                 )
-                await producer.send(Message("t", b"4"), queue=last)  # behind the two before
+                await producer.send(Message("t", b"4"), queue=last)  # after the two sends before
             assert not cluster.sends(0)
             return [each.body[-1:] for each in cluster.sends(1)]
 

@@ -1,6 +1,5 @@
-"""The allocation strategies: each queue has one owner, Java's members agree with ours, and one that
-raises keeps no other topic back.
-"""
+"""The allocation strategies: each queue has one owner, members that are Java clients agree with
+rmq's, and a strategy that raises for one topic keeps no other topic back."""
 
 from __future__ import annotations
 
@@ -107,7 +106,8 @@ def test_few_queues_move_on_the_ring() -> None:
 
 
 def test_the_ring_is_that_of_java() -> None:
-    """Places are the first four bytes of MD5; a queue has the text that Java makes of it."""
+    """Places on the ring are the first four bytes of MD5, and a queue's text is the one that Java
+    makes, so that Java's members find the same shares."""
     assert ConsistentHash().hash("10.0.0.1@1-0") == 0xB2B6568D  # printf 10.0.0.1@1-0 | md5sum
     texts: list[str] = []
     ConsistentHash(1, lambda text: len(texts.append(text) or texts)).allocate(
@@ -130,7 +130,7 @@ def test_strategies_are_chosen_by_name_or_object() -> None:
 
 
 class Refusing(Averagely):
-    """Raises for one topic."""
+    """A strategy that raises for one topic."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -150,7 +150,8 @@ def test_a_strategy_that_raises_for_one_topic_keeps_no_other_back(
     broker: RunningBroker, kind: str, caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """It is asked again, and the log says once that it raises."""
+    """A strategy that raises for a topic must be asked again for it, and the log must say only once
+    that it raises."""
     for module in (rebalance, pull_consumer):
         monkeypatch.setattr(module, "AGAIN_MS", 10)
     address, group = broker.namesrv_addr, f"share-{kind}"

@@ -1,4 +1,4 @@
-"""What operators ask push and pull consumers through the broker: 220, 221, 307, 309."""
+"""What operators ask of push and pull consumers through the broker: 220, 221, 307, 309."""
 
 from __future__ import annotations
 

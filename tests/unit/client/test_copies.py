@@ -1,8 +1,9 @@
-"""What Python can get hold of is either copied right or says that it cannot be, and what to do.
+"""Every object that Python code can get hold of is either copied right, or says that it cannot be
+copied and what to do.
 
-A compiled class that Cython takes apart by itself copies pointers of C as if they were text. So
+By default Cython lets a compiled class be pickled by copying pointers of C as if they were text. So
 every class of every compiled module, every public name and every error stands in a table here, and
-a new one that is in none fails.
+the test fails for a new one that stands in none.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def reply_with(body: bytes, **fields: str) -> Reply:
 
 
 def received() -> list[MessageExt]:
-    """As a pull gives them: all in one answer, the last of an IPv6 host."""
+    """Messages as a pull returns them: all in one answer, the last one from an IPv6 host."""
     bodies = [b"one", b"x" * 70_000, b""]
     records = [record(body) for body in bodies] + [record(b"six", "2001:db8::7")]
     return decode_messages(reply_with(b"".join(records)), "broker-a")
@@ -114,7 +115,7 @@ def results() -> list[SendResult]:
             send_result(reply_with(b"", queueId="0", queueOffset="1"), "orders", "b")]  # fmt: skip
 
 
-# ---- what is alike
+# ---- when two objects are alike
 
 GETTERS = {
     kind: sorted(
@@ -126,7 +127,7 @@ GETTERS = {
 
 
 def seen(thing: Any) -> Any:
-    """All that can be read of it."""
+    """Everything that can be read of an object."""
     getters = next((GETTERS[kind] for kind in type(thing).__mro__ if kind in GETTERS), None)
     if getters is not None:
         found: dict[str, Any] = {name: getattr(thing, name) for name in getters}
@@ -211,7 +212,8 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
 
 
 class Internal:
-    """Makes what the broker and the load generator have inside; kept until the test ends."""
+    """Makes the internal objects of the broker and the load generator, and keeps them until the
+    test ends."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -380,7 +382,7 @@ class Internal:
 
 
 def stage_of(kind: type, folder: str) -> Any:
-    """One of the stages of the benchmarks."""
+    """An object of one of the benchmarks' stages."""
     program = compile_expression("a = 1").program
     given: dict[str, tuple[Any, ...]] = {
         "QueuePut": (folder.encode(), 100), "IndexPut": (folder.encode(),),
@@ -390,7 +392,7 @@ def stage_of(kind: type, folder: str) -> Any:
 
 
 def clients(folder: Path) -> dict[str, Callable[[], Any]]:
-    """What users start."""
+    """The objects that users start."""
     addr: Any = {"namesrv_addr": "127.0.0.1:1"}
     return {
         "rmq.Admin": lambda: rmq.Admin(**addr),
@@ -421,7 +423,7 @@ class Redis:
         return text
 
 
-# ---- what there is
+# ---- all classes and names there are
 
 
 def modules(package: Any) -> Iterator[Any]:
@@ -437,7 +439,8 @@ def classes_of(package: Any) -> Iterator[type]:
                 yield value
 
 
-# Who asks imports all of rmq: one worker of pytest, not each that reads this file.
+# A function, so that only the pytest worker that needs the list imports all of rmq, not each one
+# that reads this file.
 @cache
 def compiled() -> list[type]:
     return sorted(set(classes_of(cext)), key=lambda kind: (kind.__module__, kind.__name__))
@@ -450,7 +453,7 @@ def errors() -> list[type[Exception]]:
         for package in (rmq, shards, pyspark_rmq)
         for kind in classes_of(package)
         if issubclass(kind, Exception)
-        # What the command line is told of its words goes to no other process.
+        # Errors of the command line about its words go to no other process.
         and not issubclass(kind, click.ClickException)
     }
     return sorted(kinds, key=lambda kind: (kind.__module__, kind.__name__))
@@ -467,7 +470,7 @@ def name_of(kind: type) -> str:
 
 
 def of_itself(kind: Any) -> bool:
-    """Whether Python knows how: members of enums, functions, protocols that have no objects."""
+    """Whether Python itself can copy it: members of enums, functions, protocols without objects."""
     return (
         not isinstance(kind, type)
         or issubclass(kind, enum.Enum)
@@ -560,7 +563,7 @@ def test_errors_keep_what_they_say() -> None:
 
 def keeps_what_it_says(kind: type[Exception]) -> None:
     given: list[Any] = ["what it says", 5]
-    if inspect.isfunction(kind.__init__):  # its own, not that of Exception
+    if inspect.isfunction(kind.__init__):  # the class has its own, not that of Exception
         wanted = list(inspect.signature(kind.__init__).parameters)[1:]
         given = [{"code": 17, "position": 4}.get(each, f"the {each}") for each in wanted]
     error = kind(*given)
@@ -582,7 +585,8 @@ def test_changes_of_a_received_message_are_copied() -> None:
 
 
 def test_a_copy_does_not_need_what_it_was_copied_from() -> None:
-    """The records of an answer lie in one block, which a copy is no second owner of."""
+    """A copy must stay whole when the original is gone: the records of an answer lie in one block,
+    which copies do not own."""
     for way in WAYS.values():
         messages = received()
         wanted = [seen(message) for message in messages]
@@ -607,7 +611,7 @@ def test_results_of_a_batch_share_their_answer() -> None:
 
 
 class OwnMessage(Message):
-    """As users derive it: with members of their own."""
+    """A message class as users derive it, with members of their own."""
 
 
 def test_a_derived_message_stays_one() -> None:
@@ -638,7 +642,7 @@ def test_bytes_that_are_no_record_are_refused() -> None:
             again(kind, broken, *rest)
 
 
-# ---- for real
+# ---- with real processes
 
 
 def worked_on(message: MessageExt) -> tuple[MessageExt, bytes, int]:

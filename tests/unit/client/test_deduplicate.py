@@ -46,7 +46,7 @@ QUEUE = MessageQueue("t", "b", 0)
 
 
 def module_with(style: str) -> Any:
-    """sqlite3 as a DB-API module of another parameter style."""
+    """sqlite3 in the guise of a DB-API module with another parameter style."""
 
     class Cursor(sqlite3.Cursor):
         def execute(self, text: str, values: Any = ()) -> Any:
@@ -87,7 +87,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
 
 
 def another(store: Any) -> Any:
-    """A store of another process on the same data."""
+    """Another store object on the same data, as another process has it."""
     if isinstance(store, RedisStore):
         return RedisStore(store._client)
     connected = next(iter(store._all[0].execute("PRAGMA database_list")))[2]
@@ -112,14 +112,14 @@ def test_a_key_is_claimed_once_and_done_once(store: Any) -> None:
     assert other.claim(["a", "c"], 60) == [BUSY, OURS]
     store.finish(["a"])
     store.release(["b"])
-    other.release(["a"])  # done: stays
+    other.release(["a"])  # a is done, so it stays
     assert other.claim(["a", "b"], 60) == [DONE, OURS]
-    store.release(["b"])  # not ours any more
+    store.release(["b"])  # b is not this store's any more
     assert store.claim(["b"], 60) == [BUSY]
 
 
 def is_over(store: Any, key: str) -> bool:
-    """Whether Redis, which has a clock of its own, has forgotten the key."""
+    """Whether Redis, which has a clock of its own, has dropped the key."""
     return store._client.get(store._name(key)) is None
 
 
@@ -132,7 +132,7 @@ def test_a_claim_that_is_not_finished_expires(clock: DrivenClock, store: Any) ->
         assert store.claim(["a"], 50) == [OURS]
         clock.advance(25)
         assert other.claim(["a"], 60) == [BUSY]
-        clock.advance(25)  # before it forgets what is over, which it does once a minute
+        clock.advance(25)  # before the store drops expired keys, which it does once a minute
     assert other.claim(["a"], 60) == [OURS]
     assert store.claim(["a"], 60) == [BUSY]
 
@@ -140,7 +140,8 @@ def test_a_claim_that_is_not_finished_expires(clock: DrivenClock, store: Any) ->
 def test_a_key_whose_call_took_longer_than_its_lease_is_done(
     clock: DrivenClock, store: Any
 ) -> None:
-    """Though somebody claims others meanwhile, and what has expired is forgotten."""
+    """A key must be done even if its lease expired during the call, another store claimed other
+    keys meanwhile, and expired keys were dropped."""
     if isinstance(store, RedisStore):
         assert store.claim(["a"], 0.05) == [OURS]
         wait_until(lambda: is_over(store, "a"))
@@ -178,7 +179,7 @@ def test_rows_whose_time_is_over_leave_the_table(clock: DrivenClock, tmp_path: P
     brief = SqliteStore(tmp_path / "seen.db", keep_s=50)
     brief.claim([str(i) for i in range(50)], 60)
     brief.finish([str(i) for i in range(50)])
-    for passed_s, left in ((30, 51), (31, 2)):  # it looks once a minute
+    for passed_s, left in ((30, 51), (31, 2)):  # old keys are dropped once a minute
         clock.advance(passed_s)
         brief.claim([f"x{left}"], 60)
         (count,) = brief._all[0].execute("SELECT count(*) FROM rmq_seen").fetchone()
@@ -252,7 +253,8 @@ def test_a_call_that_fails_gives_its_claims_back(store: Any) -> None:
     ],
 )
 def test_a_status_that_is_none_leaves_nothing_done(store: Any, context: Any, result: Any) -> None:
-    """Its messages come again: they must not be left out then, as if they were dealt with."""
+    """If a listener returns a status that is none, its messages come again, so they must not be
+    left out then as if they were done."""
     results = [result, None]
     seen = []
 
@@ -341,7 +343,7 @@ def test_part_of_a_batch_may_be_done(store: Any) -> None:
 
     context = ConsumeConcurrentlyContext(QUEUE)
     listener(messages_of("a", "b"), context)
-    assert context.ack_index == -1  # both come again; a is done, b is not
+    assert context.ack_index == -1  # both come again; a is done already, b is not
     assert store.claim(["a", "b"], 60) == [DONE, OURS]
 
 
@@ -359,7 +361,7 @@ def test_what_is_busy_elsewhere_comes_again_later(store: Any) -> None:
     assert (seen, context.ack_index) == ([["a"]], 0)
     status = listener(messages_of("b"), ConsumeOrderlyContext(QUEUE))
     assert status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
-    assert other.claim(["c"], 60) == [OURS]  # was given back
+    assert other.claim(["c"], 60) == [OURS]  # the claim was given back
 
     @deduplicate(store=store)
     def single(message: MessageExt) -> str:

@@ -1,4 +1,4 @@
-"""help() of the client's classes names every parameter, and so does their signature."""
+"""help() of the client's classes, and their signatures, name every parameter."""
 
 from __future__ import annotations
 

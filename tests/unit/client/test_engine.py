@@ -1,4 +1,5 @@
-"""The client's engine against scripted peers: every request ends exactly once, and says how."""
+"""The client's engine against scripted peers: every request ends exactly once, and its end says
+how."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def child_environment() -> dict[str, str]:
 
 
 def test_one_that_nobody_has_ends_its_thread_and_gives_back_all() -> None:
-    """It and its notices refer to each other: the collector of garbage finds them."""
+    """An engine that nobody refers to must end its thread and free everything. It and its notices
+    refer to each other, so the garbage collector must find them."""
 
     def has() -> tuple[int, int]:
         return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
@@ -200,7 +202,8 @@ def test_more_requests_than_slots_are_refused_in_time_and_none_is_lost(engine: E
 
 
 def test_who_is_told_may_ask_again_though_all_slots_are_in_use(engine: Engine) -> None:
-    """Also the first one, when none has been given back yet."""
+    """A callback must be able to send a new request while all slots are in use, even the first
+    callback, before any slot was given back."""
     with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
         mailbox, link, told, problems = Mailbox(engine), link_to(engine, peer), [], []
         mailbox.on_error = problems.append
@@ -225,14 +228,15 @@ def test_who_is_told_may_ask_again_though_all_slots_are_in_use(engine: Engine) -
 
 
 def fill_slots(engine: Engine, link: int, mailbox: Mailbox) -> None:
-    """Requests that nobody answers, until all slots are in use."""
+    """Sends requests that nobody answers, until all slots are in use."""
     while engine.stats()["in_flight"] < SLOTS:
         engine.submit(link, encode_request(30), 600_000, mailbox, lambda *_: None)
 
 
 def test_two_threads_that_tell_from_one_mailbox_wait_for_no_slot(engine: Engine) -> None:
-    """As those of client_callback_executor_threads. The one that began first asks again while the
-    other one tells, and that one when the first has given its slots back and they are in use."""
+    """Two threads that run callbacks of one mailbox, as those of client_callback_executor_threads,
+    must not wait for a slot. The first one sends a request while the second one's callback runs;
+    the second sends one when the first has given its slots back and they are in use again."""
     with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
         mailbox, link, problems = Mailbox(engine), link_to(engine, peer), []
         mailbox.on_error = problems.append
@@ -302,7 +306,8 @@ def test_who_is_told_is_refused_at_once_beyond_the_slots_of_what_it_was_told(
 
 
 def by_threes() -> dict[int, Any]:
-    """Each third request is answered, and with it the two before: their ends come together."""
+    """Answers only each third request, together with the two before, so that their ends come
+    together."""
     waiting: list[bytes] = []
 
     def answer(request: Command) -> bytes | None:
@@ -319,7 +324,8 @@ def by_threes() -> dict[int, Any]:
 def submit_three(
     engine: Engine, peer: ScriptedPeer, mailbox: Mailbox, second: Callable[[], None]
 ) -> list[int]:
-    """Three requests, of which the second one's callback calls `second`; who was told."""
+    """Sends three requests; the callback of the second one calls `second`. Returns the list of
+    those whose callback was called."""
     link, told = link_to(engine, peer), []
 
     def submit(i: int) -> None:
@@ -359,7 +365,8 @@ def test_a_callback_that_raises_is_reported_and_the_others_are_told(
 
 
 def test_what_interrupts_a_thread_that_tells_is_raised_when_all_are_told(engine: Engine) -> None:
-    """Ctrl-C in an event loop, and what the report of an error raises."""
+    """What interrupts a thread in its callbacks (Ctrl-C, or an error that on_error raises) must be
+    raised only after all callbacks were called."""
     with ScriptedPeer(by_threes()) as peer:
         mailbox = Mailbox(engine)
         mailbox.on_error = lambda error: sys.exit(f"because of {error}")
@@ -392,12 +399,13 @@ def test_many_threads_call_over_one_link(engine: Engine) -> None:
 def test_threads_that_want_an_address_at_once_get_the_same_link(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two links would be two connections of one client: a broker asks on one, and the answer would
-    come on the other."""
+    """Threads that want an address at the same time must get the same link. With two links the
+    client would have two connections: a broker asks on one, and the answer would come on the
+    other."""
     found, together = socket.getaddrinfo, threading.Barrier(4)
 
     def look_up(*arguments: Any, **more: Any) -> Any:
-        together.wait(HANG_S)  # none has its link yet
+        together.wait(HANG_S)  # so that none has its link yet
         return found(*arguments, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -415,7 +423,8 @@ def test_threads_that_want_an_address_at_once_get_the_same_link(
 
 
 def test_of_two_connections_that_are_given_at_once_one_is_closed(engine: Engine) -> None:
-    """As two threads do that find none: the second would be the next one, and dead by then."""
+    """If two threads find no connection and both make one, the second must be closed at once. It
+    would otherwise be used next, when it is dead."""
     with ScriptedPeer(ECHO) as peer:
         link, (host, _, port) = link_to(engine, peer), peer.address.rpartition(":")
         first = socket.create_connection((host, int(port)))
@@ -464,13 +473,15 @@ def test_requests_are_what_the_other_codec_reads() -> None:
 def test_damaged_answers_end_their_requests_and_nothing_else(
     clock: DrivenClock, engine: Engine
 ) -> None:
-    """Every mutation either still is an answer, or the connection is given up and made anew."""
+    """After every damage to an answer, either it is still an answer, or the connection is closed
+    and made anew."""
     chance = random.Random(7)
 
     def damaged(request: Command) -> bytes:
         frame = bytearray(remoting.encode(request.reply(0, "ok", {"a": "b" * 20}, b"body" * 20)))
         for _ in range(chance.randint(1, 3)):
-            frame[chance.randrange(4, len(frame))] = chance.randrange(256)  # not its length
+            # Anything but its length.
+            frame[chance.randrange(4, len(frame))] = chance.randrange(256)
         return bytes(frame)
 
     with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer, clock.passing():
@@ -483,7 +494,7 @@ def test_damaged_answers_end_their_requests_and_nothing_else(
                 assert len(reply.body) <= 200
             except (UnreachableError, ProtocolError) as error:
                 ends[type(error).__name__] += 1
-        for _ in range(3):  # the last damage may still be on its way
+        for _ in range(3):  # the last damaged answer may still be on its way
             with contextlib.suppress(UnreachableError):
                 engine.call(link, encode_request(31), 200)
         assert engine.call(link, encode_request(31), 60_000).code == 0
@@ -506,7 +517,7 @@ def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(
         engine.submit(link, encode_request(30), 9000, mailbox, lambda *end: ends.append(end))
         with pytest.raises(RequestTimeoutError):
             engine.call(link, encode_request(30), 200)
-        assert not mailbox.deliver()  # short requests prove nothing
+        assert not mailbox.deliver()  # requests with short timeouts are no proof
         with pytest.raises(RequestTimeoutError):
             engine.call(link, encode_request(30), 1050)
         assert mailbox.deliver(60_000)
@@ -515,7 +526,8 @@ def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(
 
 
 def test_a_damaged_length_does_not_hold_a_link_for_long(clock: DrivenClock, engine: Engine) -> None:
-    """What follows it comes, but as parts of a frame that never ends."""
+    """A damaged length must not hold a link for long: what follows arrives, but counts as parts of
+    a frame that never ends."""
 
     def damaged(request: Command) -> bytes:
         frame = bytearray(remoting.encode(request.reply(0, "ok")))
@@ -539,7 +551,8 @@ def test_a_damaged_length_does_not_hold_a_link_for_long(clock: DrivenClock, engi
 def test_a_slow_line_that_brings_a_long_answer_is_left_alone(
     clock: DrivenClock, engine: Engine
 ) -> None:
-    """Requests that wait behind it are late; what the line brings is not thrown away for that."""
+    """While a slow line still brings a long answer, it must not be closed because the requests
+    behind that answer are late."""
     body, ended = os.urandom(1 << 20), threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener, ScriptedPeer(ECHO) as other:
         beside = link_to(engine, other)
@@ -552,12 +565,13 @@ def test_a_slow_line_that_brings_a_long_answer_is_left_alone(
                 frame = remoting.encode(request.reply(0, "ok", body=body))
                 for at in range(0, len(frame), 32 << 10):
                     peer.sendall(frame[at : at + (32 << 10)])
-                    # When this answer has come the engine has seen what was there before it.
+                    # When this call is answered, the engine has seen what arrived on the slow line
+                    # before it.
                     engine.call(beside, encode_request(30), 60_000)
                     clock.advance(0.2)
-                while not ended.wait(0.005):  # the last request behind it is late, too
+                while not ended.wait(0.005):  # until the last request behind it is late, too
                     clock.advance(0.2)
-                while peer.recv(1 << 16):  # a close with requests unread would be a reset
+                while peer.recv(1 << 16):  # closing with unread requests would reset the connection
                     pass
 
         thread = threading.Thread(target=serve, daemon=True)
@@ -581,7 +595,8 @@ def test_a_slow_line_that_brings_a_long_answer_is_left_alone(
 
 
 def test_a_child_that_is_forked_while_a_thread_tells_has_no_teller(engine: Engine) -> None:
-    """The stacks of the parent's threads are its own threads' then, who write to them."""
+    """A child that was forked during a callback must forget the thread that ran it: in the child
+    the memory of that thread's stack belongs to new threads, which write to it."""
     with ScriptedPeer(ECHO) as peer:
         mailbox, link = Mailbox(engine), link_to(engine, peer)
         told, go_on = threading.Event(), threading.Event()

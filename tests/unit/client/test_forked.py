@@ -1,4 +1,4 @@
-"""What a child of fork does with the clients of its parent, none of whose threads it has."""
+"""What a child of fork does with its parent's clients: it has none of their threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rmq.pytest_plugin import RunningBroker
 
 
 def test_a_child_of_fork_closes_its_copy_of_every_client(broker: RunningBroker) -> None:
-    """Also of those for whose threads it would wait, and whose locks other threads have."""
+    """A child must be able to close its copy of every client, even one whose close() would wait for
+    threads, or for a lock that a thread of the parent holds."""
     address = broker.namesrv_addr
     create(address, "fork-close")
     with (
@@ -36,7 +37,8 @@ def test_a_child_of_fork_closes_its_copy_of_every_client(broker: RunningBroker) 
 
 
 def test_a_copy_may_be_closed_twice_and_also_after_its_parent(broker: RunningBroker) -> None:
-    """When it has left it is a copy all the same: what is under way is its parent's."""
+    """The copy may be closed when it has already left the parent's client, and what is under way
+    stays the parent's."""
     address = broker.namesrv_addr
     create(address, "fork-twice")
     with (
@@ -67,7 +69,7 @@ def test_a_copy_may_be_closed_twice_and_also_after_its_parent(broker: RunningBro
 
 
 def in_a_child(function: Callable[[], object]) -> None:
-    """Of fork; it must return there."""
+    """Calls the function in a forked child, where it must return."""
     child = os.fork()
     if child == 0:
         try:

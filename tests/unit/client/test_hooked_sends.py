@@ -1,4 +1,5 @@
-"""Sends with a hook or a trace: they are under way like others, for flush, close and the gate."""
+"""Sends with a hook or a trace: flush, close and the backpressure gate count them as under way,
+like others."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LONG_MS = int(1000 * HANG_S)
 
 
 class Hook:
-    """Sees requests, and lets those be whose body it is not told of."""
+    """A hook that lets all requests pass except those with the body it is given."""
 
     def __init__(self, refuses: bytes = b"") -> None:
         self._refuses = refuses
@@ -34,7 +35,7 @@ class Hook:
 
 
 class Gate:
-    """Answers of a broker that waits until the test opens it."""
+    """The answers of a broker, which wait until the test opens the gate."""
 
     def __init__(self) -> None:
         self.opened = threading.Event()
@@ -121,7 +122,8 @@ def test_a_hook_that_ends_its_thread_ends_the_request_alone(asynchronous: bool) 
 
 
 @pytest.mark.parametrize("problem", [KeyError("of the hook"), SystemExit(3)])
-@pytest.mark.parametrize("code", [1, 14])  # tried again at once, and after a pause
+# The first is tried again at once, the second after a pause.
+@pytest.mark.parametrize("code", [1, 14])
 def test_a_hook_that_refuses_another_try_ends_the_send(
     code: int, problem: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
-"""Brokers that are known by names: a host is reached where it is now, and one that is nowhere holds
-up nobody but itself.
+"""Brokers that are known by host names: a host is reached at its present address, and a host that
+cannot be found holds up only itself.
 
-The resolver is the test's. What it cannot show: how long the machine's own keeps an old answer.
+The resolver is the test's own. Not shown here: how long the machine's resolver keeps an old answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Hosts = dict[str, str]
 
 @pytest.fixture
 def hosts(monkeypatch: pytest.MonkeyPatch) -> Hosts:
-    """Names, and the "ip:port" that each leads to; other names lead nowhere."""
+    """Host names, and the "ip:port" that each of them leads to; other names lead nowhere."""
     found: Hosts = {}
     of_machine = socket.getaddrinfo
 
@@ -40,7 +40,7 @@ def hosts(monkeypatch: pytest.MonkeyPatch) -> Hosts:
 
 
 def takes(send: Callable[[], Any]) -> Callable[[], bool]:
-    """Whether a broker takes it by now."""
+    """Makes a check whether a broker takes the send by now."""
 
     def is_taken() -> bool:
         with contextlib.suppress(UnreachableError):

@@ -1,9 +1,9 @@
-"""Goal: wherever a Ctrl-C comes, in what a user's thread does in a client, no lock stays taken that
-the client's threads want: close() waits for these.
+"""Goal: wherever a Ctrl-C comes while a user's thread is in a client, it leaves no lock taken that
+the client's threads want: close() waits for those threads.
 
-Method: real signals to this process, before each line that threading.py runs. Not shown here: that
-it is so wherever there is a lock (tests/source/test_conditions.py), and lines that are not
-threading.py's: `with lock` has none.
+Method: real signals to this process, before each line of threading.py that runs. Not shown here:
+that this holds for every lock (tests/source/test_conditions.py), and lines outside of threading.py;
+`with lock` runs no line of Python.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pop.acks import Acks
 from rmq.client.pull.puller import Puller
 
-LINES_MAX = 40  # of a wait, which goes by a driven clock and so begins again and again: some times
+LINES_MAX = 40  # in a wait, which a driven clock makes begin again a few times
 NO_INSTANCE: Any = None
 
-Case = tuple[Any, Callable[[], object]]  # a lock, and what is interrupted
+Case = tuple[Any, Callable[[], object]]  # the lock, and the call to interrupt
 
 
 def a_poll() -> Case:
@@ -76,11 +76,11 @@ def a_with_of_a_condition() -> Case:
 
 
 def left_locked(case: Callable[[], Case]) -> list[int]:
-    """The lines before which a Ctrl-C leaves the lock taken."""
+    """The lines before which a Ctrl-C would leave the lock taken."""
     found = []
     for wanted in range(1, LINES_MAX):
         lock, act = case()
-        # RuntimeError: a wait that was not let take the lock again, which is nobody's then
+        # RuntimeError: the interrupted wait could not take the lock again, so nobody holds it.
         with suppress(KeyboardInterrupt, RuntimeError), at_line_of_threading(wanted) as struck:
             act()
         if not struck.came:

@@ -1,4 +1,5 @@
-"""Messages: what is sent is what the oracle reads, and records become messages field by field."""
+"""Messages: the oracle reads the same in what is sent, and records become messages field by
+field."""
 
 from __future__ import annotations
 
@@ -195,7 +196,8 @@ def test_packed_bodies_are_unpacked_and_damaged_ones_refused() -> None:
 
 
 def test_a_body_of_several_frames_is_read_whole() -> None:
-    """As Java's clients read it; the last one may be cut off, or what follows be no frame."""
+    """A body of several compressed frames must be read whole, as Java's clients read it. It must be
+    refused if its last frame is cut off, or something follows that is no frame."""
     lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
     told = zstandard.ZstdCompressor()
     untold = zstandard.ZstdCompressor(write_content_size=False)
@@ -210,10 +212,11 @@ def test_a_body_of_several_frames_is_read_whole() -> None:
 
 
 def test_bodies_that_unpack_to_more_than_allowed_are_refused() -> None:
-    """A few kilobytes may stand for gigabytes, and anybody may send them."""
+    """A body that unpacks to more than the limit must be refused: a few kilobytes may stand for
+    gigabytes, and anybody can send them."""
     lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
     zeros = bytes(UNPACKED_BYTES_MAX + 1)
-    untold = zstandard.ZstdCompressor().compressobj()  # a frame that does not tell its size
+    untold = zstandard.ZstdCompressor().compressobj()  # a frame that does not say its unpacked size
     packed = {
         0x001: [zlib.compress(zeros)], 0x101: [lz4.compress(zeros)],
         0x201: [zstandard.ZstdCompressor().compress(zeros),

@@ -1,4 +1,5 @@
-"""A retry topic that is not there yet is looked for soon, however often that was done before."""
+"""A retry topic that does not exist yet is looked for again soon, however often it was looked
+for."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ pytestmark = pytest.mark.still_clock
 
 
 def test_many_looks_in_a_row_take_the_next_no_further_away(clock: DrivenClock) -> None:
-    """Each member that comes, and each route that changes, has all shares taken anew."""
+    """Many looks in a row must not make the pause longer: each new member and each changed route
+    has all shares computed anew."""
     missing = MissingTopics()
     assert [missing.pause_ms("%RETRY%g") for _ in range(10)] == [FIRST_MS] * 10
 

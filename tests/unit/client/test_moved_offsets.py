@@ -1,7 +1,7 @@
-"""Queues whose ends move under a consumer: nothing that is there is passed over.
+"""Queues whose ends move under a consumer: no message that exists is passed over.
 
-A master that lacks the tail is the broker with its store of before; retention is a broker without
-the first file of its log.
+A master without its newest messages is the broker with an earlier copy of its store. Retention is
+the broker without the first file of its log.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def broker(tmp_path: Path) -> Iterator[Pair]:
 
 
 class Store:
-    """Of a broker, as it was."""
+    """A copy of a broker's store, to which the broker can be set back."""
 
     def __init__(self, broker: Pair) -> None:
         self._broker = broker
@@ -66,7 +66,7 @@ def lose_the_beginning(broker: Pair, *options: str) -> None:
 
 
 class Pulls:
-    """From where the topic is pulled, by a hook of the client."""
+    """A hook that notes the offsets from which the topic is pulled."""
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -81,7 +81,7 @@ class Pulls:
 
 
 class Gate(Kept):
-    """A listener that deals with so many messages, and keeps the next ones waiting."""
+    """A listener that handles so many messages and keeps the next ones waiting."""
 
     def __init__(self, count: int) -> None:
         super().__init__(self._wait)
@@ -109,12 +109,13 @@ def pull_consumer(broker: Pair, **changes: Any) -> PullConsumer:
 
 
 def offsets(messages: list[MessageExt]) -> list[int]:
-    """A broker that makes its next file lets some sends be tried again: bodies are not in order."""
+    """The queue offsets of the messages. Bodies may be out of order, because some sends are tried
+    again while the broker makes its next log file."""
     return [each.queue_offset for each in messages]
 
 
 def read(consumer: PullConsumer, last: int) -> list[MessageExt]:
-    """Up to the message at this offset."""
+    """Polls until the message at this offset has come."""
     found: list[MessageExt] = []
 
     def comes() -> bool:
@@ -134,7 +135,7 @@ def test_a_lost_tail_takes_nothing_before_it_from_a_listener(broker: Pair) -> No
     threads = {"consume_thread_min": 1, "consume_thread_max": 1}
     with consumer_of(broker.namesrv, GROUP, kept, **threads, **QUICK) as consumer:
         consumer.subscribe(TOPIC)
-        kept.wait(101)  # the last of them has to wait
+        kept.wait(101)  # the listener keeps the last of them waiting
         wait_until(lambda: one_queue(consumer).pull_offset == 200)
         store.comes_back()
         wait_until(lambda: one_queue(consumer).pull_offset == 150)
@@ -179,7 +180,7 @@ def test_retention_takes_nothing_from_a_listener_that_was_pulled(broker: Pair) -
         wait_until(lambda: one_queue(consumer).is_waiting)
         pulled = one_queue(consumer).count
         lose_the_beginning(broker)
-        kept.let(pulled - 4)  # there is room for more, and not all is dealt with
+        kept.let(pulled - 4)  # there is room for more, but not everything is handled
         wait_until(lambda: (one_queue(consumer).pull_offset or 0) > pulled)
         assert one_queue(consumer).progress <= pulled - 4
         kept.let(1_000)
@@ -207,7 +208,8 @@ def test_retention_takes_nothing_from_polls_that_was_pulled(broker: Pair) -> Non
         assert found[6] > 8
         assert found == [*range(2, 8), *range(found[6], 160)]
     finally:
-        consumer._client.close(finished=False)  # what the last poll returned is not dealt with
+        # As if the messages of the last poll were not handled.
+        consumer._client.close(finished=False)
     assert committed(broker.namesrv, GROUP, queues) < [160]
 
 
@@ -222,7 +224,7 @@ def test_a_slave_that_lacks_the_beginning_is_not_asked_without_pause(
         consumer.assign(queues)
         consumer.commit({queues[0]: 3})
     broker.broker.stop()
-    lose_the_beginning(broker, *SLAVE)  # and the master is away
+    lose_the_beginning(broker, *SLAVE)  # now it is a slave, and there is no master
     pulls = Pulls()
     with (
         consumer_of(broker.namesrv, GROUP, Kept(), rpc_hook=pulls, subscription={TOPIC: "*"})

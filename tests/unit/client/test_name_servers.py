@@ -1,4 +1,4 @@
-"""The list of name servers of a file or an address server, and while it cannot be read."""
+"""The list of name servers from a file or an address server, also while it cannot be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _time(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class AddressServer:
-    """Answers each question with what `answer` is then, and counts them."""
+    """Answers each request with the present `answer`, and counts the requests."""
 
     def __init__(self, listener: socket.socket) -> None:
         self.answer = b""

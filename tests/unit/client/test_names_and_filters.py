@@ -1,4 +1,4 @@
-"""What clients refuse before anything is sent or read: names, choices, and wrong filters."""
+"""What clients refuse before they send or read anything: wrong names, choices and filters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rmq import (
 from rmq.client.connection.namespaces import wrap_group
 from rmq.pytest_plugin import RunningBroker
 
-WRONG = "n >="  # position 5 is behind its end
+WRONG = "n >="  # the error is at position 5, beyond its end
 CONSUMERS: list[Any] = [PushConsumer, PullConsumer, PopConsumer]
 
 

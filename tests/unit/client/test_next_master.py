@@ -1,8 +1,8 @@
-"""A send while the only broker of its topic changes its master: it is tried again for a while.
+"""A send while the only broker of its topic gets a new master: the send is tried again for a while.
 
-Against scripted peers that refuse as a slave does. The second of grace is made longer where the
-send shall end well, and shorter where it shall not: nothing here depends on how fast the machine
-is. tests/ha has real masters that are killed.
+Against scripted peers that refuse as a slave does. The second of grace is made longer where a send
+must succeed, and shorter where it must fail, so that nothing here depends on the speed of the
+machine. tests/ha has real masters that are killed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def settings(way: str, **changes: Any) -> dict[str, Any]:
 
 
 def refusing(count: int) -> Callable[[Command], Command]:
-    """Stores after so many refusals."""
+    """An answer that refuses so many times, and then stores."""
     left = [count]
 
     def answer(request: Command) -> Command:
@@ -73,7 +73,7 @@ def test_patience_ends_long_before_the_time_for_the_send(
     with Cluster(refused(14)) as cluster, cluster.producer(**settings(way)) as producer:
         with pytest.raises(RemoteError, match="code 14"):
             send(producer, way)
-        assert 3 <= len(cluster.sends(0)) <= 7  # pauses of 30 ms
+        assert 3 <= len(cluster.sends(0)) <= 7  # the pauses are 30 ms
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -81,9 +81,10 @@ def test_patience_ends_with_the_time_for_the_send(way: str, grace: Callable[[flo
     grace(HOUR_MS)
     short = settings(way, send_msg_timeout=100)
     with Cluster(refused(14)) as cluster, cluster.producer(**short) as producer:
-        with pytest.raises((RemoteError, RequestTimeoutError)):  # how the last try ended
+        # Depending on how the last try ended.
+        with pytest.raises((RemoteError, RequestTimeoutError)):
             send(producer, way)
-        assert len(cluster.sends(0)) <= 7  # none where the machine stood still for so long
+        assert len(cluster.sends(0)) <= 7  # may be none, if the machine stood still for that long
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -107,7 +108,8 @@ def test_who_wants_one_try_has_one(way: str) -> None:
 def test_messages_that_waited_are_sent_in_their_order(
     grace: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Several threads are told of them at the same time; the pause ends when all have failed."""
+    """Sends that waited must go out in their order, although several threads are told of the
+    refusals at the same time. The pause ends when all have failed."""
     grace(HOUR_MS)
     monkeypatch.setattr("rmq.client.producer.delayed_retries.PAUSE_MS", 300_000)
     bodies = [b"%d" % number for number in range(1000)]
@@ -115,7 +117,7 @@ def test_messages_that_waited_are_sent_in_their_order(
         ends = [producer.send_async(Message("t", body)) for body in bodies]
         wait_until(lambda: len(producer._client.delayed_retries) == len(bodies))
         producer._client.delayed_retries._try_again()
-        assert producer.flush(HANG_S * 1000)  # those that wait are waited for
+        assert producer.flush(HANG_S * 1000)  # flush must wait for the waiting sends, too
         assert all(end.done() and end.result() for end in ends)
         assert [each.body for each in cluster.sends(0)] == bodies * 2
 

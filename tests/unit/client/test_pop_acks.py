@@ -1,4 +1,4 @@
-"""Acks of PopConsumer: few requests, and every message still hears what became of its own."""
+"""Acks of PopConsumer: few requests, and still each message is told its own result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_messages_of_many_queues_are_acknowledged_by_one_request(broker: Running
         assert counting.messages == 196
         for each in kept:
             consumer.change_invisible_time(each, 500)
-        again = take(consumer, 4)  # what was left out, and nothing else
+        again = take(consumer, 4)  # what was not acknowledged, and nothing else
         assert sorted(int(each.body) for each in again) == [7, 57, 107, 157]
         consumer.ack(again)
         assert counting.requests == 2
@@ -94,7 +94,8 @@ def test_acks_of_many_coroutines_share_requests(broker: RunningBroker) -> None:
 
 
 def test_a_refusal_reaches_the_message_it_is_about(broker: RunningBroker) -> None:
-    """A batch is refused as a whole; each of its members is then asked for alone."""
+    """A broker refuses a batch of acks as a whole. Then each member must be sent alone, so that
+    only the message at fault gets the error."""
     create(broker.namesrv_addr, "ack-refused")
     send(broker.namesrv_addr, numbers("ack-refused", 0, 3))
     counting = AckCounter()
@@ -102,7 +103,7 @@ def test_a_refusal_reaches_the_message_it_is_about(broker: RunningBroker) -> Non
         consumer.subscribe("ack-refused")
         one, two, three = take(consumer, 3)
         parts = two.properties["POP_CK"].split(" ")
-        parts[3] = "77"  # no queue of the revive log
+        parts[3] = "77"  # there is no such queue of the revive log
         two.properties["POP_CK"] = " ".join(parts)
         ends: dict[bytes, Exception | None] = {}
         done = threading.Semaphore(0)
@@ -207,9 +208,9 @@ def test_a_callback_that_raises_keeps_no_ack_from_going(
     with popper(broker, topic, rpc_hook=counting) as consumer:
         consumer.subscribe(topic)
         found = take(consumer, 20)
-        consumer.ack_async(found[0], raising)  # alone
+        consumer.ack_async(found[0], raising)  # sent alone
         wait_until(lambda: len(raised) == 1)
-        consumer.ack_async(found[1:3], raising)  # in a batch
+        consumer.ack_async(found[1:3], raising)  # sent in a batch
         for each in found[3:19]:
             consumer.ack_async(each, told.append)
         wait_until(lambda: len(told) == 16)
@@ -254,9 +255,9 @@ def test_in_order_a_queue_has_one_batch_in_hand(broker: RunningBroker) -> None:
         two.subscribe("ack-order")
         found = take(one, 6)
         assert [int(each.body) for each in found] == [0, 1, 2, 3, 4, 5]
-        assert two.poll(500) == []  # the queue is taken
+        assert two.poll(500) == []  # the queue is taken by the other consumer
         one.ack(found[:5])
-        assert two.poll(500) == []  # until all of the batch is dealt with
+        assert two.poll(500) == []  # not before all of the batch is handled
         one.ack(found[5])
         rest: list[int] = []
         until = time.monotonic() + HANG_S

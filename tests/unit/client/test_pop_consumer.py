@@ -24,7 +24,7 @@ def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
 
 
 def gather(consumer: PopConsumer, count: int, timeout_s: float = HANG_S) -> list[MessageExt]:
-    """Polls and acknowledges until so many have come."""
+    """Polls and acknowledges until so many messages have come."""
     found: list[MessageExt] = []
     until = time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < until:
@@ -59,7 +59,7 @@ def test_many_consumers_share_one_queue(broker: RunningBroker) -> None:
                     found.extend(bodies(got))
                     by_consumer[number] += len(got)
                 if is_first:
-                    together.wait(HANG_S)  # nobody takes all before the others have some
+                    together.wait(HANG_S)  # so that nobody takes all before the others have some
 
     threads = [threading.Thread(target=read, args=(i,)) for i in range(3)]
     for each in threads:
@@ -128,12 +128,12 @@ def test_a_waiting_poll_gets_what_is_sent_at_once(
         with clock.passing():
             assert consumer.poll(300) == []
         assert clock.monotonic() - began >= 0.3
-        assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
+        assert calm_seconds() - calm < 4.5  # a wait at the broker would take 5 s or more
         sender = threading.Thread(target=send_then)
         sender.start()
         calm = calm_seconds()
         assert bodies(consumer.poll(60_000)) == [7]
-        assert calm_seconds() - calm < 10  # the broker's wait is longer
+        assert calm_seconds() - calm < 10  # the broker's wait would take longer
         sender.join()
 
 
@@ -155,7 +155,7 @@ def test_polls_that_do_not_wait_get_what_is_there(broker: RunningBroker) -> None
 
 def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
     create(broker.namesrv_addr, "pop-filter", 2)
-    tags = ["Aa", "BB", "c", "d"]  # the first two have one hash in Java
+    tags = ["Aa", "BB", "c", "d"]  # the first two have the same hash in Java
     send(broker.namesrv_addr, [Message("pop-filter", f"{i}", tags[i % 4], properties={"n": str(i)})
                                for i in range(80)])  # fmt: skip
     with popper(broker, "pop-tags") as consumer:
@@ -181,7 +181,7 @@ def test_closing_ends_a_poll(broker: RunningBroker) -> None:
 
     thread = threading.Thread(target=read)
     thread.start()
-    wait_until(lambda: consumer._client._in_flight)  # it asks, and then waits
+    wait_until(lambda: consumer._client._in_flight)  # it has asked, and waits
     consumer.close()
     wait_until(lambda: ends)
     thread.join()
@@ -205,7 +205,8 @@ def test_wrong_uses_are_refused(broker: RunningBroker) -> None:
 def test_messages_that_nobody_took_in_time_are_told(
     clock: DrivenClock, broker: RunningBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They come again, and each time are nearer to the dead letters."""
+    """Popped messages that were not taken in time must be reported: they come again, and each time
+    they are closer to the dead letters."""
     create(broker.namesrv_addr, "pop-late")
     send(broker.namesrv_addr, numbers("pop-late", 0, 3))
     with popper(broker, "pop-late") as consumer:

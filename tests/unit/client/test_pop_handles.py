@@ -1,4 +1,4 @@
-"""Handles of popped messages, from answers as brokers make them."""
+"""Handles of popped messages, made from answers as brokers send them."""
 
 from __future__ import annotations
 

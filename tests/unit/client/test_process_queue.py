@@ -1,4 +1,5 @@
-"""ProcessQueue: progress never passes a message that is not dealt with, whatever ends when."""
+"""ProcessQueue: progress never passes a message that is not handled, in whatever order calls
+end."""
 
 from __future__ import annotations
 

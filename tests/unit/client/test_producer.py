@@ -1,7 +1,7 @@
-"""Producers: what they send, where, and what they do when a broker does not take it.
+"""Producers: what they send, where, and what they do when a broker does not accept it.
 
-Against scripted peers where brokers have to fail, against an embedded broker where it matters that
-what was sent can be read back.
+Against scripted peers where brokers must fail, and against an embedded broker where what was sent
+is read back.
 """
 
 from __future__ import annotations
@@ -44,18 +44,19 @@ from rmq.pytest_plugin import RunningBroker
 
 pytestmark = pytest.mark.still_clock
 
-SLOTS = 1 << 14  # requests under way at most
-# No heartbeat is under way when a test moves the clock: it would be late, and end its connection.
+SLOTS = 1 << 14  # the most requests that can be under way
+# No heartbeat, because one that is under way when a test moves the clock would be late, and would
+# end its connection.
 SILENT = {"heartbeat_broker_interval": 1_000_000_000}
 
 
 def wait_for_heartbeats(cluster: Cluster, producer: Producer) -> None:
-    """The first heartbeats, which follow the first look at the routes, have been answered."""
+    """Waits until the first heartbeats, which follow the first look at the routes, are answered."""
     producer.queues("t")
     greeted = producer._client.instance.heartbeats._registered
 
     def all_registered() -> bool:
-        pass_some_time(0.01)  # it greets as many ms after it has seen them
+        pass_some_time(0.01)  # heartbeats come that long after the brokers were seen
         return len(greeted) == len(cluster.brokers)
 
     wait_until(all_registered, still=True)
@@ -124,7 +125,7 @@ def test_asynchronous_sends_keep_order_in_their_queue_and_miss_nothing(
     broker: RunningBroker, gathered: bool
 ) -> None:
     topic, count = f"many{gathered}", 20_000
-    ends: list[str] = []  # several threads call back
+    ends: list[str] = []  # appended by the callbacks of several threads
     known: dict[bytes, SendResult] = {}
 
     def ended(body: bytes) -> Callable[[SendResult | None, Exception | None], None]:
@@ -170,7 +171,8 @@ def test_gathered_messages_leave_when_their_time_has_come_and_alone_ones_at_once
         delayed = producer.send_async(Message("t", b"c", delay_level=1))
         assert delayed.result(60).is_ok
         clock.advance(15)
-        assert producer.send(Message("t", b"d", delay_level=1)).is_ok  # the engine has looked
+        # By now the engine has looked for late requests.
+        assert producer.send(Message("t", b"d", delay_level=1)).is_ok
         assert not first.done() and not second.done()
         clock.advance(15)
         first.result(60), second.result(60)
@@ -314,7 +316,7 @@ def test_a_busy_broker_is_left_for_another(way: str, code: int) -> None:
         assert len(cluster.sends(0)) >= 2
         assert len(cluster.sends(1)) == 6
     if ids:
-        assert len(set(ids)) == 6  # a retry is the same message
+        assert len(set(ids)) == 6  # a retry has the id of the first try
 
 
 @pytest.mark.parametrize("way", ["send", "send_async"])
@@ -455,7 +457,8 @@ def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> 
         began = clock.monotonic()
         with pytest.raises(BusyError, match="5 messages"), clock.passing():
             producer.send_async(Message("t", b"x"))
-        assert clock.monotonic() - began > 0.299  # of a clock that stands still, rounded
+        # 0.3 s, rounded: the clock stands still between its steps.
+        assert clock.monotonic() - began > 0.299
         producer._client.timeout_ms = 60_000
         threading.Timer(0.1, release.set).start()
         futures.append(producer.send_async(Message("t", b"x"), timeout_ms=60_000))
@@ -463,7 +466,8 @@ def test_too_much_under_way_waits_and_is_refused_in_time(clock: DrivenClock) -> 
 
 
 def test_sends_go_elsewhere_though_all_requests_are_under_way() -> None:
-    """A broker that ends has most of them, and other threads wait for those that become free."""
+    """Sends must go on at the other broker even if all slots are in use: a broker that stops has
+    most of them, and several threads wait for free ones."""
     release = threading.Event()
 
     def held(request: Command) -> None:
@@ -482,7 +486,7 @@ def test_sends_go_elsewhere_though_all_requests_are_under_way() -> None:
         wait_for_heartbeats(cluster, producer)
         thread = threading.Thread(target=send_all)
         thread.start()
-        # Half of them are answered: the other half has all slots.
+        # The first half is answered, so the other half has all slots.
         wait_until(lambda: len(futures) >= 2 * SLOTS - 2)
         wait_until(lambda: producer._client.engine.stats()["in_flight"] == SLOTS)
         cluster.brokers[0].__exit__()
@@ -510,7 +514,7 @@ def test_one_way_sends_wait_for_a_broker_that_takes_nothing() -> None:
         wait_for_heartbeats(cluster, producer)
         message, sent = Message("t", bytes(64 << 10)), 0
         with pytest.raises(BusyError, match="about 1048576 bytes wait to be sent"):
-            while sent < 4_000:  # far more than sockets hold
+            while sent < 4_000:  # far more than sockets can hold
                 producer.send_oneway(message)
                 sent += 1
         producer._client.timeout_ms = 60_000

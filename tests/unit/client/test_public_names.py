@@ -1,8 +1,8 @@
-"""What help() shows of the client's classes is what the guide names, and it says what it does.
+"""What help() shows of the client's classes is what the guide names, and each of it has a text.
 
-Goal: names that are for a client's own parts are nobody's interface. Method: the table of
-docs/python-client.md against the names of each class, and of one that was made: attributes count,
-too. Cannot show: what the methods do.
+Goal: names for the client's own parts are no interface. Method: the table in docs/python-client.md
+is compared with the names of each class, and of an object of it, because attributes count, too. Not
+shown here: what the methods do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Payments(rmq.TransactionListener):
 
 
 def table() -> dict[str, set[str]]:
-    """Names of methods by class, with what the section says of all."""
+    """The names of methods by class, together with those that the section lists for all classes."""
     text = (DOCS / "python-client.md").read_text().partition(f"\n## {SECTION}\n")[2]
     rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", text.partition("\n## ")[0], re.MULTILINE)
     return {name: set(re.findall(r"`([a-z_]+)`", cell)) for name, cell in rows}
@@ -81,7 +81,8 @@ def test_help_shows_them_with_what_they_do(name: str) -> None:
 
 
 def test_a_send_async_of_a_subclass_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A producer has its inner client's otherwise: one call less for each message."""
+    """A subclass's own send_async must be called. Otherwise a producer has its inner client's
+    send_async, which saves a call for each message."""
 
     class Counting(rmq.Producer):
         def send_async(self, *args: Any, **options: Any) -> Any:

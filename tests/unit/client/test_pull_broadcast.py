@@ -1,4 +1,5 @@
-"""Pull consumers whose offsets are elsewhere: in a file when broadcasting, in a user's store."""
+"""Pull consumers that keep their offsets elsewhere: in a file when broadcasting, or in a user's
+store."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_a_store_of_ones_own_and_news_of_the_queues(broker: RunningBroker) -> No
 
 
 class AwayStore(Store):
-    """One that cannot be reached at its first look, and whenever the test says so."""
+    """A store that cannot be reached at its first look, nor whenever the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,7 +166,8 @@ def test_a_store_that_gives_no_number_is_asked_again(broker: RunningBroker, give
 
 
 def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
-    """It polls nothing, and leaves; what comes then is the next one's."""
+    """A new group's start must be kept even if its first member polls nothing and leaves: what is
+    sent then must come to the next member."""
     create(broker.namesrv_addr, "pull-start", 1)
     send(broker.namesrv_addr, numbers("pull-start", 0, 10))
     given = {"consume_from_where": "CONSUME_FROM_LAST_OFFSET", "offset_store": Store()}

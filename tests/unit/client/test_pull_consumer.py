@@ -57,7 +57,7 @@ def send(broker: RunningBroker, messages: list[Message]) -> None:
 
 
 def gather(consumer: PullConsumer, count: int, timeout_s: float = HANG_S) -> list[MessageExt]:
-    """Polls until so many have come; fails when they do not, or when there are more."""
+    """Polls until so many messages have come. Fails if they do not come, or if there are more."""
     found: list[MessageExt] = []
     until = time.monotonic() + timeout_s
     while len(found) < count and time.monotonic() < until:
@@ -108,7 +108,8 @@ def test_one_pull_brings_as_many_as_are_asked_for(broker: RunningBroker) -> None
     (queue,) = create(broker, "pull-bulk", 1)
     send(broker, [Message("pull-bulk", f"{i}") for i in range(300)])
     for batch, brought in ((10, 10), (32, 32), (200, 200), (1_000, 300)):
-        # a threshold of one message: the second pull waits until what the first brought is taken
+        # With a threshold of one message the second pull waits until the first pull's messages are
+        # taken.
         with consumer_of(
             broker, f"pull-bulk-{batch}", pull_batch_size=batch, pull_threshold_for_queue=1
         ) as consumer:
@@ -134,18 +135,18 @@ def test_a_waiting_poll_gets_what_is_sent_at_once(
         with clock.passing():
             assert consumer.poll(300) == []
         assert clock.monotonic() - began >= 0.3
-        assert calm_seconds() - calm < 4.5  # a wait at the broker is 5 s or more
+        assert calm_seconds() - calm < 4.5  # a wait at the broker would take 5 s or more
         sender = threading.Thread(target=send_then)
         sender.start()
         calm = calm_seconds()
         assert bodies(consumer.poll(60_000)) == [7]
-        assert calm_seconds() - calm < 10  # the broker's wait is longer
+        assert calm_seconds() - calm < 10  # the broker's wait would take longer
         sender.join()
 
 
 def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
     create(broker, "pull-filter", 2)
-    # "Aa" and "BB" have one hash in Java: the broker cannot tell them apart
+    # "Aa" and "BB" have the same hash in Java: the broker cannot tell them apart.
     tags = ["Aa", "BB", "c", "d"]
     send(broker, [Message("pull-filter", f"{i}", tags[i % 4], properties={"n": str(i)})
                   for i in range(80)])  # fmt: skip
@@ -186,7 +187,8 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
 
 
 def test_a_close_waits_for_all_its_commits_at_once() -> None:
-    """A silent broker costs one time-out, however many queues it has. This one ends."""
+    """close() must send all commits at once, so that a silent broker costs one timeout, however
+    many queues it has. (The broker here is stopped instead.)"""
     with ScriptedPeer({}) as peer:
         route = fastjson.dumps({
             "brokerDatas": [{"brokerName": "b", "cluster": "c",
@@ -217,7 +219,8 @@ def test_a_close_waits_for_all_its_commits_at_once() -> None:
 
 @pytest.mark.parametrize("way", ["close", "give-up"])
 def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way: str) -> None:
-    """Another one may have the queue, and be further, by the time it ends."""
+    """A member that read nothing must commit nothing when it ends: another member may have its
+    queue by then, and be further."""
     topic = f"pull-begun-{way}"
     (queue,) = create(broker, topic, 1)
     with Admin(namesrv_addr=broker.namesrv_addr, mq_client_api_timeout=API_TIMEOUT_MS) as admin:
@@ -242,7 +245,7 @@ def test_topics_whose_share_is_not_complete_have_one_more_round_together(
             create(broker, topic, 1)
             consumer.subscribe(topic)
         instance = consumer._client.instance
-        if cause == "uncertain":  # a broker has just come back, and knows some no more
+        if cause == "uncertain":  # a broker is back, and does not know all members yet
             instance.heartbeats.returned_at = math.inf
             for topic in topics:
                 consumer._client._members._before[topic].add("another")
@@ -252,7 +255,7 @@ def test_topics_whose_share_is_not_complete_have_one_more_round_together(
                 other.subscribe(topics[0])
             instance.heartbeats.remove_consumer(consumer.group)
         for _ in range(3):
-            with consumer._client._rebalancing:  # it is told of the group's changes as well
+            with consumer._client._rebalancing:  # it is also told of changes of the group
                 consumer._client.rebalance()
                 pending = [
                     timer for due, _, timer in list(instance.timers._heap)
@@ -291,15 +294,17 @@ def test_offsets_outlive_the_consumer(broker: RunningBroker) -> None:
         assert bodies(consumer.poll(9_000, 10)) == list(range(10, 20))
     with consumer_of(broker, "pull-kept", auto_commit=False) as consumer:
         consumer.subscribe("pull-kept")
-        assert bodies(consumer.poll(9_000, 10)) == list(range(20, 30))  # close has committed 20
+        assert bodies(consumer.poll(9_000, 10)) == list(range(20, 30))  # close() has committed 20
     with pytest.raises(KeyError), consumer_of(broker, "pull-kept") as consumer:
         consumer.subscribe("pull-kept")
-        assert bodies(consumer.poll(9_000, 5)) == list(range(20, 25))  # without auto_commit: not
+        # Not committed, because an error ends the block.
+        assert bodies(consumer.poll(9_000, 5)) == list(range(20, 25))
         assert bodies(consumer.poll(9_000, 5)) == list(range(25, 30))
         raise KeyError("of the user")
     with consumer_of(broker, "pull-kept") as consumer:
         consumer.subscribe("pull-kept")
-        assert bodies(consumer.poll(9_000, 5)) == list(range(25, 30))  # what failed comes again
+        # What came before the error comes again.
+        assert bodies(consumer.poll(9_000, 5)) == list(range(25, 30))
         consumer.commit({queue: 99})
         assert consumer.committed(queue) == 99
 
@@ -327,8 +332,8 @@ def test_a_late_commit_of_the_start_says_where_it_began(
     (queue,) = create(broker, topic, 1)
     send(broker, [Message(topic, f"{i}") for i in range(30)])
     with consumer_of(broker, topic, auto_commit_interval_millis=10_000) as consumer:
-        consumer._client._pulls.keeper = lambda: None  # the chore does not come
-        assert consumer.poll(0) == []  # the next commit in time is 10 s away
+        consumer._client._pulls.keeper = lambda: None  # the chore must not commit
+        assert consumer.poll(0) == []  # now the next commit by time is 10 s away
         consumer.assign([queue])
         wait_until(lambda: consumer.position(queue) == 0)
         consumer.seek(queue, 5)
@@ -342,7 +347,7 @@ def test_a_late_commit_of_the_start_says_where_it_began(
 
 
 class ToldLock:
-    """The lock of the commits; it tells that somebody asks for it."""
+    """The lock of the commits, which tells when somebody asks for it."""
 
     def __init__(self, consumer: PullConsumer) -> None:
         self.asked = threading.Event()
@@ -358,7 +363,7 @@ class ToldLock:
 
 
 class MemoryStore:
-    """A store of the user's, where the group is at 3; and what it was told."""
+    """A user's store that has offset 3 for the group. It keeps the offsets that it is told."""
 
     def __init__(self) -> None:
         self.told: list[int] = []
@@ -460,7 +465,7 @@ def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
         consumer.seek_to_begin(queue)
         consumer.seek_to_end(queue)
         assert consumer.poll(300) == []
-        consumer.seek(queue, 1_000)  # beyond the end: the broker moves it there
+        consumer.seek(queue, 1_000)  # beyond the end: the broker moves the consumer there
         wait_until(lambda: consumer.position(queue) == 20)
         with pytest.raises(ConfigError, match="not assigned"):
             consumer.seek(other, 0)
@@ -513,7 +518,7 @@ def test_an_assignment_that_fails_changes_nothing(broker: RunningBroker) -> None
         with pytest.raises(MessageError):
             consumer.assign([one, missing._replace(topic="no topic")])
         assert consumer.assignment() == []
-        consumer.subscribe("pull-assign")  # it is as if nothing had been assigned
+        consumer.subscribe("pull-assign")  # works as if nothing had been assigned
         assert len(gather(consumer, 10)) == 10
         consumer.unsubscribe("pull-assign")
         consumer.assign([one])
@@ -599,7 +604,8 @@ def test_topics_that_come_later_are_read(broker: RunningBroker) -> None:
 
 
 def test_what_comes_while_it_is_asked_where_to_begin_is_read(broker: RunningBroker) -> None:
-    """The queue was empty, and its end is asked for when it is not any more."""
+    """A message that comes while a new consumer asks where to begin must be read: the queue was
+    empty, and is not empty any more when its end is asked for."""
     create(broker, "pull-between", 1)
     with consumer_of(broker, "pull-between") as consumer:
         instance = consumer._client.instance

@@ -1,4 +1,4 @@
-"""Broadcasting: every member gets everything, and keeps its place in a file."""
+"""Broadcasting: each member gets every message, and keeps its place in a file."""
 
 from __future__ import annotations
 

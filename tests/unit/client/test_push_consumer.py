@@ -46,7 +46,7 @@ LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
 
 def soon(messages: list[MessageExt], context: Any) -> None:
-    """Of failing listeners: again in a second."""
+    """Makes messages of a failing listener come again after a second."""
     context.delay_level_when_next_consume = 1
 
 
@@ -62,7 +62,7 @@ def test_every_message_is_told_once_with_all_it_has(broker: RunningBroker) -> No
     def decide(messages: list[MessageExt], context: Any) -> None:
         if not hasattr(seen, "has_begun"):
             seen.has_begun = True
-            together.wait(HANG_S)  # no thread has done all before another one began
+            together.wait(HANG_S)  # so that no thread has done all before another one begins
 
     kept = Kept(decide)
     with consumer_of(address, "push-once", kept, persist_consumer_offset_interval=100) as consumer:
@@ -165,7 +165,7 @@ def test_part_of_a_batch_can_be_dealt_with(driven_broker: RunningBroker) -> None
 def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     create(address, "push-filter", 2)
-    tags = ["Aa", "BB", "c", "d"]  # the first two have one hash in Java
+    tags = ["Aa", "BB", "c", "d"]  # the first two have the same hash in Java
     send(address, [Message("push-filter", f"{i}", tags[i % 4], properties={"n": str(i)})
                    for i in range(80)])  # fmt: skip
     by_tag, by_sql = Kept(), Kept()
@@ -195,7 +195,8 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
             each.subscribe("push-share")
 
         def is_shared(among: list[PushConsumer]) -> bool:
-            """Who has a queue reads it, too: it is handed over."""
+            """Whether all queues have an owner that reads them, so that the hand-over is
+            complete."""
             shares = [each.assignment() for each in among]
             read = [queue for each in among for queue in each._client.process_queues()]
             is_read = all(queue.pulling for queue in read)
@@ -245,7 +246,7 @@ def test_members_that_come_and_go_under_load_lose_nothing(broker: RunningBroker)
     kept = Kept()
 
     def churn() -> None:
-        for _ in range(4):  # as often on a slow machine: each hand-over may repeat something
+        for _ in range(4):  # not more on a slow machine: each hand-over may repeat messages
             own = Kept(kept)
             with consumer_of(address, "push-churn", own) as passing:
                 passing.subscribe("push-churn")
@@ -329,7 +330,7 @@ def test_queues_know_their_share_before_they_pull(
         pull_threshold_for_topic=40,
     ) as consumer:  # fmt: skip
         consumer.subscribe("push-shares")
-        wait_until(lambda: len(limits) >= 2)  # the topic's route may be a moment late
+        wait_until(lambda: len(limits) >= 2)  # the topic's route may come a moment later
         assert limits == [20, 20]
 
 
@@ -365,8 +366,9 @@ def test_a_store_of_ones_own_keeps_the_offsets(broker: RunningBroker) -> None:
 
 
 def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
-    """It reads nothing, and leaves; what comes then is the next one's. With a store, as the broker
-    sends groups without offsets to 0 while that is in memory."""
+    """A new group's start must be kept even if its first member reads nothing and leaves: what is
+    sent then must come to the next member. With a store, because the broker sends groups without
+    offsets to 0 while that message is in memory."""
     address = broker.namesrv_addr
     create(address, "push-start")
     send(address, numbers("push-start", 0, 10))
@@ -392,7 +394,8 @@ def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
 
 @pytest.mark.parametrize("way", ["close", "give-up"])
 def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way: str) -> None:
-    """Another one may have the queue, and be further, by the time it ends."""
+    """A member that read nothing must commit nothing when it ends: another member may have its
+    queue by then, and be further."""
     address, topic = broker.namesrv_addr, f"push-begun-{way}"
     (queue,) = create(address, topic)
     changes = {"persist_consumer_offset_interval": 3_600_000}
@@ -402,7 +405,7 @@ def test_a_member_that_read_nothing_sends_nobody_back(broker: RunningBroker, way
     ):
         consumer.subscribe(topic)
         wait_until(lambda: admin.committed_offset(topic, queue) == 0)
-        wait_until(lambda: not consumer._client.store.owes(queue))  # it has the answer
+        wait_until(lambda: not consumer._client.store.owes(queue))  # until it has the answer
         admin.commit_offset(topic, queue, 3)
         if way == "give-up":
             consumer.unsubscribe(topic)
@@ -471,7 +474,7 @@ def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) ->
     consumer = consumer_of(address, "push-close", rest, **changes).start()
     rest.wait(1)
     wait_until(lambda: 50 in [each.pull_offset for each in consumer._client.process_queues()])
-    consumer.close()  # deals with what was pulled
+    consumer.close()  # handles what was pulled
     assert once_each(kept.bodies + rest.bodies, 0, 50)
     assert committed(address, "push-close", [queue]) == [50]
 
@@ -505,7 +508,7 @@ def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:
         wait_until(lambda: state.pull_offset == 1 and state.pulling)
         consumer.suspend()
         send(address, numbers("push-suspend", 1, 2))
-        kept.wait(2)  # of the pull that was under way
+        kept.wait(2)  # this one came by the pull that was under way
         wait_until(lambda: state.pull_offset == 2 and not state.pulling)
         send(address, numbers("push-suspend", 2, 3))
         assert not state.pulling
@@ -525,7 +528,8 @@ def test_groups_begin_where_they_are_told(broker: RunningBroker) -> None:
         offset = admin.offset_at(admin.route("push-begin").readable()[0], middle)
     assert offset == 5
     kept = Kept()
-    store = Forgetful()  # the broker sends groups without offsets to 0 while that is in memory
+    # Because the broker sends groups without offsets to 0 while that message is in memory.
+    store = Forgetful()
     with consumer_of(address, "push-begin", kept, offset_store=store, **changes) as consumer:
         consumer.subscribe("push-begin")
         assert sorted(kept.wait(5)) == [5, 6, 7, 8, 9]
@@ -681,8 +685,8 @@ def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
         finally:
             for each in consumers:
                 each.close()
-        # A killed broker forgets the commits of some seconds, and whoever is back first has a queue
-        # until the other one is, which begins with what was committed by then.
+        # A killed broker forgets the commits of some seconds. And the consumer that is back first
+        # has a queue until the other one is back, which begins with what was committed by then.
         counts = Counter(kept.bodies)
         assert max(counts[number] for number in range(300)) <= 3
         assert max(counts[number] for number in range(300, 600)) <= 2

@@ -1,4 +1,4 @@
-"""PushConsumer when the user's code or the machine does what it should not."""
+"""PushConsumer when the user's code, or the machine, does what it should not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ from rmq.pytest_plugin import RunningBroker
 def test_a_listener_that_sets_no_number_gets_its_message_again(
     driven_broker: RunningBroker, orderly: bool
 ) -> None:
-    """What is counted by it is counted after the call, where an error would reach nobody."""
+    """If a listener sets something that is no number, its message must come again. The number is
+    used only after the call, where an error would reach nobody."""
     address, topic = driven_broker.namesrv_addr, f"push-number-{orderly}"
     create(address, topic)
     send(address, numbers(topic, 0, 3))
@@ -128,7 +129,7 @@ def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(
 
 
 class Asked:
-    """An instance whose answers a test gives."""
+    """Stands for a client instance; the test gives its answers."""
 
     def __init__(self) -> None:
         self.parameters = SimpleNamespace(mq_client_api_timeout=3000)
@@ -146,7 +147,8 @@ class Asked:
 
 
 def test_an_offset_is_owed_until_a_master_has_it() -> None:
-    """What was under way when the master ended is told once more, though nothing was consumed."""
+    """An offset must be sent again until a master has it: what was under way when the master ended
+    is sent once more, even if nothing was consumed since."""
     asked, queue = Asked(), MessageQueue("t", "b", 0)
     store = RemoteOffsets(cast(Any, asked), "g")
     taken = reply_of(encode(Command(code=0, flag=FLAG_RESPONSE)))
@@ -178,7 +180,7 @@ def test_an_offset_is_owed_until_a_master_has_it() -> None:
     assert store.owes(queue), "the master that took it is gone, and its slave may lack it"
     store.persist({queue: 9}, wait=False)
     asked.told[-1](taken, None)
-    asked.is_master = True  # it takes its place
+    asked.is_master = True  # the slave takes the master's place
     assert store.owes(queue)
     store.persist({queue: 9}, wait=False)
     asked.told[-1](taken, None)
@@ -215,14 +217,15 @@ def test_an_offset_that_a_hook_refuses_keeps_no_other_back(
 def test_offsets_that_nobody_answers_cost_one_timeout_together(
     clock: DrivenClock, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """As where the threads that tell of answers are all busy."""
+    """Offsets that get no answer must cost one timeout together, not one each. This is so where all
+    threads that run callbacks are busy."""
     asked: Any = Asked()
     queues = [MessageQueue("t", "b", each) for each in range(5)]
     waited: list[float] = []
 
     def get(told: object, timeout_s: float) -> None:
         waited.append(timeout_s)
-        clock.advance(timeout_s / 2)  # the others are told then
+        clock.advance(timeout_s / 2)  # the others are told in that time
 
     monkeypatch.setattr(waits, "get", get)
     if kind == "push":
@@ -260,7 +263,7 @@ def test_fewer_threads_than_wished_do_the_work(
 
 
 class SlowStore:
-    """What is not waited for takes its time, until the gate is opened."""
+    """A store in which a persist that nobody waits for takes until the gate is opened."""
 
     def __init__(self) -> None:
         self.told: list[int] = []
@@ -284,7 +287,7 @@ def test_offsets_are_told_in_the_order_in_which_they_were_read(broker: RunningBr
     create(address, "push-back")
     send(address, numbers("push-back", 0, 600))
     store = SlowStore()
-    most = [20]  # messages, until more may come
+    most = [20]  # so many messages, until the test allows more
     kept = Kept(lambda messages, context: wait_until(lambda: len(kept.messages) <= most[0]))
     changes = {"offset_store": store, "consume_thread_min": 1, "consume_thread_max": 1}
     last = threading.Event()
@@ -339,7 +342,7 @@ def test_a_start_that_fails_leaves_no_member(broker: RunningBroker) -> None:
         name = "MINE"
 
         def allocate(self, *given: Any) -> list[MessageQueue]:
-            raise SystemExit("of the user")  # an Exception would be this topic's trouble alone
+            raise SystemExit("of the user")  # an Exception would stop this topic alone
 
     address = broker.namesrv_addr
     create(address, "push-no-start")
@@ -352,7 +355,8 @@ def test_a_start_that_fails_leaves_no_member(broker: RunningBroker) -> None:
 
 
 class FailingStore:
-    """A store of the user's: the first look at a topic fails, and the first word of its end."""
+    """A user's store whose first read for a topic fails, and also its first persist of the last
+    offset."""
 
     def __init__(self, topic: str, end: int, error: type[BaseException]) -> None:
         self._error = error
@@ -407,7 +411,8 @@ def test_a_child_of_fork_closes_nothing_of_its_parent(broker: RunningBroker) -> 
     with consumer_of(address, "push-fork", kept) as consumer:
         consumer.subscribe("push-fork")
         kept.wait(5)
-        with consumer._client.rebalance._lock:  # as when a thread that the child has not holds it
+        # As when a thread that the child does not have holds it.
+        with consumer._client.rebalance._lock:
             held = threading.Event()
             child = os.fork()
             if child == 0:
@@ -438,7 +443,7 @@ def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBro
 
         def slowly(queue: ProcessQueue, messages: list[MessageExt], *more: int) -> None:
             before = len(pulls)
-            consumer.resume()  # as in another thread, just now
+            consumer.resume()  # as another thread could just now
             between.append(pulls[before:])
             take(queue, messages, *more)
 
@@ -487,7 +492,8 @@ def test_a_silent_broker_is_waited_for_once_a_round() -> None:
 
 
 def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
-    """Who is there first does not take what the others read."""
+    """While a broker that came back does not know all members yet, the first member must not take
+    the queues that the others read."""
 
     class Instance:
         client_id = "a"
@@ -512,7 +518,8 @@ def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
     instance.ids = ["a", "b"]  # c has left
     assert members.of(route) == (["a", "b"], True)
     instance.ids, instance.heartbeats.returned_at = ["b"], time.monotonic()
-    assert members.of(route) == (["b"], True)  # we are not known: heartbeats come first
+    # The consumer itself is not known: heartbeats come first.
+    assert members.of(route) == (["b"], True)
     instance.ids = ["d", "a"]
     assert members.of(route) == (["a", "b", "d"], False)
     assert members.of(route) == (["a", "b", "d"], False)
@@ -526,7 +533,7 @@ def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
 
 @dataclasses.dataclass
 class One:
-    """As much of a message as a ProcessQueue looks at."""
+    """What a ProcessQueue looks at in a message."""
 
     queue_offset: int
 
@@ -576,7 +583,8 @@ def test_a_coroutine_function_is_refused_where_nobody_awaits_it() -> None:
 
 
 def test_a_consumer_whose_close_ctrl_c_ends_is_no_member_any_more(broker: RunningBroker) -> None:
-    """A listener does not return, and the user does not wait for it: another close does nothing."""
+    """If Ctrl-C ends a close, because a listener does not return, the consumer must be out of its
+    group all the same; the user does not wait for the listener, and a second close does nothing."""
     address = broker.namesrv_addr
     create(address, "push-ctrl-c")
     send(address, numbers("push-ctrl-c", 0, 1))

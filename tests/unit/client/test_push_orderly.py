@@ -1,4 +1,4 @@
-"""PushConsumer in order, against an embedded broker: order, locks, suspension, hand-over."""
+"""PushConsumer in order, against an embedded broker: order, locks, suspension and hand-over."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def orderly(address: str, group: str, listener: Any, **changes: Any) -> PushCons
 
 
 class Watched(Kept):
-    """Also knows whether calls for one queue ever overlapped, and in which order they began.
+    """A listener that also notes whether calls for one queue ever overlapped, and in which order
+    they began.
 
-    pause_s: how long a call takes by the machine's clock, so that another could overlap it.
+    pause_s: how long a call takes by the machine's clock, so that another one could overlap it.
     """
 
     def __init__(self, pause_s: float = 0.0) -> None:
@@ -105,7 +106,7 @@ def test_a_failing_message_holds_up_its_queue_and_comes_again(
         consumer.subscribe("order-again")
         assert kept.wait(7) == [0, 1, 1, 1, 2, 3, 4]
     pauses = [b - a for a, b in zip(kept.times[1:], kept.times[2:4], strict=False)]
-    assert pauses[0] > 1.15  # by default 1 s
+    assert pauses[0] > 1.15  # the default pause is 1 s
     assert pauses[1] > 1.45
 
 
@@ -129,14 +130,15 @@ def test_with_a_limit_of_tries_it_becomes_a_dead_letter(broker: RunningBroker) -
 def test_a_dead_letter_does_not_come_again_with_the_rest_of_its_batch(
     broker: RunningBroker,
 ) -> None:
-    """As of a batch that a younger message has joined."""
+    """A message that became a dead letter must not come again with its batch. Here a message that
+    failed before is in a batch with a younger one."""
     address = broker.namesrv_addr
     create(address, "order-dead-one", 1)
     send(address, numbers("order-dead-one", 0, 2))
 
     def decide(messages: list[MessageExt], context: Any) -> Any:
         if len(messages) == 2:
-            messages[0].reconsume_times = 2  # it has failed before
+            messages[0].reconsume_times = 2  # as if it had failed before
         return SUSPEND
 
     kept = Kept(decide)
@@ -214,7 +216,8 @@ def test_a_long_call_keeps_its_queue_until_it_ends(
     address = broker.namesrv_addr
     queues = create(address, "order-long", 2)
     with Producer("order-long", namesrv_addr=address) as producer:
-        for each in numbers("order-long", 0, 3):  # the second queue is the one that goes
+        # The second queue is the one that will be given up.
+        for each in numbers("order-long", 0, 3):
             producer.send(each, queue=queues[1])
     gate = threading.Event()
     first = Kept(lambda messages, context: gate.wait(HANG_S) and None)
@@ -285,7 +288,7 @@ def test_a_lock_that_is_renewed_just_in_time_is_not_lost(
         lost = consumer._client.lock_is_lost
 
         def renewed(queue: ProcessQueue) -> None:
-            # as another thread did, whom this one waited for
+            # As if another thread had renewed them while this one waited for it.
             consumer._client.rebalance.renew_locks()
             lost(queue)
 
@@ -299,7 +302,9 @@ def test_a_lock_that_is_renewed_just_in_time_is_not_lost(
 def test_locks_are_renewed_while_a_silent_broker_is_told_of_others(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queues that are given up are committed together, and only who gives them up waits for it."""
+    """The offsets of all queues that are given up must be committed together, and only the thread
+    that gives them up may wait for a silent broker: the locks of other queues are renewed
+    meanwhile."""
     address = broker.namesrv_addr
     queues = create(address, "order-silent", 4)
     create(address, "order-lively", 1)

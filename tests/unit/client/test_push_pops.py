@@ -1,4 +1,4 @@
-"""Push consumers whose queues brokers share out: pulled or popped, as an operator says."""
+"""Push consumers whose queues are shared out by brokers: pulled or popped, as an operator chose."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def bodies(kept: Kept) -> list[int]:
 
 
 def popped_only(consumer: PushConsumer, topic: str) -> bool:
-    """All of the topic's queues are popped, none is pulled."""
+    """Whether all of the topic's queues are popped, and none is pulled."""
     return [each.queue_id for each in consumer.assignment() if each.topic == topic] == [-1]
 
 
 def pulls(consumer: PushConsumer, least: int) -> bool:
-    """So many queues at least, and pops none."""
+    """Whether the consumer pulls at least so many queues, and pops none."""
     return not consumer._client.pops.queues and len(consumer.assignment()) >= least
 
 
@@ -55,7 +55,7 @@ def test_all_members_pop_from_all_queues(broker: RunningBroker) -> None:
     set_mode(broker, "mode-pop", "mode-pop", "POP")
 
     def decide(*_: Any) -> None:
-        wait_until(lambda: one.messages and two.messages)  # neither takes all that there is
+        wait_until(lambda: one.messages and two.messages)  # so that neither takes all there is
 
     one, two = Kept(decide), Kept(decide)
     with (
@@ -141,7 +141,8 @@ def test_level_minus_one_makes_it_a_dead_letter_at_once(broker: RunningBroker) -
 def test_a_level_that_is_no_number_postpones_what_failed(
     broker: RunningBroker, raises: bool
 ) -> None:
-    """None of them comes again by itself while the test waits."""
+    """If the delay level is no number, the failed messages must be postponed by changing their
+    invisible time; that is so long here that none comes again by itself."""
     name = f"mode-level-{raises}"
     create(broker.namesrv_addr, name)
     set_mode(broker, name, name, "POP")
@@ -171,7 +172,7 @@ def test_more_is_popped_only_while_little_is_in_hand(broker: RunningBroker) -> N
     with consuming(broker, "mode-full", kept, pop_threshold_for_queue=20, pop_batch_nums=10,
                    consume_thread_min=2) as consumer:  # fmt: skip
         (queue,) = consumer._client.pops.queues
-        wait_until(lambda: queue.in_hand >= 30)  # more than 20, and no pop more
+        wait_until(lambda: queue.in_hand >= 30)  # above 20 it pops no more
         wait_until(lambda: queue._is_waiting or queue.in_hand > 30)
         assert queue.in_hand == 30
         assert not queue._popping
@@ -198,7 +199,7 @@ def test_the_mode_may_change_while_it_consumes(broker: RunningBroker) -> None:
 
 
 def test_brokers_share_out_what_is_pulled(broker: RunningBroker) -> None:
-    """client_rebalance=False without a mode: every queue has one owner."""
+    """With client_rebalance=False and without a request mode, each queue must have one owner."""
     queues = create(broker.namesrv_addr, "mode-pull", 4)
     one, two = Kept(), Kept()
     with (

@@ -1,9 +1,9 @@
-"""A push consumer that finds nobody, or no topic, says so once and starts; one whose group has no
-retry topic yet, as none has at first, says nothing of that. A listener that cannot be called as
-it will be is refused at once.
+"""A push consumer that reaches nobody, or finds no topic, says so once and starts. It says nothing
+of a missing retry topic, which no new group has. A listener that cannot be called in the way it
+will be is refused at once.
 
-Method: an address where nobody listens, and a real broker; the log. Looks are waited for, so that
-what is not said again could have been.
+Method: an address where nobody listens, and a real broker; then the log. The tests wait for further
+looks, so that a message could have been repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def said(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
 
 
 def listen(messages: list[Any], context: Any) -> None:
-    """Nothing comes."""
+    """A listener; no message comes to it."""
 
 
 def begun(group: str, topic: str, address: str) -> PushConsumer:

@@ -1,7 +1,8 @@
-"""What a hook raises ends the request it was raised at, and nothing that goes on by itself.
+"""An error that a hook raises ends the request at which it was raised, and nothing that goes on by
+itself.
 
-A hook that raises at one request of a code; what follows it has to come as ever. What it cannot
-show: a hook that raises at each of them, which is asked again and again.
+Method: a hook that raises at one request of a code; what follows must come as ever. Not shown here:
+a hook that raises at each request, which is sent again and again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SOON = {"pull_time_delay_mills_when_exception": 10}
 
 
 class RaisingOnce:
-    """At request `number` of this code; of this topic, where one is given."""
+    """A hook that raises at request `number` of this code (and of this topic, if given)."""
 
     def __init__(
         self, code: int, number: int = 1, topic: str | None = None,
@@ -70,7 +71,7 @@ def wait_for(count: Callable[[], int], wanted: int) -> None:
 
 
 def one_by_one(address: str, topic: str, count: Callable[[], int]) -> None:
-    """Sends four messages, each when the one before has come."""
+    """Sends four messages, each one when the one before has come."""
     for i in range(4):
         send(address, numbers(topic, i, i + 1))
         wait_for(count, i + 1)
@@ -99,7 +100,8 @@ def test_a_push_consumer_reads_on(
 
 
 def test_in_order_a_queue_is_consumed_on_whose_pull_a_hook_ends(broker: RunningBroker) -> None:
-    """At the pull that the end of a listener's call goes on with, in a thread of the listener's."""
+    """The hook raises SystemExit at the pull that follows the end of a listener's call, in one of
+    the listener's threads. The queue must be consumed on."""
 
     class EndingThere(RaisingOnce):
         def before_request(
@@ -113,7 +115,7 @@ def test_in_order_a_queue_is_consumed_on_whose_pull_a_hook_ends(broker: RunningB
     send(address, numbers(topic, 0, 2))
 
     def decide(messages: list[MessageExt], context: Any) -> None:
-        if messages[0].body == b"0":  # both are here, and a pull waits for room
+        if messages[0].body == b"0":  # both messages are here, and a pull waits for room
             wait_until(lambda: any(each.is_waiting for each in consumer._client.process_queues()))
 
     hook, kept = EndingThere(RequestCode.PULL_MESSAGE, 1, topic, SystemExit), Kept(decide)
@@ -192,7 +194,7 @@ def test_what_failed_is_postponed_beside_the_message_that_a_hook_refused(
     hook = RaisingOnce(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, 1, topic)
     changes: dict[str, Any] = {
         "client_rebalance": False, "rpc_hook": hook, "consume_message_batch_max_size": 2,
-        "pop_invisible_time": 300_000,  # none comes again before
+        "pop_invisible_time": 300_000,  # so long that none comes again by itself
     }  # fmt: skip
     kept = Kept(lambda messages, context: ConsumeConcurrentlyStatus.RECONSUME_LATER)
     with consumer_of(address, topic, kept, **changes) as consumer:
@@ -240,7 +242,8 @@ def test_the_other_brokers_hear_of_a_client() -> None:
 def test_a_send_that_waits_for_its_broker_is_tried_again_by_the_route_there_was(
     problem: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hook raises whenever the route is read again, which is before each try."""
+    """The hook raises whenever the route is read again, which happens before each try. The send
+    must then use the route that it had."""
     monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", 1000 * HANG_S)
 
     class Refusing(RaisingOnce):

@@ -1,4 +1,4 @@
-"""What goes wrong again and again: a warning once, until it goes well."""
+"""What goes wrong again and again is warned of once, until it goes well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which broker of a name is asked: the orders of RocketMQ's clients, and who is known as gone."""
+"""Which replica of a broker name is asked: in the orders of RocketMQ's clients, and without those
+that are known as gone."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ READ, STATE, WRITE = Purpose.READ, Purpose.STATE, Purpose.WRITE
     ("suggested", "addresses", "chosen"),
     [
         (0, ALL, 0),
-        (0, SLAVES, 2),  # no master: any, and the least
+        (0, SLAVES, 2),  # no master: a slave, the one with the least id
         (1, ALL, 1),
-        (1, SLAVES, 2),  # the id after that of a slave
-        (3, ALL, 0),  # neither is there
+        (1, SLAVES, 2),  # the next id after the suggested slave's
+        (3, ALL, 0),  # neither of the two exists
         (4, SLAVES, 5),
         (7, SLAVES, 2),
     ],
@@ -31,7 +32,7 @@ def test_a_pull_goes_where_it_was_suggested_or_near_there(
     replicas = Replicas()
     replicas.suggest(QUEUE, suggested)
     assert replicas.choose(addresses, READ, QUEUE) == Replica(chosen, addresses[chosen])
-    # The suggestion is for this queue, and for reading.
+    # The suggestion is only for this queue, and only for reading.
     least = min(addresses)
     for purpose, queue in ((READ, OTHER), (STATE, QUEUE), (READ, None)):
         assert replicas.choose(addresses, purpose, queue) == (least, addresses[least])
@@ -57,7 +58,7 @@ def test_who_does_not_answer_comes_last_until_it_does() -> None:
     assert replicas.choose(ALL, READ, QUEUE) == (0, "m:1")
     for address in ALL.values():
         replicas.gone(address)
-    assert replicas.choose(ALL, READ, QUEUE) == (0, "m:1")  # somebody has to be asked
+    assert replicas.choose(ALL, READ, QUEUE) == (0, "m:1")  # one of them must be asked
 
 
 def test_a_suggestion_is_taken_back_by_the_master_and_nobody_is_gone_for_ever() -> None:
@@ -67,5 +68,5 @@ def test_a_suggestion_is_taken_back_by_the_master_and_nobody_is_gone_for_ever() 
     assert replicas.choose(ALL, READ, QUEUE) == (2, "s2:1")
     replicas.suggest(QUEUE, 0)
     assert replicas.choose(ALL, READ, QUEUE) == (0, "m:1")
-    replicas.suggest(QUEUE, -1)  # no id of a broker
+    replicas.suggest(QUEUE, -1)  # not the id of a broker
     assert replicas.choose(ALL, READ, QUEUE) == (0, "m:1")

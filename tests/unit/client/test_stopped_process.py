@@ -1,10 +1,10 @@
-"""A client process that stands still for longer than its requests may take: nothing is lost by it.
+"""A client process that stands still longer than its requests may take: nothing is lost by that.
 
-Stopped here by SIGSTOP; a machine that is paused or swaps does the same. The answers lie in the
-socket meanwhile, and the connection is as good as it was.
+It is stopped here by SIGSTOP; a machine that is paused or swaps has the same effect. The answers
+lie in the socket meanwhile, and the connection is as good as before.
 
-A process stands still by the machine's time, whatever a clock says that a test drives (machine_us
-of cext/base/clock.pxd). So these tests sleep.
+How long a process stands still is measured by the machine's time, not by a clock that a test drives
+(machine_us of cext/base/clock.pxd). So these tests sleep.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from support.waiting import HANG_S
 from rmq.format.remoting import Command
 from rmq.pytest_plugin import RunningBroker
 
-STANDS_STILL_S = 8.0  # more than send_msg_timeout, 6 s
+STANDS_STILL_S = 8.0  # longer than send_msg_timeout, which is 6 s
 
 SENDER = """
 import collections, json, sys, threading
@@ -65,7 +65,7 @@ def environment() -> dict[str, str]:
 
 
 def sender_stopped(broker: RunningBroker, script: Path, together: bool) -> dict[str, Any]:
-    """What it says in the end."""
+    """Stops a process that sends for a while. Returns its final report."""
     topic = f"stopped-{together}"
     create(broker.namesrv_addr, topic, 4)
     with subprocess.Popen(
@@ -96,15 +96,17 @@ print(reply.code, flush=True)
 
 
 def caller_stopped() -> str:
-    """What it says of the answer that came when it had been stopped while its engine slept."""
+    """Stops a process while its engine sleeps. Returns the code of the answer that it reports
+    then."""
     stopped: Queue[int] = Queue()
 
     def answers_after_a_stop(command: Command) -> list[Command]:
-        caller_id = stopped.get(timeout=HANG_S)  # it may ask before Popen has returned here
+        # The request may come before Popen has returned here.
+        caller_id = stopped.get(timeout=HANG_S)
         os.kill(caller_id, signal.SIGSTOP)
         time.sleep(6.4)
         os.kill(caller_id, signal.SIGCONT)
-        time.sleep(0.05)  # the engine's turn after it
+        time.sleep(0.05)  # the time that the engine has before the answer comes
         return [command.reply(0)]
 
     with ScriptedBroker(answers_after_a_stop) as broker:
@@ -125,7 +127,7 @@ class Stopped:
 
 @pytest.fixture(scope="module")
 def stopped(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    """All of them, stopped at the same time: they do nothing meanwhile."""
+    """All of these processes, stopped at the same time, in which they use no processor."""
     script = tmp_path_factory.mktemp("stopped") / "sender.py"
     script.write_text(SENDER)
     with ThreadPoolExecutor(3) as threads:
@@ -142,5 +144,6 @@ def test_a_process_that_stood_still_loses_no_answer(stopped: Stopped, together: 
 
 
 def test_a_sleep_in_which_the_process_was_stopped_is_no_time_of_a_request(stopped: Stopped) -> None:
-    """The engine meant to sleep until the request's end: that, too, is time it was not let run."""
+    """The engine meant to sleep until the request's end. If the process is stopped in that sleep,
+    this time must not count as the request's either."""
     assert stopped.caller == "0\n"

@@ -1,4 +1,4 @@
-"""What is due is done in time, whatever waits for answers meanwhile."""
+"""Timers run in time, whatever waits for answers meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_chore_that_waits_holds_up_nothing(timers: Timers) -> None:
     for _ in range(3):
         timers.after(0, lambda: gate.wait(HANG_S) and done.append(1), chore=True)
     timers.every(5, lambda: ticks.append(1))
-    timers.every(5, lambda: done.append(2), chore=True)  # the fourth thread
+    timers.every(5, lambda: done.append(2), chore=True)  # in the fourth thread
     wait_until(lambda: len(ticks) >= 5 and done.count(2) >= 5)
     assert 1 not in done
     gate.set()
@@ -45,7 +45,8 @@ def test_a_chore_that_waits_holds_up_nothing(timers: Timers) -> None:
 
 @pytest.mark.parametrize("chore", [False, True])
 def test_what_would_end_a_thread_ends_no_timer(timers: Timers, chore: bool) -> None:
-    """Hooks, strategies and listeners of queues are called by them."""
+    """An error that would end a thread (SystemExit) must not end a timer: users' hooks, strategies
+    and listeners of queues are called by timers."""
     ticks: list[int] = []
 
     def tick() -> None:
@@ -59,13 +60,13 @@ def test_what_would_end_a_thread_ends_no_timer(timers: Timers, chore: bool) -> N
 def test_who_asks_until_a_chore_begins_has_it_in_common(timers: Timers) -> None:
     gate, begun = threading.Event(), []
     blocked = [lambda: gate.wait(HANG_S) for _ in range(4)]
-    for each in blocked:  # all threads of chores
+    for each in blocked:  # so all threads for chores are blocked
         timers.after(0, each, chore=True)
 
     def chore() -> None:
         begun.append(1)
         if len(begun) == 1:
-            timers.soon(chore)  # asked for from its beginning on: once more
+            timers.soon(chore)  # asked for after its beginning: it must run once more
             raise ValueError("of the user")
 
     for _ in range(5):
@@ -86,7 +87,7 @@ def test_who_asks_while_a_chore_runs_takes_no_more_threads(timers: Timers) -> No
     for _ in range(20):
         timers.soon(chore)
         mark = threading.Event()
-        timers.after(0, mark.set, chore=True)  # behind it
+        timers.after(0, mark.set, chore=True)  # runs after the chore
         assert mark.wait(HANG_S)
         assert len(begun) == 1
     gate.set()
@@ -116,7 +117,7 @@ def test_a_chore_never_runs_twice_at_once(timers: Timers) -> None:
         running.append(1)
         most.append(len(running))
         seen = len(ticks)
-        # It would be due again meanwhile.
+        # By now it would be due again.
         wait_until(lambda: len(ticks) > seen + 3 or is_over.is_set())
         running.pop()
 
@@ -134,7 +135,7 @@ def test_what_is_due_in_an_hour_is_done_then(clock: DrivenClock, timers: Timers)
     timers.after(900_000, lambda: done.append("never")).cancel()
     clock.advance(1_000)
     mark = threading.Event()
-    timers.after(0, mark.set)  # the thread has looked since
+    timers.after(0, mark.set)  # then the thread has looked at what is due
     assert mark.wait(HANG_S)
     assert done == []
     clock.advance(800)
@@ -158,7 +159,8 @@ def test_what_raises_is_done_again(timers: Timers, chore: bool) -> None:
 
 
 def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
-    """Questions about the group's members wait for it, and others hear of us all the same."""
+    """While questions about a group's members wait for a silent broker, the other brokers must
+    still get their heartbeats in time."""
     beats: list[float] = []
     asked: list[float] = []
 
@@ -186,7 +188,7 @@ def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
             "queueDatas": [{"brokerName": "a", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}],
         }).encode()  # fmt: skip
         with ScriptedPeer({ROUTE: lambda request: request.reply(0, body=route)}) as names:
-            # How long a question waits: four beats may take seconds where others use the machine.
+            # The timeout of a question: four heartbeats may take seconds on a busy machine.
             given: dict[str, Any] = {
                 "heartbeat_broker_interval": 50, "mq_client_api_timeout": 60_000,
             }  # fmt: skip
@@ -195,10 +197,11 @@ def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
             ) as consumer:
                 consumer.subscribe("orders")
                 is_silent.set()
-                consumer._client.group_changed()  # shares the queues anew, and nobody answers
+                # Shares the queues anew; the question is not answered.
+                consumer._client.group_changed()
                 wait_until(lambda: asked)
                 began = time.monotonic()
                 wait_until(lambda: len([each for each in beats if each > began]) >= 4)
                 assert len(asked) == 1, "the first question is still waited for"
                 is_silent.clear()
-                silent.__exit__()  # ends it, and the other broker answers
+                silent.__exit__()  # ends the question; the other broker answers then

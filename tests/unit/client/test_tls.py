@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One file with a key and a certificate for 127.0.0.1."""
+    """A folder with a key and a certificate for 127.0.0.1."""
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
@@ -43,7 +43,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextlib.contextmanager
 def encrypted(address: str, certificate: Path) -> Iterator[str]:
-    """A listener that decrypts and passes everything on to `address`."""
+    """A listener that decrypts what comes, and passes everything on to `address`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "certificate", certificate / "key")
     host, _, port = address.rpartition(":")
@@ -67,7 +67,7 @@ def encrypted(address: str, certificate: Path) -> Iterator[str]:
             each.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    loop.set_exception_handler(lambda *_: None)  # clients that hang up in the handshake
+    loop.set_exception_handler(lambda *_: None)  # clients may hang up in the handshake
     server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0, ssl=context))
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -131,7 +131,8 @@ def test_a_certificate_nobody_vouches_for_is_refused_unless_asked_for(certificat
 def test_the_log_says_that_a_certificate_is_asked_for(
     certificate: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By TLS 1.3 a server says so after the client's handshake has ended well."""
+    """With TLS 1.3 a server asks for a certificate in a way that the client notices only after its
+    own handshake has succeeded. The log must say so even then."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "certificate", certificate / "key")
     context.load_verify_locations(certificate / "certificate")
@@ -175,7 +176,7 @@ def test_a_broker_that_is_gone_leaves_sends_to_the_others(certificate: Path, way
         with Producer(
             "g", namesrv_addr=address, use_tls=True, tls_ca_file=trusted, send_msg_timeout=60_000
         ) as producer:
-            for _ in range(4):  # in turn: two of them find nobody at first
+            for _ in range(4):  # queues in turn: two of the sends find no broker at first
                 if way == "send":
                     result = producer.send(Message("t", b"x"))
                 elif way == "send_async":
@@ -187,9 +188,10 @@ def test_a_broker_that_is_gone_leaves_sends_to_the_others(certificate: Path, way
 
 @contextlib.contextmanager
 def refusing(certificate: Path, **changes: Any) -> Iterator[tuple[Producer, str, ScriptedPeer]]:
-    """The only broker of topic t is gone: a producer, where it was, and the name server."""
+    """A producer whose only broker of topic t is gone; also the address where that broker was, and
+    the name server."""
     with cluster(certificate) as (address, peer), socket.socket() as deaf:
-        deaf.bind(("127.0.0.1", 0))  # it does not listen: who connects is refused
+        deaf.bind(("127.0.0.1", 0))  # it does not listen, so connections are refused
         gone = f"127.0.0.1:{deaf.getsockname()[1]}"
         route = fastjson.dumps({
             "brokerDatas": [{"brokerName": "b", "cluster": "c", "brokerAddrs": {"0": gone}}],
@@ -210,8 +212,8 @@ def refusing(certificate: Path, **changes: Any) -> Iterator[tuple[Producer, str,
 def test_a_connection_that_is_refused_is_an_end_like_others(
     certificate: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first one is made by who sends. It may hold a lock that its callback wants: another
-    thread calls that."""
+    """The first connection is made by the sender. The sender may hold a lock that its callback
+    wants, so another thread must call the callback."""
     monkeypatch.setattr("rmq.client.producer.failover_grace.GRACE_MS", 100)
     retries = 0 if way == "one try" else 2
     with refusing(certificate, retry_times_when_send_async_failed=retries) as (producer, gone, _):
@@ -233,7 +235,8 @@ def test_a_connection_that_is_refused_is_an_end_like_others(
 
 
 def test_a_refusal_is_told_by_another_thread_however_many_there_are(certificate: Path) -> None:
-    """The sender holds a lock that the callbacks want, and one message may be under way."""
+    """The sender holds a lock that the callbacks want, and only one message may be under way.
+    Another thread must call the callbacks, however many there are."""
     lock, sender = threading.Lock(), threading.current_thread()
     told: list[threading.Thread] = []
 
@@ -263,8 +266,9 @@ def test_a_refusal_is_told_while_name_servers_are_silent(certificate: Path) -> N
 
 
 def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
-    """By TLS connections are made by who needs them: one to a broker that is gone fails at once, as
-    after a master died. A consumer whose heartbeat ended with it stood still for ever."""
+    """Heartbeats must reach the brokers that are there, even if another one is gone. With TLS the
+    thread that needs a connection makes it, and one to a gone broker fails at once, as after a
+    master died. A consumer whose heartbeats ended with that error once stood still for ever."""
     with cluster(certificate) as (address, peer):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             gone = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -292,7 +296,8 @@ def test_heartbeats_reach_those_that_are_there(certificate: Path) -> None:
 def test_without_descriptors_a_broker_cannot_be_reached(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next try may find some: it is no end of what asks again."""
+    """Without free descriptors a broker must count as unreachable, because the next try may find
+    some: tasks that are repeated must not end."""
 
     def full() -> None:
         raise OSError(errno.EMFILE, "too many open files")

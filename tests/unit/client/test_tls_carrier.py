@@ -1,4 +1,4 @@
-"""Who carries bytes between a TLS socket and the engine (rmq/client/connection/tls.py)."""
+"""The carrier of bytes between a TLS socket and the engine (rmq/client/connection/tls.py)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.waiting import HANG_S
 
 from rmq.client.connection.tls import carried
 
-MANY = 1500  # more than select() knows
+MANY = 1500  # more descriptors than select() can handle
 
 
 @pytest.fixture
@@ -51,8 +51,9 @@ def test_a_process_with_many_files_is_served() -> None:
 
 @pytest.mark.parametrize("inward", [True, False])
 def test_what_came_before_the_end_is_given_to_who_is_slow(inward: bool) -> None:
-    """Much more than sockets hold: the carrier is ahead of who takes little at a time, and has some
-    of it when it meets the end."""
+    """A slow reader must get everything that came before the end. The data are far more than
+    sockets hold, so the carrier is ahead of the reader, and still holds some of it when the end
+    comes."""
     for count in (1_000_000, 1_500_000, 2_000_000):
         far, near = socket.socketpair()
         ours = carried(near)

@@ -22,7 +22,8 @@ def test_a_silent_name_server_holds_one_thread_whatever_number_of_records_comes(
         for _ in range(20_000):
             tracer.sent("g", Message("t", b"x"), "127.0.0.1:1", 1.0, "", True)
         wait_until(lambda: names.requests)
-        producer._client.instance.timers.after(0, ran.set, chore=True)  # behind all that is due
+        # Runs after everything that is due.
+        producer._client.instance.timers.after(0, ran.set, chore=True)
         wait_until(lambda: ran.is_set() or len(names.requests) > 1)
         assert len(names.requests) == 1
-        names.__exit__()  # the close waits for no answer
+        names.__exit__()  # so that the close need not wait for an answer

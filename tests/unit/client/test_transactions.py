@@ -39,7 +39,7 @@ PATIENT: dict[str, Any] = {"mq_client_api_timeout": API_TIMEOUT_MS}
 
 
 class Listener:
-    """Decides by the message's body; remembers what it was asked."""
+    """Decides by the message's body, and remembers what it was asked."""
 
     def __init__(self, checks: dict[bytes, list[LocalTransactionState]] | None = None) -> None:
         self.checks = checks or {}
@@ -70,8 +70,8 @@ def eventually(bodies: list[bytes], broker: RunningBroker, topic: str) -> list[M
 
 
 def wait_for_rounds(listener: Listener, producer: TransactionProducer, topic: str) -> None:
-    """Returns when the broker has asked twice about all that it did not know when this began: in
-    each round it asks about older ones first."""
+    """Returns when the broker has asked twice about everything that it did not know at this call:
+    in each round it asks about older messages first."""
     last = f"last of {topic} {len(listener.asked)}".encode()
     listener.checks[last] = [LocalTransactionState.UNKNOWN, LocalTransactionState.ROLLBACK]
     producer.send_in_transaction(Message(topic, last), "UNKNOWN")
@@ -119,9 +119,9 @@ def test_brokers_ask_about_open_transactions_until_they_know(driven_broker: Runn
             producer.send_in_transaction(Message("tx2", b"raise"), None)
         eventually([b"open", b"raise"], driven_broker, "tx2")
         wait_until(lambda: b"undo" in listener.asked)
-        wait_for_rounds(listener, producer, "tx2")  # the last answers have arrived
+        wait_for_rounds(listener, producer, "tx2")  # until the last answers have arrived
         asked = asked_of(listener)
-        # One that is under way for long is asked about again, and only until the broker knows.
+        # The broker may ask again about one that is open for long, but only until it knows.
         assert asked >= Counter([b"open", b"open", b"raise", b"undo"])
         assert len(asked) == 3
         wait_for_rounds(listener, producer, "tx2")
@@ -226,7 +226,7 @@ def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
             return len(found) == 2
 
         wait_until(is_told)
-    took_long = found[1]  # from its beginning on
+    took_long = found[1]  # its time is that of its beginning
     assert before_ms - 60_001 <= took_long.record.time_ms <= now_ms() - 60_001
     assert took_long.record.cost_ms == 60_000
     record = found[0].record
@@ -244,7 +244,7 @@ def test_the_first_trace_makes_its_topic(broker: RunningBroker) -> None:
     with Admin(namesrv_addr=broker.namesrv_addr, **PATIENT) as admin:
 
         def is_told() -> bool:
-            with contextlib.suppress(RemoteError):  # 17 until the name server has heard of it
+            with contextlib.suppress(RemoteError):  # code 17 until the name server has the topic
                 found[:] = traces_of(admin._cluster, sent.message_id, topic="RMQ_TRACE_NEW")
             return bool(found)
 

@@ -1,6 +1,7 @@
-"""Admin asks the same by every transport: the engine, blocking sockets, an event loop, a function.
+"""Admin sends the same requests by every transport: the engine, blocking sockets, an event loop, a
+function.
 
-Method: a scripted name server and broker behind each; requests as they came are compared.
+Method: a scripted name server and broker behind each; the requests that came are compared.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ Answers = dict[int, Callable[[Command], Command]]
 
 
 class LoopTransport:
-    """Invokes in an event loop that another thread runs: a connection for each request."""
+    """Sends requests in an event loop that another thread runs, with a connection for each
+    request."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -48,7 +50,7 @@ class LoopTransport:
 
 
 class TableTransport:
-    """No network: the answers out of tables by address."""
+    """No network: the answers come from tables, by address."""
 
     def __init__(self, tables: dict[str, Answers]) -> None:
         self._tables = tables
@@ -60,7 +62,7 @@ class TableTransport:
 
 
 class Scene:
-    """A name server with one broker; what was asked of them."""
+    """A name server with one broker, and what they were asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, dict[str, str]]] = []
@@ -74,7 +76,7 @@ class Scene:
         self.broker_address = ""
 
     def open(self, stack: ExitStack) -> dict[str, Answers]:
-        """Both, listening; the tables by address."""
+        """Lets both listen. Returns their tables of answers by address."""
         broker_peer = ScriptedPeer(self.brokers)  # type: ignore[arg-type]
         self.broker_address = stack.enter_context(broker_peer).address
         broker = {"brokerName": "b", "cluster": "c", "brokerAddrs": {"0": self.broker_address}}

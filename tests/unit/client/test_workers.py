@@ -13,7 +13,8 @@ from rmq.client.connection.workers import Workers
 
 
 class SlowQueue(SimpleQueue):  # type: ignore[type-arg]
-    """Who takes without waiting stops behind the first task, until none is left for threads."""
+    """A queue of tasks in which a get_nowait() stops after taking the first task, until none is
+    left for the threads."""
 
     def __init__(self) -> None:
         self.taken, self.passed = threading.Event(), threading.Event()
