@@ -1,5 +1,5 @@
-"""What servers answer that are asked for users and entries, and in what they differ. Servers that
-do: tests/unit/controller/test_accounts.py, tests/process/test_accounts.py."""
+"""What servers answer when they are asked for users and entries, and how these answers differ. With
+real servers: tests/unit/controller/test_accounts.py, tests/process/test_accounts.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Safe by default: nothing beyond loopback without --insecure, and what follows with it."""
+"""Safe by default: servers listen only on loopback without --insecure, and what follows from that
+option."""
 
 import pytest
 

@@ -1,7 +1,8 @@
-"""What several servers tell of their audit logs becomes one: merged, and cut where a part ends.
+"""The audit logs of several servers become one: their lines are merged, and cut where one server's
+part ends.
 
-Method: servers of a few lines, one of them as RocketMQ's, which know no such request. Cannot show:
-what real ones tell (tests/process/test_audit_command.py).
+Method: servers of a few lines, one of them like RocketMQ's, which do not know the request. Not
+shown here: what real servers answer (tests/process/test_audit_command.py).
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def test_the_newest_lines_of_all_come_first() -> None:
 
 
 def test_nothing_is_shown_that_is_older_than_what_a_server_left_out() -> None:
-    """b has more before 4: whether 3 of a is the next one nobody knows yet."""
+    """Nothing may be shown that is older than the end of a server's part: b has more lines before
+    4, so nobody knows yet whether 3 of a is the next line."""
     tails = [AuditTail("a", [line(9), line(3)]), AuditTail("b", [line(5), line(4)], has_more=True)]
     found = merged(tails, 10)
     assert seconds(found.lines) == [9, 5, 4]
@@ -67,7 +69,7 @@ def refuses(code: int, text: str) -> Answer:
 
 
 def unknown(request: Command) -> Command:
-    """As RocketMQ's brokers and name servers have it."""
+    """Refuses the request, as RocketMQ's brokers and name servers do."""
     text = f" request type {request.code} not supported"
     return request.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, text)
 
@@ -76,7 +78,8 @@ def unknown(request: Command) -> Command:
 def cluster_of(
     *answers: Answer | None, name_server: Answer = unknown
 ) -> Iterator[tuple[str, list[str]]]:
-    """The name server's address, and those of brokers; None: nobody listens there."""
+    """Yields the name server's address and the brokers' addresses. None: a broker at whose address
+    nobody listens."""
     with ExitStack() as stack:
         peers = [
             stack.enter_context(ScriptedPeer({Code.GET_AUDIT_LOG: answer})) if answer else None
@@ -108,7 +111,8 @@ def test_those_that_write_to_one_file_tell_of_it_once() -> None:
 
 
 def test_who_does_not_tell_is_named_beside_what_the_others_tell() -> None:
-    """A name server that keeps none is none that is missed."""
+    """A server that does not give its log must be named beside what the others gave. A name server
+    that keeps no audit log must not be named."""
     own = refuses(1, "request 30001: there is no audit file here; start with rmqAuditLog=FILE")
     with cluster_of(tells(AuditTail("a", [line(1)])), unknown, unknown, own, None) as (
         namesrv, brokers,

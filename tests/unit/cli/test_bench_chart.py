@@ -1,7 +1,7 @@
 """What `rmq bench` draws of a run: every message once, in rows that stay few, and only for people.
 
-Method: histograms filled here; the rates of runs of a second and of a day, without waiting for
-either; a real run on a pseudo-terminal and through a pipe.
+Method: histograms are filled here, with the rates of runs of a second and of a day, without waiting
+for either; and a real run on a pseudo-terminal and through a pipe.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""The client's connection: answers matched by opaque, silence and hang-ups named, junk refused."""
+"""The client's connection: answers are matched by opaque, silence and hang-ups are named, junk is
+refused."""
 
 import json
 import socket
@@ -27,7 +28,8 @@ def test_answer_is_matched_by_opaque_and_requests_of_the_peer_are_dropped() -> N
 
 
 def test_many_answers_come_in_the_order_of_their_questions_whatever_theirs() -> None:
-    """Held back until 60 have been asked, which a caller that waits for each would never do."""
+    """Many requests must be sent before the first answer is awaited: the peer holds its answers
+    back until it has 60 requests. The answers must be in the order of the requests."""
     held: list[bytes] = []
 
     def answer(request: Command) -> bytes | None:
@@ -112,7 +114,8 @@ def test_something_else_than_rocketmq_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("words", [("topic", "list"), ("group", "list"), ("send", "orders", "x")])
 def test_commands_say_one_thing_of_a_port_that_is_something_elses(words: tuple[str, ...]) -> None:
-    """Whichever client asks: `rmq send` has an engine of its own."""
+    """Every command must report a foreign port in the same words, also `rmq send`, which has an
+    engine of its own."""
 
     def answer(_: Command) -> bytes:
         return OTHERS["HTTP"]

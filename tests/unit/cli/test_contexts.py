@@ -1,7 +1,7 @@
-"""Goal: a cluster's name stands for its name servers, account and TLS; what is said nearer counts
-first; commands that serve go by none; a damaged file is named.
+"""Goal: a cluster's name stands for its name servers, account and TLS. What is said closer to the
+command wins. Commands that serve ignore contexts. A damaged file is named.
 
-Method: the commands, and the environment that others would find. With accounts and TLS:
+Method: the commands, and the environment that child processes would get. With accounts and TLS,
 tests/process/test_secured_cluster.py shows what that environment does.
 """
 
@@ -43,7 +43,7 @@ def failed(*words: str) -> str:
 
 
 def asked(*words: str) -> str:
-    """Which name server a command asks: nobody answers there."""
+    """Where a command fails, because nobody answers there: this shows which name server it asks."""
     result = rmq(*words, "topic", "list")
     assert result.returncode == 3
     return result.stderr
@@ -87,7 +87,7 @@ def set_of(environment: dict[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def prod(tmp_path: Path) -> dict[str, str]:
-    """A context with all there is to one, in use; what it stands for."""
+    """A context that has everything and is in use. Returns the environment that it stands for."""
     file = tmp_path / "alice.json"
     file.write_text('{"accessKey":"alice","secretKey":"secret"}')
     done("context", "add", "prod", "-n", HERE, "--credentials", str(file), "--tls-ca", str(file))
@@ -109,7 +109,7 @@ def test_account_and_tls_go_with_it(prod: dict[str, str]) -> None:
 def test_of_the_one_in_use_what_the_environment_does_not_say(prod: dict[str, str]) -> None:
     assert chosen_environment(None, {"NAMESRV_ADDR": THERE}) == {}
     assert "RMQ_CREDENTIALS" not in chosen_environment(None, {"RMQ_ACCESS_KEY": "bob"})
-    # TLS is never switched off by what is only about its certificates.
+    # A variable that is only about certificates must not switch TLS off.
     for name in ("RMQ_TLS_CERT", "RMQ_TLS_CA", "RMQ_TLS_VERIFY"):
         assert set_of(chosen_environment(None, {name: "x"})) == prod
     assert "RMQ_TLS" not in chosen_environment(None, {"RMQ_TLS": "0"})

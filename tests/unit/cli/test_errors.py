@@ -1,4 +1,4 @@
-"""What a command says of an error: the cause, and the way out."""
+"""What a command says about an error: the cause, and the way out."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_only_what_permissions_forbid_leads_to_the_topic(
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("topic", "list", "--nothing"), 2),  # click's, with its usage
+        (("topic", "list", "--nothing"), 2),  # click's own error, with the usage
         (("topic", "lost"), 2),
         (("topics",), 2),
-        (("send", "t", "x", "--delay", "1s", "--at", "now"), 2),  # ours, of wrong usage
+        (("send", "t", "x", "--delay", "1s", "--at", "now"), 2),  # rmq's error about wrong usage
         (("check", "group"), 3),
         (("context", "use", "nowhere"), 2),
         (("topic", "list", "-n", "127.0.0.1:1"), 3),

@@ -1,4 +1,4 @@
-"""Which retry topics are a group's: a name may be read in two ways."""
+"""Which retry topics belong to a group: some names can be read in two ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A message as a JSON object: what is printed can be sent, and what cannot be sent is named."""
+"""A message as a JSON object: what is printed can be sent again, and what cannot be sent is
+named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""q ends what draws again and again, other keys do not; the terminal is as it was afterwards."""
+"""q ends a command that keeps redrawing, other keys do not, and the terminal is as before
+afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from rmq.cli.keys import quit_key
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, TextIO]]:
-    """Where keys are pressed, and the terminal."""
+    """The end where keys are pressed, and the terminal."""
     person, descriptor = os.openpty()
     with os.fdopen(descriptor) as found:
         yield person, found

@@ -1,4 +1,5 @@
-"""The command line's root: quick help, true one-liners, mistakes answered with a way out."""
+"""The root of the command line: quick help, examples that are true, and mistakes that are answered
+with a way out."""
 
 import os
 import re
@@ -31,7 +32,8 @@ def test_help_lists_every_command_without_importing_one() -> None:
 
 
 def test_asking_brokers_how_they_are_loads_no_numpy() -> None:
-    """Its import takes more than twice the time of all the rest."""
+    """These commands must not import numpy, which takes more than twice the time of everything
+    else."""
     script = (
         "import sys, rmq.cli.status, rmq.cli.top, rmq.cli.shards\n"
         "print('loaded:', sorted({'numpy', 'rich'} & set(sys.modules)))"
@@ -41,8 +43,9 @@ def test_asking_brokers_how_they_are_loads_no_numpy() -> None:
 
 
 def test_help_takes_less_than_a_tenth_of_a_second() -> None:
-    """CPU time would miss waiting, wall time of one run meets the neighbours: one of ten, and
-    without what it waits for a processor."""
+    """Help must be fast in one of ten runs. CPU time would miss waits, and the wall time of a
+    single run depends on other processes, so the time that the process waits for a processor is
+    left out."""
     taken = []
     for _ in range(10):
         bare = _bare_python()
@@ -62,7 +65,7 @@ def _bare_python() -> float:
 
 @pytest.mark.parametrize("words", [["--help"], ["topic", "--help"], ["spark", "options"]])
 def test_a_reader_that_has_gone_is_no_error(words: list[str]) -> None:
-    """`rmq .. | head` has pipefail say that all is well."""
+    """With pipefail, `rmq .. | head` must end without an error."""
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run([sys.executable, "-m", "rmq", *words], stdout=writing,
@@ -140,7 +143,8 @@ def test_mistakes_end_with_a_code_and_a_way_out(
 def test_name_servers_before_the_command_are_those_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They win over the environment, and what stands behind the command over them."""
+    """Name servers before the command must win over the environment, and those after the command
+    over both."""
     asked: list[str] = []
 
     class Asked(Exception):

@@ -1,4 +1,5 @@
-"""What `rmq consume --format` prints: each verb, bytes as they are, and what is no verb."""
+"""What `rmq consume --format` prints: each verb, bytes unchanged, and errors for what is no
+verb."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def test_each_verb(form: str, shown: bytes) -> None:
 
 @pytest.mark.parametrize("form", ["%x", "a\\q", "%", "\\", "%h{open", "% v", "\\x1", "\\xzz"])
 def test_what_is_none_is_told_with_those_there_are(form: str) -> None:
-    if form == "%h{open":  # properties, and text
+    if form == "%h{open":  # the verb for all properties, and text
         assert MessageFormat(form).bytes_of(MESSAGE).endswith(b"}{open")
         return
     with pytest.raises(ValueError, match="there are %t %p"):

@@ -1,4 +1,4 @@
-"""That a topic does not exist is told in one way, whichever command asks about it."""
+"""Every command reports in the same words that a topic does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a broker registers, the more particular wins: -n, --set, its file, the environment."""
+"""Where a broker registers: the more specific of -n, --set, its file and the environment wins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A planned switch, seen from the old master: when it is told what.
+"""A planned switch, seen from the old master: what it is told, and when.
 
-Whole clusters switch in tests/process/test_replica_command.py; how long the old master does not
-know of it there is some milliseconds.
+Whole clusters switch in tests/process/test_replica_command.py, where the old master is without that
+knowledge for only some milliseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOUND = ReplicaSet(
 
 
 class Completion:
-    """The old master, which is a slave when it has been asked so often."""
+    """The old master, which is a slave after it was asked so often."""
 
     def __init__(self, slave_after: int, all_ack: bool = False) -> None:
         self.slave_after, self.all_ack = slave_after, all_ack
@@ -87,7 +87,7 @@ def test_one_that_waits_for_all_anyway_is_told_nothing() -> None:
 
 
 class Controller:
-    """It elects at once when it has been asked so often."""
+    """A controller that elects at once after it was asked so often."""
 
     def __init__(self, covered_after: int) -> None:
         self.covered_after = covered_after

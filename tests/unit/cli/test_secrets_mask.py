@@ -1,6 +1,7 @@
-"""Goal: nothing that is a secret, or looks like one, is in what others are to read; the rest is.
+"""Goal: a text for others contains nothing that is a secret, or looks like one, and everything
+else.
 
-Cannot show: a secret that nobody knows, in a text that does not say that it is one.
+Not shown here: a secret that nobody knows, in a text that does not say that it is one.
 """
 
 from __future__ import annotations

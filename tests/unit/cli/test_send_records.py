@@ -1,4 +1,5 @@
-"""Messages of a stream: whatever pieces it comes in, they are those between the delimiters."""
+"""Messages of a stream: in whatever pieces it comes, the messages are what lies between
+delimiters."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from rmq.errors import MessageError
 
 
 class Pieces(io.BytesIO):
-    """Gives at most so many bytes at a time."""
+    """A stream that gives at most so many bytes at a time."""
 
     def __init__(self, data: bytes, size: int) -> None:
         super().__init__(data)

@@ -1,5 +1,5 @@
-"""What `rmq setup security` prints for each kind of client. That it works is shown with the clients
-themselves: tests/process, tests/compat and tests/spark have a test_setup_security.py each."""
+"""What `rmq setup security` prints for each kind of client. With the clients themselves:
+test_setup_security.py in each of tests/process, tests/compat and tests/spark."""
 
 from __future__ import annotations
 

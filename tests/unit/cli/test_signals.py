@@ -1,7 +1,7 @@
 """A kill and a closed terminal end a command as Ctrl-C does, also where Ctrl-C is ignored.
 
-Method: a small program of its own, started with signals ignored as a shell's script starts what
-goes on in the background, and as nohup does.
+Method: a small program that starts with ignored signals, as a shell's script starts background
+programs, and as nohup does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ except KeyboardInterrupt:
 
 
 def started(ignored: str) -> subprocess.Popen[str]:
-    """ignored: by the shell, before the program begins."""
+    """ignored: the signals that the shell ignores before the program begins."""
     return subprocess.Popen(
         ["/bin/sh", "-c", f"trap '' {ignored}; exec \"$0\" -c \"$1\"", sys.executable, PROGRAM],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),

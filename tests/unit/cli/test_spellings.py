@@ -1,8 +1,9 @@
-"""Every option of every command that there ever was is still taken, in each of its spellings.
+"""Every option that a command has ever had is still accepted, in each of its spellings.
 
-Goal: docs/versions.md promises commands and options; what goes has to say so first. Method: what
-click knows of the commands against spellings.txt, which began with all that the history of the
-commands has. Cannot show: that an option means what it did (tests/process/test_old_spellings.py).
+Goal: docs/versions.md promises commands and options; one that will go must be announced first.
+Method: what click knows of the commands is compared with spellings.txt, which began with everything
+that the history of the commands has. Not shown here: that an option still means the same
+(tests/process/test_old_spellings.py).
 
 To add one: python tests/unit/cli/test_spellings.py > tests/unit/cli/spellings.txt
 """
@@ -22,7 +23,8 @@ KEPT = Path(__file__).with_name("spellings.txt")
 
 
 def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, set[str]]]:
-    """The words of each, and its options; one of few values with each of these."""
+    """The words of each command, and its options. An option with few values is listed with each
+    value."""
     yield " ".join(("rmq", *words)), set(spellings(command))
     if isinstance(command, click.Group):
         context = click.Context(command)

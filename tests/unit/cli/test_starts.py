@@ -1,4 +1,4 @@
-"""Where reading begins and ends: each form, and what is said of what is none."""
+"""Where reading begins and ends: each form, and the errors for what is no such form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`rmq store`: what it says and how it ends, on stores that are sound, damaged, held or none."""
+"""`rmq store`: what it says and how it ends, on stores that are sound, damaged, in use, or no
+stores."""
 
 import fcntl
 import json
@@ -20,7 +21,7 @@ QUEUE_ENTRY = struct.Struct(">qiq")
 
 @pytest.fixture
 def image(tmp_path: Path) -> StoreImage:
-    """600 records with their queues, stopped cleanly."""
+    """A store of 600 records with their queues, stopped cleanly."""
     made = StoreImage(tmp_path / "store").add_many(600)
     return made.write_log().write_queues().checkpoint_at(600, queue_count=6)
 

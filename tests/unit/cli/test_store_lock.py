@@ -1,4 +1,5 @@
-"""One broker a store: a second one is told which process holds it; a dead one holds nothing."""
+"""One broker for a store: a second one is told which process holds it; a dead process holds
+nothing."""
 
 import subprocess
 import sys

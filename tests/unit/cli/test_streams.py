@@ -1,4 +1,4 @@
-"""What a command says is no more than a try: it goes on, and ends well, where nobody reads."""
+"""A command only tries to print: it goes on, and ends well, even if nobody reads."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_work_goes_on_where_its_lines_are_read_no_more(name: str, tmp_path) -> N
     pipe.close()
     process.stdin.write("\n")
     process.stdin.close()
-    assert process.wait(HANG_S) == 0  # 120 where Python cannot flush at the exit
+    assert process.wait(HANG_S) == 0  # 120 would mean that Python could not flush at its exit
     assert place.read_text() == "done"
 
 

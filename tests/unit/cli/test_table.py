@@ -1,4 +1,4 @@
-"""Tables on a terminal: drawn where they fit, else a line for each row with every value whole."""
+"""Tables on a terminal: drawn if they fit, otherwise a line for each row with every value whole."""
 
 from __future__ import annotations
 

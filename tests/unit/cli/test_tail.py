@@ -1,5 +1,5 @@
-"""Reading a topic from outside any group: ends where the queue ended, filters tags exactly, and
-does not go round in circles. Method: a scripted broker that is its own name server."""
+"""Reading a topic without a group: it ends where the queue ended, filters tags exactly, and does
+not read in circles. Method: a scripted broker that is its own name server."""
 
 import zlib
 from collections.abc import Sequence
@@ -57,7 +57,8 @@ class OneQueue:
 
 
 def test_a_read_that_is_followed_to_an_offset_waits_until_that_is_there() -> None:
-    """Held pulls are answered with nothing after 15 s."""
+    """A read that follows up to an offset must wait for it, although the broker answers held pulls
+    with nothing after 15 s."""
     queue = OneQueue([message(0)])
     answers = queue.pull
 
@@ -75,7 +76,8 @@ def test_a_read_that_is_followed_to_an_offset_waits_until_that_is_there() -> Non
 
 @pytest.mark.parametrize("follow", [False, True])
 def test_behind_a_hole_in_a_queue_it_is_read_on(follow: bool) -> None:
-    """As Apache's brokers answer where a file of a consume queue is lost."""
+    """Reading must go on behind a hole in a queue. The answers are those of Apache's brokers when a
+    file of a consume queue is lost."""
     queue = OneQueue([message(each) for each in range(5)])
     answers = queue.pull
 
@@ -86,7 +88,7 @@ def test_behind_a_hole_in_a_queue_it_is_read_on(follow: bool) -> None:
                       "maxOffset": 5}  # fmt: skip
             return request.reply(19, "OFFSET_FOUND_NULL", fields)
         found = answers(request)
-        if offset == 0:  # the first alone
+        if offset == 0:  # only the first message
             found.body = encode_message(queue.messages[0])
             found.fields["nextBeginOffset"] = "1"
         return found
@@ -165,7 +167,8 @@ def test_refusals_are_raised_and_a_stuck_queue_ends() -> None:
 
 @pytest.mark.parametrize("code", [19, 20])
 def test_what_brings_nothing_before_the_end_is_asked_again_and_not_for_ever(code: int) -> None:
-    """So a pull is answered that meets a change of an account: a copy would be short unnoticed."""
+    """A pull without messages before the end must be repeated, but not without limit: a pull is
+    answered so when an account changes at that moment, and a copy would lack messages unnoticed."""
 
     def nothing_first(times: int) -> OneQueue:
         queue = OneQueue([message(offset) for offset in range(4)])
@@ -179,7 +182,7 @@ def test_what_brings_nothing_before_the_end_is_asked_again_and_not_for_ever(code
 
 
 class NothingFirst:
-    """Of each offset's pulls the first are answered with nothing."""
+    """Answers the first pulls of each offset with nothing."""
 
     def __init__(self, queue: OneQueue, code: int, times: int) -> None:
         self.queue, self.code, self.times = queue, code, times

@@ -1,4 +1,4 @@
-"""Moments and durations on the command line, and what is said of what is none."""
+"""Moments and durations on the command line, and the errors for what is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics at brokers of RocketMQ: what is asked of them, and what they answer that ours do not.
+"""Topics at RocketMQ's brokers: what they are asked, and answers of theirs that rmq's do not give.
 
 Method: a scripted broker that is its own name server.
 """
@@ -20,7 +20,7 @@ CONFIG = {"topicName": "t", "readQueueNums": 16, "writeQueueNums": 4, "perm": 6,
 
 class Broker:
     def __init__(self, *, is_old: bool = False) -> None:
-        """is_old: of RocketMQ 4, which has no request for one topic."""
+        """is_old: a broker of RocketMQ 4, which has no request for a single topic."""
         self.is_old = is_old
         self.changes: list[dict[str, str]] = []
         self.peer = ScriptedPeer({
@@ -57,7 +57,8 @@ def state_of(broker: Broker, topic: str) -> topics.TopicState | None:
 
 
 def test_all_that_is_not_named_is_sent_as_it_is() -> None:
-    """A broker of RocketMQ refuses a request without one of its fields."""
+    """Every field that the command does not change must be sent with its present value: RocketMQ's
+    brokers refuse a request that lacks one."""
     broker = Broker()
     state = state_of(broker, "t")
     assert state is not None and (state.read_queues, state.write_queues) == (16, 4)
