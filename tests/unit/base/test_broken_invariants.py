@@ -1,9 +1,9 @@
-"""Goal: a broken invariant ends the process and says which, with its values.
+"""Goal: a broken invariant ends the process and says which one, with its values.
 
-Method: each kind is planted in a child process: a mark that moves back, a state that does not
-follow, an index of a ring, a sum, an order, a list's ends, a thread. And the compiled modules are
-read: what is for debug builds is in those and in no others. Cannot show that every invariant is
-checked.
+Method: each kind is planted in a child process: a mark that moves back, a state that cannot follow,
+an index of a ring, a sum, an order, the ends of a list, a thread. And the compiled modules are
+searched: checks for debug builds are in those and in no others. Not shown here: that every
+invariant is checked.
 """
 
 import importlib
@@ -37,7 +37,7 @@ CASES = [
     ("ring", "a ring of 8 (8, 8)"),
     ("ring_head", "a ring: no more is popped than was pushed (8, 20)"),
     ("ring_tail", "a ring: no more waits than it has slots (9, 0)"),
-    # the log, and what threads share of it
+    # the log, and what threads share in it
     ("committable", "the store pool: `committable` never moves back (500, 400)"),
     ("log_committed", "the store pool: what is committed was offered (10, 0)"),
     ("log_drop_order", "the log: files are handed over in their order (1000, 1000)"),
@@ -119,8 +119,9 @@ Planted = Callable[[str, Path], tuple[int, str]]
 
 @pytest.fixture(scope="module")
 def planted() -> Iterator[Planted]:
-    """(exit code, what it said) of a process that plants a kind. One that has read the modules
-    forks them all: to start is most of what each would do."""
+    """Plants a kind of mistake in a process, and returns its exit code and what it printed. All
+    these processes are forked from one that has already imported the modules, because most of the
+    time of each would be its start."""
     with subprocess.Popen(
         [sys.executable, "-c", PLANTER],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -168,7 +169,7 @@ CALL = re.compile(r'\b(debug_check|check)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*?
 
 
 def debug_texts() -> Iterator[tuple[Path, str]]:
-    """Modules and what only debug builds check in them."""
+    """Modules, and what only debug builds check in them."""
     for path in sorted((ROOT / "cext").rglob("*.pyx")):
         calls = CALL.findall(path.read_text())
         always = {text for name, text in calls if name == "check"}

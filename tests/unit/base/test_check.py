@@ -1,7 +1,7 @@
-"""Goal: an invariant that does not hold ends the process and says which one and with what values.
+"""Goal: an invariant that does not hold ends the process and says which one, and with which values.
 
-Method: a child process in which a caller of the commit log breaks its word; and the header itself,
-compiled with RMQ_DEBUG and without. Cannot show that every invariant is checked.
+Method: a child process in which a caller of the commit log breaks a rule; and the header itself,
+compiled with and without RMQ_DEBUG. Not shown here: that every invariant is checked.
 """
 
 import shutil

@@ -1,8 +1,9 @@
-"""Goal: the checksum is zlib's for every length and alignment, on every way this processor knows.
+"""Goal: the checksum is zlib's for every length and alignment, by each method that this processor
+has.
 
-Method: all lengths 0..1300 (so every path through folding, narrow and wide, and its tails) plus
-random ranges, against zlib.
-Not shown: the aarch64 way and the wide one, unless this runs on such a machine.
+Method: all lengths 0..1300 (so every path through folding, narrow and wide, and its tails) and
+random ranges are compared with zlib. Not shown here: the aarch64 and the wide method, unless this
+runs on such a machine.
 """
 
 import random
@@ -40,6 +41,7 @@ def test_continuing_equals_the_whole(first: bytes, second: bytes) -> None:
 
 
 def test_wide_registers_are_left_clean() -> None:
-    """Dirty ones made every SSE instruction of the thread slower, a checksum four times."""
+    """The wide registers must be left clean: dirty ones once made all SSE instructions of the
+    thread slower, and a checksum four times slower."""
     for length in (1, 100, 256, 300, 1024, 1211):
         assert wide_parts_in_use_after(DATA[:length]) <= 0

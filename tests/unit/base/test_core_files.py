@@ -1,7 +1,7 @@
 """A process that has passwords leaves no core file.
 
-Method: processes that end by abort(). Cannot show that there would have been a file, where this
-machine makes none anyway; so the kernel is asked as well.
+Method: processes that end by abort(). Where this machine writes no core files anyway, that shows
+nothing, so the kernel is asked as well.
 """
 
 from __future__ import annotations

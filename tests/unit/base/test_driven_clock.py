@@ -1,8 +1,8 @@
-"""Goal: a driven clock goes on for those who wait, and not for others: while what they wait for is
-at work, or when their test is over, no time passes by them.
+"""Goal: a driven clock advances for a test that waits, and for nobody else: no time passes while
+what the test waits for is at work, or after the test is over.
 
-Method: looks, steps and turns one by one; processes that run, sleep and wait as for a disk. Cannot
-prove: how long all of it takes on a busy machine.
+Method: looks, steps and turns one by one; processes that run, sleep, or wait as for a disk. Not
+shown here: how long this takes on a busy machine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def passed_s(clock: DrivenClock) -> float:
 
 
 class Looks:
-    """Of a clock that stands still, and what they find."""
+    """Looks at a clock that stands still, with a given finding of who is at work."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = DrivenClock()
@@ -50,7 +50,7 @@ class Looks:
         monkeypatch.setattr(work, "under_way", lambda: self.found)
 
     def take(self, count: int, found: Work) -> float:
-        """The seconds that have passed so far."""
+        """Takes so many looks with this finding. Returns the seconds that have passed so far."""
         self.found = found
         for _ in range(count):
             self.clock._pass_if_left_alone()
@@ -109,7 +109,7 @@ def test_a_clock_that_goes_on_waits_for_who_is_at_work(monkeypatch: pytest.Monke
     for _ in range(BUSY_LOOKS):
         step()
     assert passed_s(clock) == 0
-    for _ in range(PASSED_STEPS):  # but not for who never rests
+    for _ in range(PASSED_STEPS):  # but it does not wait for work that never rests
         step()
     assert passed_s(clock) == pytest.approx(PASSED_STEPS * STEP_S)
     step()

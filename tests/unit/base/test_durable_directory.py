@@ -1,6 +1,6 @@
-"""Directories that a power cut does not take back, and whose they are.
+"""Directories that a power cut does not take back, and their owners.
 
-Modes are looked at with the widest umask there is, so that only what is asked for narrows them.
+Modes are checked with the widest umask there is, so that only the requested mode narrows them.
 """
 
 import os
@@ -17,7 +17,7 @@ from rmq.node.store_lock import StoreLock
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What was synced, in order."""
+    """The synced paths, in order."""
     paths: list[Path] = []
     real = os.fsync
 

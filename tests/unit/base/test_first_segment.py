@@ -1,4 +1,4 @@
-"""Where a log that holds nothing begins: segments by name, and none where it cannot."""
+"""Where a log without a record begins: at a segment by its name, and not where none can begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journal's records after every cut and every flipped bit, and when it takes no more."""
+"""The records of a journal after each cut and each flipped bit, and when it accepts no more."""
 
 import errno
 import os
@@ -56,7 +56,7 @@ def test_a_flipped_bit_costs_its_record_alone(tmp_path: Path, identity: str) -> 
         path.write_bytes(flipped)
         journal = JournalFile(path)
         content = journal.read(identity)
-        hit = sum(place <= bit // 8 for place in places)  # 0: the header
+        hit = sum(place <= bit // 8 for place in places)  # 0: the header was hit
         left = [each for number, each in enumerate(RECORDS, 1) if number != hit]
         assert content.records == (left if hit or identity else [])
         assert content.identity == ("id" if hit or identity else "")
@@ -65,7 +65,8 @@ def test_a_flipped_bit_costs_its_record_alone(tmp_path: Path, identity: str) -> 
 
 
 def test_records_of_another_journal_are_none_of_this_one(tmp_path: Path) -> None:
-    """As when a file system gives a file a block that was another's."""
+    """Records of another journal must not be read as this one's. They could get into it when a file
+    system gives a file a block of another one."""
     JournalFile(tmp_path / "other").create("other", {}, [(10, b"ten")])
     journal = made(path := tmp_path / "j")
     path.write_bytes(path.read_bytes() + (tmp_path / "other").read_bytes())
@@ -76,7 +77,8 @@ def test_records_of_another_journal_are_none_of_this_one(tmp_path: Path) -> None
 def test_nothing_is_appended_after_a_failed_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later sync of the file would succeed, and not cover what the failed one lost."""
+    """After a failed sync nothing may be appended: a later sync of the file would succeed without
+    covering what the failed one lost."""
     journal = made(path := tmp_path / "j")
     fails = OSError(errno.EIO, os.strerror(errno.EIO))
     with monkeypatch.context() as patch:
@@ -117,7 +119,8 @@ def test_a_journal_that_was_not_read_takes_nothing(tmp_path: Path) -> None:
 def test_too_long_a_record_is_refused_before_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """read() takes a longer one for damage."""
+    """A record that is too long must be refused before it is written, because read() takes such a
+    length for damage."""
     monkeypatch.setattr("rmq.base.journal_file.PAYLOAD_BYTES_MAX", 100)
     journal = made(path := tmp_path / "j")
     size = path.stat().st_size

@@ -1,4 +1,4 @@
-"""The latency buckets of the compiled half, held against their Python twin."""
+"""The latency buckets of the compiled half, compared with their Python twin."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,6 +1,7 @@
-"""Goal: a test leaves nothing behind that those after it meet: no thread, no line held back.
+"""Goal: a test leaves nothing behind that later tests would notice: no thread, no rate limit of a
+log.
 
-Method: threads and lines of this process. Cannot prove: that no daemon goes on.
+Method: threads and log lines of this process. Not shown here: that no daemon thread goes on.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def test_daemons_and_executors_are_not_left() -> None:
 def test_what_one_test_has_said_the_next_may_say(
     caplog: pytest.LogCaptureFixture, number: int
 ) -> None:
-    """The second of them would not."""
+    """Both runs must log the line; without the reset between tests the second one would hold it
+    back."""
     quiet.warning("of each", "said by %d", number)
     assert caplog.messages == [f"said by {number}"]
 

@@ -1,4 +1,4 @@
-"""Pages of a file in memory, by both of the kernel's ways to tell."""
+"""The pages of a file that are in memory, by both ways in which the kernel reports them."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Goal: statuses become the right exceptions and the clocks count in the units they name.
+"""Goal: statuses become the right exceptions, and the clocks count in the units that they name.
 
-Method: call the compiled functions. Cannot prove: that a clock never jumps.
+Method: the compiled functions are called. Not shown here: that a clock never jumps.
 """
 
 import mmap
@@ -109,7 +109,8 @@ def test_a_shift_is_16_bytes_that_can_be_written():
 
 
 def test_a_process_that_is_no_test_takes_no_clock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """A broker that somebody else's environment names a clock for does not start."""
+    """A broker must not start with a driven clock only because the environment of another process
+    names one."""
 
     async def main() -> None:
         raise AssertionError("it started")

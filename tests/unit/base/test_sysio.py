@@ -1,7 +1,8 @@
-"""Goal: the system call wrappers transfer everything, report errno beside the status, never retry.
+"""Goal: the wrappers of system calls transfer everything, report errno beside the status, and never
+retry.
 
-Method: real files in a temporary directory. Cannot prove: behaviour under EINTR and short writes;
-tests/fault does that with the shim.
+Method: real files in a temporary directory. Not shown here: EINTR and short writes (tests/fault, by
+the shim).
 """
 
 import errno

@@ -1,7 +1,8 @@
-"""Goal: a wait ends when its time is over by the clock that a test drives, or what it is for comes.
+"""Goal: a wait ends when its time is over by the clock that a test drives, or when what it waits
+for comes.
 
-Method: threads that wait for an hour, which passes at once. Cannot prove: that nothing waits by the
-machine's clock; tests/source/test_time.py reads who does.
+Method: threads that wait for an hour, which passes at once. Not shown here: that nothing waits by
+the machine's clock (tests/source/test_time.py reads the sources for that).
 """
 
 import functools
@@ -21,7 +22,7 @@ HOUR_S = 3_600.0
 
 
 class Waited:
-    """What is waited for, in each of its forms."""
+    """Something to wait for, in each of its forms."""
 
     def __init__(self) -> None:
         self.has_come = False
@@ -68,7 +69,7 @@ WAYS = [Waited.is_told, Waited.is_got, Waited.are_got, Waited.is_joined, Waited.
 
 
 def begun(wait: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    """It waits in a thread, which has begun to."""
+    """Starts the wait in a thread."""
     ends: list[object] = []
     thread = threading.Thread(target=lambda: ends.append(wait()), daemon=True)
     thread.start()
@@ -82,7 +83,7 @@ def test_an_hour_of_waiting_is_over_when_it_has_passed(clock: DrivenClock, way: 
     clock.advance(HOUR_S / 2)
     thread.join(0.05)
     assert thread.is_alive(), "half an hour is not an hour"
-    while thread.is_alive():  # it may have begun after the first half had passed
+    while thread.is_alive():  # the wait may have begun only after the first half hour had passed
         clock.advance(HOUR_S / 2)
         thread.join(0.02)
     assert ends == [False]
@@ -111,7 +112,7 @@ def test_without_a_driven_clock_a_wait_ends_in_time(way: Way) -> None:
 
 
 def test_a_time_that_is_over_already_is_no_error() -> None:
-    """As a caller's timeout, or what is left of one, may be."""
+    """A caller's timeout, or the rest of one, may be zero or negative when the wait begins."""
     for timeout_s in (0.0, -1.0):
         waited = Waited()
         assert not waited.is_got(timeout_s) and not waited.are_got(timeout_s)
