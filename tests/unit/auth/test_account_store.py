@@ -90,7 +90,7 @@ def test_servers_of_one_file_see_each_others_changes(tmp_path: Path) -> None:
         await other.look()
         assert names(other) == ["admin", "alice"]
         await one.change(b"bob", user("bob"))
-        await other.change(b"carol", user("carol"))  # on top of what the file has
+        await other.change(b"carol", user("carol"))  # the change is made to what the file has now
         assert names(other) == ["admin", "alice", "bob", "carol"]
         await one.look()
         assert names(one) == names(other)
@@ -101,8 +101,9 @@ def test_servers_of_one_file_see_each_others_changes(tmp_path: Path) -> None:
 def test_a_change_of_one_costs_what_one_costs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is made, at the other servers of the file, and at a slave: of ten thousand users all
-    took seconds, and who was deleted was let in that long."""
+    """A change of one user must cost the work for one user: where it is made, at the other servers
+    of the file, and at a slave. With ten thousand users the work for all took seconds, and a
+    deleted user was let in that long."""
     table = {
         name: [{"policyType": "Custom", "entries": [
             {"resource": f"Topic:of-{name}*", "actions": ["Pub"], "decision": "Allow"}]}]
@@ -114,7 +115,7 @@ def test_a_change_of_one_costs_what_one_costs(
     path.chmod(0o600)
     one, other, slave = opened(tmp_path), opened(tmp_path), opened(tmp_path / "slave")
     asyncio.run(slave.copy(msgspec.json.encode(one.content()), ()))
-    asyncio.run(one.change(b"first", user("carol")))  # and it is laid out as we do
+    asyncio.run(one.change(b"first", user("carol")))  # this also writes the file in rmq's layout
     asyncio.run(other.look())
     read, written = list[str](), list[str]()
     of, members = Acl.of, Acl.members
@@ -165,7 +166,7 @@ def test_a_change_that_is_sent_to_each_server_of_a_file_is_made_once(tmp_path: P
             await one.change(b"alice", user("alice"))
         with pytest.raises(Refusal, match="existed"):
             await other.change(b"alice, by another password", user("alice", "other"))
-        # The same again after another change is a new one.
+        # The same change after another one is a new change.
         await one.change(b"no alice", lambda accounts: accounts.delete_user("alice", True))
         await other.change(b"alice", user("alice"))
         assert names(other) == ["admin", "alice"]
@@ -208,7 +209,8 @@ def test_without_a_super_user_nobody_could_make_others(tmp_path: Path) -> None:
 
 
 def test_who_is_cancelled_while_it_changes_does_not_undo_it(tmp_path: Path) -> None:
-    """It is on the disk, and the next change must not write what was before it."""
+    """A cancelled change must not be undone: it is on the disk, and the next change must not write
+    the state before it."""
     store = opened(tmp_path)
 
     async def run() -> None:
@@ -322,7 +324,7 @@ def look_twice(store: AccountStore) -> None:
 
 
 class Unreadable:
-    """Files of a disk that fails."""
+    """The account files of a disk that fails."""
 
     def read(self) -> FixedAccounts:
         return FixedAccounts()
@@ -356,7 +358,8 @@ def test_a_slave_becomes_what_its_master_is(tmp_path: Path) -> None:
     assert names(slave) == ["admin", "alice", "inner"]
     found = slave.accounts.user("inner")
     assert found is not None and found.is_super
-    asyncio.run(slave.change(b"alice", user("alice")))  # a tool tells each of them the same
+    # A tool makes the same change at each of them.
+    asyncio.run(slave.change(b"alice", user("alice")))
     stamp = (tmp_path / "slave" / NAME).stat()
     asyncio.run(slave.copy(msgspec.json.encode(master.content()), own))
     assert (tmp_path / "slave" / NAME).stat() == stamp, "nothing is written for nothing"

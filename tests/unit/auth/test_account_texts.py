@@ -1,4 +1,5 @@
-"""Accounts are read from the texts that have changed, and no text is taken for another one."""
+"""Accounts are read again only from the texts that have changed, and no text is taken for
+another."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_what_has_the_text_that_it_had_is_the_object_of_before() -> None:
     before = texts.read(split(content(alice="a", bob="b")))
     for given in (
         split(content(alice="a", bob="other"), indent=3),
-        content(alice="a", bob="another one"),  # as another server sends them
+        content(alice="a", bob="another one"),  # in the layout in which another server sends them
     ):
         after = texts.read(given)
         assert after.user("alice") is before.user("alice")
@@ -62,7 +63,8 @@ def test_a_text_is_written_for_the_object_that_it_was_read_as_alone() -> None:
      '{"users":{"bob":{"password":"\u00e9"},"alice":{"password":"a"}}}'],
 )  # fmt: skip
 def test_what_people_write_by_hand_is_read(text: str) -> None:
-    """Also what is not of Unicode, as fastjson reads it: and no such byte is written again."""
+    """Accounts that people wrote by hand must be read even with bytes that are not Unicode, as
+    fastjson reads them. Such a byte must not be written again."""
     texts = AccountTexts()
     accounts = texts.read(plain_or_any(text.encode("latin-1")))
     user = accounts.user("alice")

@@ -1,4 +1,5 @@
-"""Users and ACLs: how they change, with RocketMQ's codes and texts, and the file they are in."""
+"""Users and ACLs: how they change, with RocketMQ's codes and texts, and the file that holds
+them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The requests by which accounts are made and shown: answers as RocketMQ gives them, and what only
-Super users may."""
+"""The requests that make and show accounts: RocketMQ's answers, and what only Super users may
+do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def guard(tmp_path: Path) -> Guard:
 
 
 class Admin:
-    """Who asks the guard."""
+    """A client that sends requests to the guard."""
 
     def __init__(self, guard: Guard, name: str | None = "admin", peer: str = HERE) -> None:
         self._guard, self._name, self._peer = guard, name, peer

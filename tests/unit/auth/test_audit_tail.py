@@ -1,6 +1,6 @@
 """The newest lines of an audit file: which ones, how many, and who may have them.
 
-Method: real files, whose lines are written by the audit log itself. Cannot show: several servers
+Method: real files, whose lines the audit log itself writes. Not shown here: several servers
 (tests/process/test_audit_command.py).
 """
 
@@ -31,13 +31,13 @@ from rmq.logs import JsonFormatter
 from rmq.refusal import Refusal
 
 CREATE = frozenset((Action.CREATE,))
-NOBODY = Asker(None, "127.0.0.1:1")  # let in by an address alone, as by files of ACL 1.0
+NOBODY = Asker(None, "127.0.0.1:1")  # let in by an address alone, as the files of ACL 1.0 allow
 ROOT = Asker(User("root", "secret", UserType.SUPER), "127.0.0.1:1")
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Iterator[Path]:
-    """Of a file to which the audit log writes."""
+    """The path of a file to which the audit log writes."""
     path, logger = tmp_path / "audit.log", logging.getLogger(LOGGER)
     handler = AuditFile(path)
     handler.setFormatter(JsonFormatter({"broker": "broker-a"}))
@@ -114,7 +114,7 @@ def test_what_is_no_line_is_left_out(path: Path) -> None:
             b'{"time":"2026-11-27T03:20:00.1Z","user":17}\n{"time":"2026-11-27T03:2'
         )
     assert found(path) == ["Create Topic:first"]
-    allow("alice", "behind what is torn")  # two writers in one line
+    allow("alice", "behind what is torn")  # two writers' lines in one
     assert found(path) == ["Create Topic:first"]
     allow("alice", "last")
     assert found(path) == ["Create Topic:last", "Create Topic:first"]

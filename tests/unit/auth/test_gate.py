@@ -1,4 +1,5 @@
-"""Whether a request is let through: each step of the checks, in RocketMQ's order and texts."""
+"""Whether a request is let through: each step of the checks, in RocketMQ's order and with its
+texts."""
 
 from __future__ import annotations
 
@@ -117,7 +118,7 @@ def test_settings_let_more_in(accounts: Accounts) -> None:
 def test_refusals_are_in_the_audit_log_and_secrets_are_not(
     gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    peer = "10.7.7.7:4711"  # each address has a line a second
+    peer = "10.7.7.7:4711"  # a log line a second for each address
     with caplog.at_level(logging.DEBUG, "rmq.audit"):
         gate.verdict(request(310, "alice", "secret", a="p", b="t"), peer)
         gate.verdict(request(310, "alice", "secret", a="p", b="u"), peer)
@@ -139,9 +140,10 @@ def test_what_changes_something_is_in_the_audit_log(
         gate.verdict(request(310, "alice", "secret", a="p", b="t"), PEER)
         gate.verdict(request(17, "root", "top", topic="orders"), PEER)
         gate.verdict(request(225, "root", "top", body=groups), PEER)
-        claimed = {"username": "eve", "AccessKey": "root"}  # which nobody has checked
+        claimed = {"username": "eve", "AccessKey": "root"}  # claims that nobody has checked
         gate.verdict(Command(code=3001, fields=claimed, body=b"{}"), "10.1.0.9:1")
-        gate.verdict(request(103, "root", "top", clusterName="c"), PEER)  # a broker, each 30 s
+        # As a broker sends it each 30 s.
+        gate.verdict(request(103, "root", "top", clusterName="c"), PEER)
         gate.verdict(request(4711, "root", "top"), PEER)
     assert [record.getMessage() for record in caplog.records] == [
         f"allowed: request 17 (UPDATE_AND_CREATE_TOPIC) of 'root' from {PEER}: Create Topic:orders",
@@ -202,5 +204,5 @@ def test_white_addresses_of_files_need_no_account(gate: Gate, accounts: Accounts
     named = Command(code=310, fields={"b": "t", "AccessKey": "carol12"})
     assert gate.verdict(named, "10.2.0.1:1").refusal == ""
     assert gate.verdict(named, "10.2.0.2:1").refusal == "check signature failed."
-    named.fields["AccessKey"] = "alice"  # who is no account of the file
+    named.fields["AccessKey"] = "alice"  # not an account of the file
     assert gate.verdict(named, "10.2.0.1:1").refusal == "check signature failed."

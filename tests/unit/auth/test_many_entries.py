@@ -1,9 +1,9 @@
-"""A verdict on a name says what going through all entries says, and costs the same however many
+"""A verdict on a name is the same as by going through all entries, and costs the same however many
 there are.
 
-Method: ACLs of ten thousand entries, of random names that begin alike, are asked beside a loop
-over all entries; costs are counted in instructions of Python. What the reactor does with as many:
-tests/unit/flow/test_admission.py, and the stage verdict_of_many of bench/stages.
+Method: ACLs of ten thousand entries, with random names that often begin alike, are asked beside a
+loop over all entries. Costs are counted in instructions of Python. What the reactor does with as
+many: tests/unit/flow/test_admission.py, and the stage verdict_of_many of bench/stages.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ INNER = ["rmq_sys_wheel_timer", "SCHEDULE_TOPIC_XXXX", "rmq_sys_REVIVE_LOG_c"]
 
 
 def short_name(source: random.Random) -> str:
-    """Of few letters, so that many begin like others."""
+    """A name of few letters, so that many names begin alike."""
     if source.random() < 0.02:
         return source.choice(INNER)
     return "".join(source.choices("abc", k=source.randint(1, 9)))
@@ -57,7 +57,7 @@ def entries(source: random.Random, count: int, kind: str) -> list[dict[str, Any]
 
 @dataclass(frozen=True)
 class Line:
-    """An entry, taken apart once: it is asked for each name that is wanted."""
+    """An entry, taken apart once, which is then asked about many names."""
 
     resource: str
     kind: str
@@ -89,8 +89,8 @@ class Line:
 def gone_through(
     policies: list[list[Line]], wanted: Resource, action: Action, source: Any
 ) -> Decision | None:
-    """What RocketMQ says, by each entry in turn. Those of a name with a star are longer by it, so
-    that the length alone has the order: but for the whole name, which is first."""
+    """What RocketMQ decides, entry by entry. The longer resource is closer to the name, and an
+    entry for the whole name comes before all with a star."""
     name, kind, either = wanted.name, wanted.type.value, {"All", action.value}
     for policy in policies:
         found = [
@@ -136,7 +136,8 @@ def test_the_entry_that_counts_is_that_of_all(seed: int, count: int) -> None:
 
 
 def acl_of(many: int) -> Acl:
-    """Groups and topics alike: whole names, beginnings of two lengths, and some for all names."""
+    """An ACL with the same entries for groups and topics: whole names, beginnings of two lengths,
+    and some entries for all names."""
     names = [f"x{number:05}{'*' if number % 2 else ''}" for number in range(many)]
     rest = [
         {"resource": "Topic:*", "actions": ["Get"], "decision": "Deny"},
@@ -153,14 +154,14 @@ def acl_of(many: int) -> Acl:
 
 
 def test_a_heartbeat_costs_the_same_however_many_entries_its_user_has() -> None:
-    """One of as many groups as it may have held the control thread for 9 s, of a user with a
-    thousand entries."""
+    """A heartbeat with the most groups that it may have must cost the same for a user with many
+    entries. With a thousand entries it once held up the control thread for 9 s."""
     wanted = [Wanted(group(f"consumer-{number}"), SUB) for number in range(HEARTBEAT_GROUPS_MAX)]
     wanted[-1] = Wanted(topic("x00000"), PUB)
     costs = []
     for many in (2, ENTRIES_MAX // 4 - 4):
         acl = acl_of(many)
-        assert refusal(ALICE, acl, wanted[-1:], None) == ""  # and from then on it has its index
+        assert refusal(ALICE, acl, wanted[-1:], None) == ""  # from then on the ACL has its index
         costs.append(steps(partial(refusal, ALICE, acl, wanted, None)))
         assert refusal(ALICE, acl, wanted, None) == ""
     assert costs[0] == costs[1] > HEARTBEAT_GROUPS_MAX

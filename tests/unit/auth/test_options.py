@@ -1,4 +1,4 @@
-"""What settings say of accounts, and that no error shows a secret."""
+"""What settings say about accounts; and no error shows a secret."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_secret_may_be_in_the_environment(
     for text in ("$ADMIN", "$CREDENTIALS_DIRECTORY/admin.json"):
         found = options(authenticationEnabled="true", initAuthenticationUser=text)
         assert found.first_user == Credentials("admin", "geheim")
-    monkeypatch.setenv("BARE", "/geheim")  # a password, not a path
+    monkeypatch.setenv("BARE", "/geheim")  # a password by mistake, where a path is expected
     for text, named in (
         ("$NOBODY", "no $NOBODY"), ("$NOBODY/x", "no $NOBODY"), ("$geheim", "no such name"),
         ("$BARE", "$BARE cannot be read"),

@@ -1,4 +1,5 @@
-"""Each request code wants what security of a shared broker asks for; none is forgotten."""
+"""Each request code needs the permission that a shared broker's security demands; no code is
+forgotten."""
 
 from __future__ import annotations
 
@@ -46,8 +47,9 @@ BY_BODY = {code for code, _, _, _ in WITH_BODY}
 
 @pytest.mark.parametrize("code", [50, 51, 52, 53, 54])
 def test_accounts_of_acl_1_are_changed_by_no_request(code: int) -> None:
-    """RocketMQ 5.5 serves none of these; by 4.9 any account read secrets (CVE-2024-23321), or named
-    white addresses (53). Whoever may do everything with a cluster is no Super user yet."""
+    """These requests change or show the accounts of ACL 1.0, and must be open to nobody, not even
+    to a user who may do everything with the cluster. RocketMQ 5.5 serves none of them. In 4.9 any
+    account could read secrets (CVE-2024-23321), or name white addresses (53)."""
     accounts = Accounts()
     accounts.create_user("root", {"password": "top", "userType": "Super"}, by_super=True)
     accounts.create_user("alice", {"password": "secret"}, by_super=True)
@@ -73,19 +75,21 @@ def test_what_a_request_wants() -> None:
 
 @pytest.mark.parametrize("code", sorted(OF_SERVERS))
 def test_where_servers_are_is_said_by_servers_alone(code: int) -> None:
-    """Whoever is no Super user is refused, whatever he may do: the gate asks for no resource."""
+    """A user who is no Super user must be refused whatever its entries allow, because the gate asks
+    for no resource."""
     with pytest.raises(ProtocolError, match="for servers, which sign as a Super user"):
         asked(code, clusterName=CLUSTER)
 
 
 def test_everybodys_doings_are_told_to_super_users_alone() -> None:
-    """No entry is enough, also not one of everything."""
+    """No entry may be enough, not even one for everything."""
     with pytest.raises(ProtocolError, match="30001 is open to Super users alone"):
         asked(30001)
 
 
 def test_who_asks_for_a_lease_is_a_server() -> None:
-    """1004 tells who is master; with a broker's id it renews that one's lease, or ends it."""
+    """1004 tells which broker is master. With a broker's id it renews that broker's lease, or ends
+    it, so it must then be signed as a server signs."""
     assert asked(1004) == [(f"Cluster:{CLUSTER}", "Get")]
     for more in ({}, {"rmqResign": "true"}):
         with pytest.raises(ProtocolError, match="for servers"):
@@ -122,7 +126,8 @@ def test_who_does_not_say_what_it_wants_is_refused(code: int, body: Any) -> None
 
 
 def test_the_largest_requests_that_are_served_are_judged() -> None:
-    """Locks by their topics: a group has many queues of few."""
+    """The largest requests that are served must be checked whole. Locks are checked by their
+    topics: a group has many queues of few topics."""
     assert len(asked(34, {"consumerDataSet": [{"groupName": "g"}] * 4096})) == 4096
     assert len(asked(18, {"topicConfigList": [{"topicName": "t"}] * 10_000})) == 10_000
     queues = [{"topic": f"t{number % 2}"} for number in range(100_000)]

@@ -1,4 +1,4 @@
-"""Files of ACL 1.0 as accounts, and the address patterns in them."""
+"""The files of ACL 1.0 as accounts, and the address patterns in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmq.auth.white_list import WhiteList
 from rmq.errors import ConfigError, ProtocolError
 
 PUB, SUB = frozenset((Action.PUB,)), frozenset((Action.SUB,))
-# The example of RocketMQ's own distribution, and what it says of it.
+# The example in RocketMQ's own distribution, with its explanations.
 EXAMPLE = """
 globalWhiteRemoteAddresses:
   - 10.10.103.*
@@ -81,7 +81,8 @@ def test_the_example_of_rocketmq(example: FixedAccounts, wanted: Wanted, allowed
 
 
 def test_a_retry_topic_is_the_group_of_its_whole_name(tmp_path: Path) -> None:
-    """ACL 1.0 knows no pops: %RETRY%a_b is never what group a has of topic b."""
+    """ACL 1.0 has no pops, so %RETRY%a_b must belong to group a_b alone, and never count as what
+    group a pops again of topic b."""
     (tmp_path / "plain_acl.yml").write_text(
         "accounts:\n"
         "- {accessKey: whole_name, secretKey: abcdefgh, groupPerms: [a_b=SUB], "
@@ -100,7 +101,7 @@ def test_a_retry_topic_is_the_group_of_its_whole_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [topic, group])
 def test_a_default_is_for_what_is_not_listed(tmp_path: Path, kind: Any) -> None:
-    """As with RocketMQ 4: it adds nothing to what the file says of a name."""
+    """As in RocketMQ 4, a default must add nothing to what the file says of a name."""
     (tmp_path / "plain_acl.yml").write_text(
         "accounts:\n"
         "- {accessKey: carol12, secretKey: abcdefgh, "
@@ -231,7 +232,7 @@ def test_files_are_read_anew_when_one_changes(tmp_path: Path) -> None:
 
 
 def settled(files_of: PlainAclFiles) -> list[str]:
-    """A change counts from the second look on that sees it."""
+    """A changed file must be used only from the second look on that sees the change."""
     assert files_of.changed() is None, "somebody may be writing it"
     found = files_of.changed()
     assert found is not None
@@ -245,7 +246,7 @@ def test_a_file_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     files_of.read()
     text = EXAMPLE.replace("rocketmq2", "rocketmq3")
     for end in range(0, len(text), 100):
-        path.write_text(text[:end])  # cut, and yet YAML
+        path.write_text(text[:end])  # a cut file may still be valid YAML
         assert files_of.changed() is None
     path.write_text(text)
     assert settled(files_of) == ["RocketMQ", "rocketmq3"]

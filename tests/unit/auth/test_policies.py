@@ -1,4 +1,4 @@
-"""Which policy entry counts: in the order of RocketMQ 5.5.0, from which older ones differ."""
+"""Which policy entry decides: in the order of RocketMQ 5.5.0, which differs from older versions."""
 
 from __future__ import annotations
 
@@ -60,8 +60,9 @@ def test_what_a_resource_covers(text: str, name: str, covered: bool) -> None:
 
 @pytest.mark.parametrize("text", ["Any:orders", "any:*", "Any:o*"])
 def test_what_is_for_any_type_is_for_everything_whatever_name_it_has(text: str) -> None:
-    """It was that while it was in memory, and one entry with `*` when it had been written and read:
-    which of the two counted could be another one then."""
+    """A resource of type Any must be the same as `*` from the start. It once was a different one in
+    memory, and became `*` only when it was written and read, so that another entry could decide
+    then."""
     assert Resource.of(text) == Resource.of("*")
     found = acl(entry("*", "Deny"), entry(text))
     assert said(found, topic("t")) == said(Acl.of(found.members()), topic("t")) == ""
@@ -184,15 +185,16 @@ def test_what_are_no_policies(given: Any) -> None:
 
 
 def cost_s(policies: list[Any]) -> float:
-    """Of this thread's processor time."""
+    """The processor time of this thread."""
     before = time.thread_time()
     Acl.of(policies)
     return time.thread_time() - before
 
 
 def test_many_policies_cost_no_more_than_one_of_as_many_entries() -> None:
-    """One request may bring ten thousand; when each was put beside all before it they held up a
-    broker's control for 12 s."""
+    """Many policies must cost no more than one with as many entries. A request may bring ten
+    thousand; when each one was compared with all before it, a broker's control stood still for 12
+    s."""
     entries = [entry(f"Topic:t{number}") for number in range(6000)]
     one = min(cost_s([{"entries": entries}]) for _ in range(3))
     many = min(cost_s([{"entries": [each]} for each in entries]) for _ in range(2))
