@@ -1,8 +1,8 @@
 """The bus between a router and links, over real sockets in one process: joining, changes, healing.
 
 What is lost is lost on purpose: frames are taken away before the link sees them. The owners are
-plain dictionaries; what the broker's tables do with items is in test_bus_siblings.py. Cannot show a
-process of another user: the tests have only one.
+plain dictionaries; what the broker's tables do with items is in test_bus_siblings.py. A process of
+another user is only imitated, because the tests have one user.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ from shards.messages import (
 )
 
 JOIN_S = 60.0
-ANSWER_S = 86_400.0  # no answer is late, whatever time a test lets pass
+ANSWER_S = 86_400.0  # so long that no answer is late, whatever time a test lets pass
 
 
 class Owner:
@@ -53,7 +53,7 @@ class Owner:
         self.index, self.token = index, token
         self.table: dict[tuple[str, str], Item] = {}
         self.taken = 0
-        self.asleep: asyncio.Event | None = None  # told() waits for it
+        self.asleep: asyncio.Event | None = None  # told() waits for it, if set
 
     def hello(self) -> Hello:
         return Hello(self.index, self.token, os.getpid(), f"b-{self.index}", 1, 0, "")
@@ -90,7 +90,7 @@ class Bus:
         self.store = store
         self.owners: list[Owner] = []
         self.links: list[BusClient] = []
-        self.ready: list[tuple[int, bool]] = []  # what shards said
+        self.ready: list[tuple[int, bool]] = []  # the reports of shards
         self.new_hub()
 
     def new_hub(self) -> None:
@@ -113,7 +113,7 @@ class Bus:
             self.links[-1].start()
         for link in self.links:
             assert await link.wait_joined(JOIN_S)
-        # until the hub has heard Applied of all, it does not wait for them
+        # the hub does not wait for links before it has heard Applied of them
         await until(lambda: all(not peer.late for peer in self.router._shards.values()))
 
     async def change(self, index: int, name: str, counter: int) -> Changed:
@@ -140,7 +140,7 @@ def run(work: object) -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is late, however busy the machine is."""
+    """So long that nobody is late, however busy the machine is."""
     monkeypatch.setattr(router_module, "CHANGE_WAIT_S", 20.0)
 
 
@@ -214,7 +214,7 @@ async def test_slow_shard_costs_one_change_a_moment_and_the_next_ones_nothing(
         assert not first.done()
         clock.advance(3600)
         assert 2 in (await first).late
-        for counter in range(6, 15):  # nobody lets another hour pass
+        for counter in range(6, 15):  # for these nobody lets another hour pass
             assert 2 in (await made.change(0, f"t{counter}", counter)).late
         made.owners[2].asleep.set()
         await until(lambda: not made.router._shards[2].late)
@@ -260,7 +260,7 @@ def test_who_does_not_know_the_token_is_not_heard(tmp_path: Path) -> None:
             assert await link.request(Change([lie])) == Failed("say Hello first")
             assert made.router.registry.get(TOPIC, "lie") is None
             await made.change(0, "t", 5)
-            # What comes to its own token comes after the rest, and is all that it hears.
+            # What is sent to a link's own token comes after all else, and is all that it gets.
             made.router._news.send([stranger.token.encode(), encode(Pulse(7, 1))])
             await until(lambda: link._pulse_epoch == 7)
             assert not stranger.table
@@ -294,7 +294,8 @@ def test_garbage_on_the_socket_harms_nobody(tmp_path: Path) -> None:
 def test_process_of_another_user_is_not_connected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel says who connects: to a router that waits for user + 1 we are a stranger."""
+    """The kernel says which user connects: the router waits for user + 1 here, so this process is a
+    stranger."""
 
     async def work() -> None:
         directory = BusDirectory(tmp_path, make=True)

@@ -1,7 +1,7 @@
-"""Brokers that share through a router: what happens to one's tables happens to the other's.
+"""Brokers that share through a router: what happens to one broker's tables happens to the other's.
 
-The brokers are real but for the core, which is the tests' stand-in; the bus is real. Cannot show
-name servers or the reactor: tests/process/test_shards.py does.
+The brokers are real, except for the core, which is the tests' stand-in; the bus is real. With name
+servers and reactors: tests/process/test_shards.py.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ ASKER = json.dumps({"clientID": "asker@1", "producerDataSet": [{"groupName": "P"
 
 @pytest.fixture(autouse=True)
 def _patient_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start goes on alone where the others are not on the bus soon; here they are, and a busy
+    """A start goes on alone if the others are not on the bus soon. Here they are, but a busy
     machine takes its time."""
     monkeypatch.setattr(bus_siblings, "JOIN_WAIT_S", 60.0)
 
@@ -71,8 +71,8 @@ class Shards:
         self.store, self.stack = store, stack
         directory = BusDirectory(store, make=True)
         self.token = directory.new_token()
-        self.ready: list[tuple[int, bool]] = []  # what shards said
-        self.refusals: list[str] = []  # of the next hellos, the last one first
+        self.ready: list[tuple[int, bool]] = []  # the reports of shards
+        self.refusals: list[str] = []  # the answers to the next hellos, the last one first
 
         async def command(message: Message) -> Message:
             return Done()
@@ -132,7 +132,8 @@ def test_topic_reaches_table_reactor_and_file_of_the_other(tmp_path: Path) -> No
 def test_a_change_is_answered_when_the_other_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless it is late, which nobody is here, however busy the machine is."""
+    """The answer must wait until the other broker has the change. (It would not wait for a late
+    broker; here none is late, however busy the machine is.)"""
     monkeypatch.setattr(bus_router, "CHANGE_WAIT_S", 20.0)
     monkeypatch.setattr(bus_siblings, "SHARE_WAIT_S", 20.0)
 
@@ -174,7 +175,8 @@ def test_a_change_that_the_supervisor_refuses_comes_later(
 def test_a_broker_whose_log_is_opened_anew_says_so_and_the_next_one_serves_in_its_place(
     tmp_path: Path,
 ) -> None:
-    """One that just ends says nothing: should it hang, it is to be ended."""
+    """A shard whose log is opened anew must say so. One that simply ends says nothing: if it hangs,
+    it must be killed."""
 
     async def work() -> None:
         async with shards(tmp_path, 1) as (made, (one,)):
@@ -199,7 +201,7 @@ def test_a_shard_that_is_refused_does_not_serve(
     async def work() -> None:
         async with shards(tmp_path, 0) as (made, _):
             made.refusals = ["no room"]
-            await made.start(0)  # asks once more
+            await made.start(0)  # it is refused, and asks once more
             assert made.router.joined(0) is not None
             monkeypatch.setattr(bus_siblings, "JOIN_WAIT_S", 2.0)
             made.refusals = ["no room"] * 10_000
@@ -223,7 +225,8 @@ def test_topics_of_the_system_stay_with_their_broker(tmp_path: Path) -> None:
 
 
 def test_what_is_said_to_one_stays_with_it(tmp_path: Path) -> None:
-    """By requests, as clients and tools send them: to each broker what it is to do."""
+    """A topic or group that a request changes at one broker must stay there: clients and tools tell
+    each broker what to do."""
 
     async def say(broker: Broker, code: int, body: bytes = b"", **fields: object) -> None:
         reply = await broker.core.client().call(code, body, **fields)
@@ -238,7 +241,7 @@ def test_what_is_said_to_one_stays_with_it(tmp_path: Path) -> None:
         return say(broker, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
 
     async def check(made: Shards, one: Broker, two: Broker) -> None:
-        """Whatever was said before is on both, so what is not there will not come."""
+        """Everything said before "last" is on both by then, so what is missing will not come."""
         await one.topics.create(TopicConfig("last", 1, 1))
         await until(lambda: "last" in two.topics)
         assert "alone" in one.topics
@@ -275,7 +278,7 @@ def test_what_is_said_to_one_stays_with_it(tmp_path: Path) -> None:
             fields = {"group": "gg", "topic": "both", "readable": False}
             await say(one, Code.UPDATE_AND_GET_GROUP_FORBIDDEN, **fields)
             await check(made, one, two)
-            for index in (0, 1):  # nor when they join again, whoever comes first
+            for index in (0, 1):  # nor when they join again, in either order
                 await made.stop(index)
                 again = await made.start(index)
                 one, two = (again, two) if index == 0 else (one, again)
@@ -287,7 +290,8 @@ def test_what_is_said_to_one_stays_with_it(tmp_path: Path) -> None:
 
 
 def test_what_is_made_again_after_its_deletion_is_on_all_again(tmp_path: Path) -> None:
-    """A topic deleted on all is made anew by the next send; one that was there keeps its form."""
+    """If a topic was deleted on all shards, the next send must make it on all of them again; a
+    shard that has it already keeps its form."""
 
     async def work() -> None:
         async with shards(tmp_path, 3) as (_made, brokers):
@@ -353,7 +357,8 @@ def test_topics_of_a_store_without_stamps_are_shared_too(tmp_path: Path) -> None
 
 
 def test_new_shard_begins_with_what_the_first_one_has(tmp_path: Path) -> None:
-    """Made by itself or by a request; and what was deleted stays away."""
+    """A new shard must have the first one's topics and groups, whether they were made by themselves
+    or by a request. What was deleted must stay away."""
 
     async def work() -> None:
         async with shards(tmp_path, 2) as (made, (one, two)):
@@ -371,7 +376,7 @@ def test_new_shard_begins_with_what_the_first_one_has(tmp_path: Path) -> None:
             assert three.groups.require_present("g").retry_times_max == 3
             assert "own" not in two.topics
             await three.topics.update(TopicConfig("own", 9, 9), TopicConfig("t", 9, 9))
-            await made.stop(2)  # taken off; what is made meanwhile is given to it as well
+            await made.stop(2)  # it is taken off; it must also get what is made meanwhile
             await one.topics.update(TopicConfig("later", 4, 4))
             await one.groups.update(GroupConfig("gg"))
             copy_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
@@ -393,7 +398,7 @@ def test_members_of_a_shard_that_ended_are_no_longer_listed(tmp_path: Path) -> N
             body = {"clientID": "c@1", "consumerDataSet": [{"groupName": "g"}]}
             await client.call(34, json.dumps(body).encode())
             await until(lambda: one.siblings.client_ids("g") == ["c@1"])
-            assert two.siblings.client_ids("g") == []  # its own are no sibling's
+            assert two.siblings.client_ids("g") == []  # its own members are not a sibling's
             await made.stop(1)
             await until(lambda: one.siblings.client_ids("g") == [])
 
@@ -470,7 +475,7 @@ def test_what_a_slave_has_passed_over_it_takes_as_master(tmp_path: Path) -> None
                 await until(lambda kind=kind, name=name: made.router.registry.get(kind, name))
             await until(lambda: made.router._shards[1].applied == made.router.seq)
             assert "t" not in slave.topics
-            slave.settings.set("brokerRole", "SYNC_MASTER")  # as ControlledReplication does it
+            slave.settings.set("brokerRole", "SYNC_MASTER")  # as ControlledReplication does
             slave.settings.set("brokerId", "0")
             slave.replication.role_changed(7)
             await until(lambda: "t" in slave.topics and "g" in slave.groups)
@@ -481,7 +486,8 @@ def test_what_a_slave_has_passed_over_it_takes_as_master(tmp_path: Path) -> None
 def test_a_reply_is_pushed_by_the_shard_that_has_its_producer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And has the time of a push for it, not that of a question."""
+    """A reply must be pushed by the shard that has the producer, within the time limit of a push,
+    not that of a question (1 ms here)."""
     monkeypatch.setattr(bus_siblings, "ASK_MS", 1)
 
     async def work() -> None:
@@ -506,9 +512,10 @@ def test_a_reply_is_pushed_by_the_shard_that_has_its_producer(
 def test_a_reply_waits_for_no_shard_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither when another one has pushed it, nor, once the hung one is known for it, when none
-    has the producer."""
-    monkeypatch.setattr(bus_siblings, "PUSH_TIMEOUT_S", 3600.0)  # the router waits for a minute
+    """A reply must not wait for a shard that hangs, neither when another one has pushed it, nor,
+    once that shard is known to hang, when none has the producer."""
+    # The router would wait for a minute.
+    monkeypatch.setattr(bus_siblings, "PUSH_TIMEOUT_S", 3600.0)
     hung: list[Message] = []
 
     async def hang(message: Message) -> Message:
@@ -584,7 +591,7 @@ def test_supervisor_asks_for_numbers_permission_and_what_is_unconsumed(tmp_path:
             for topic in (HALF_TOPIC, REVIVE_TOPIC):
                 for _ in range(3):
                     one.core.store(topic, 0)
-            one.offsets.commit(REVIVE_GROUP, REVIVE_TOPIC, 0, 1)  # the last one that is done with
+            one.offsets.commit(REVIVE_GROUP, REVIVE_TOPIC, 0, 1)  # the last one that is finished
             left = expect(await made.router.ask(0, Unconsumed(), 5), UnconsumedReply)
             assert left.messages == {
                 "rmq_sys_wheel_timer@": 3, f"{HALF_TOPIC}@": 1, f"{REVIVE_TOPIC}@": 1,
@@ -611,7 +618,7 @@ def test_a_shrink_and_a_full_disk_leave_each_others_stop_alone(
         async with shards(tmp_path, 1) as (made, (one,)):
             one.retention.look()
             assert one.core.writable[0] == 0
-            for _ in range(2):  # refused, and given back
+            for _ in range(2):  # sends are refused, then allowed again
                 await made.router.ask(0, Permission(4, refuse=True), 5)
                 await made.router.ask(0, Permission(6), 5)
                 assert one.core.writable[0] == 0 and b"disk is full" in one.core.writable[1]
@@ -638,7 +645,7 @@ def test_shard_alone_answers_without_its_supervisor(
                 began = calm_seconds()
                 await one.topics.create(TopicConfig(f"t{number}", 1, 1))
                 took.append(calm_seconds() - began)
-            assert min(took[1:]) < 10.0  # at most the first waits for it
+            assert min(took[1:]) < 10.0  # at most the first one waits for the supervisor
             assert await one.siblings.ask(Command(code=Code.GET_BROKER_RUNTIME_INFO)) == []
 
     run(work())

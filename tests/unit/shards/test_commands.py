@@ -1,5 +1,6 @@
-"""Goal: a command that cannot be done leaves shards as they were. Method: a real supervisor of
-shards without processes, whose answers on the bus are the test's. Real ones: tests/process."""
+"""Goal: a command that cannot be done leaves the shards as they were. Method: a real supervisor of
+shards without processes; the test gives their answers on the bus. With real shards:
+tests/process."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ async def test_a_shrink_that_cannot_be_noted_gives_all_their_permission_back(
 async def test_shards_that_a_shrink_does_not_come_to_take_sends_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One is off, and the disk is full then: a start has it back, and the others stay."""
+    """If the disk is full after one shard was taken off, the others must take sends again and stay.
+    A later start brings the removed one back."""
     async with stage(tmp_path, 3, monkeypatch) as on:
         on.supervisor._count(2)
         on.saves_left = 2
@@ -97,7 +99,8 @@ async def test_shards_that_a_shrink_does_not_come_to_take_sends_again(
 async def test_a_shrink_that_fails_leaves_a_drained_shard_drained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And without the refusal of who has an old route."""
+    """A drained shard must stay drained, but must stop refusing clients that still have an old
+    route."""
     async with stage(tmp_path, 3, monkeypatch) as on:
         await answer(on.supervisor, Drain(2))
         on.told.clear()
@@ -112,7 +115,9 @@ async def test_a_shrink_that_fails_leaves_a_drained_shard_drained(
 async def test_a_drain_that_cannot_be_noted_is_not_done_and_its_end_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restart would forget the drain; but no full disk keeps a shard from sends."""
+    """A drain that cannot be saved must not be done, because a restart would forget it. The end of
+    a drain must be done even if it cannot be saved: a full disk must not keep a shard from
+    sends."""
     async with stage(tmp_path, 2, monkeypatch) as on:
         on.saves_left = 0
         with pytest.raises(OSError, match="No space left"):

@@ -1,5 +1,5 @@
 """Goal: a shard finds a group's members at the other shards without a look at all groups, and does
-not keep for ever that one had some. Cannot prove what shards say: test_bus_siblings.py."""
+not remember for ever that a shard had some. What shards report: test_bus_siblings.py."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def test_members_of_the_other_shards_are_found() -> None:
 
 
 class Groups(dict[str, Any]):
-    """Whoever walks over all of them is found out."""
+    """Fails if anybody walks over all groups."""
 
     def __iter__(self) -> Iterator[str]:
         raise AssertionError("all groups are looked at")

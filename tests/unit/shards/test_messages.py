@@ -1,6 +1,6 @@
-"""Messages of the bus come back as they were sent; whatever else comes is refused, not guessed.
+"""Messages of the bus come back as they were sent; everything else is refused, not guessed.
 
-Cannot show that two releases understand each other: the version byte keeps them apart.
+Not shown here: that two releases understand each other; the version byte keeps them apart.
 """
 
 import msgspec
@@ -71,7 +71,7 @@ def test_garbage_is_refused_as_such(garbage: bytes) -> None:
         decode(bytes([PROTOCOL]) + garbage)
     except BusError:
         return
-    # What decodes must be a message: it says the same when it is sent on.
+    # Whatever is decoded must be a message that stays the same when it is sent on.
     frame = encode(decode(bytes([PROTOCOL]) + garbage))
     assert encode(decode(frame)) == frame
 

@@ -1,6 +1,6 @@
-"""Shards get cores, nodes, ports and stores from what the kernel says, here from trees of files.
+"""Shards get cores, nodes, ports and stores from what the kernel reports, here from trees of files.
 
-Cannot show that a real machine with several nodes agrees; pinning itself is tested on this one.
+Not shown here: that a real machine with several nodes agrees. Pinning itself is tested on this one.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ def test_shards_are_dealt_out_over_the_nodes_in_turn(tmp_path: Path, nodes: int)
     found = places(topology, nodes * 2)
     assert [node for node, _ in found] == list(range(nodes)) * 2
     assert len({cpus for _, cpus in found}) == nodes * 2
-    assert (0,) not in [cpus for _, cpus in found]  # left to the system
+    assert (0,) not in [cpus for _, cpus in found]  # core 0 is left to the system
     for node, cpus in found:
         assert set(cpus) <= set(topology.cpus_of_node(node))
 
@@ -103,7 +103,7 @@ def test_machine_that_hides_its_topology_counts_processors(tmp_path: Path) -> No
         ({"cores": 2}, 2),
         ({"cores": 4}, 4),
         ({"cores": 4, "threads": 2}, 4),
-        ({"cores": 8}, 7),  # one is left to the system
+        ({"cores": 8}, 7),  # one core is left to the system
         ({"cores": 8, "nodes": 8}, 63),
         ({"cores": 8, "quota": "250000 100000"}, 2),
         ({"cores": 8, "quota": "max 100000"}, 7),
@@ -135,13 +135,13 @@ def test_more_shards_than_cores_still_have_a_node_each(tmp_path: Path, nodes: in
 @pytest.mark.parametrize(
     ("shape", "node"),
     [
-        ({"nodes": 1, "cores": 8}, -1),  # there is no other
+        ({"nodes": 1, "cores": 8}, -1),  # there is no other node
         ({"nodes": 2, "cores": 4}, 0),
         ({"nodes": 4, "cores": 2, "threads": 2}, 0),
         ({"nodes": 8, "cores": 2}, 0),
         ({"nodes": 2, "cores": 4, "cpuset": "2-6"}, 1),  # more of node 1 than of node 0
         ({"nodes": 2, "cores": 4, "cpuset": "4-7"}, -1),  # the cpuset has chosen already
-        ({"nodes": 2, "cores": 2, "threads": 2, "offline": {0}}, 1),  # half a core is off line
+        ({"nodes": 2, "cores": 2, "threads": 2, "offline": {0}}, 1),  # half a core is offline
     ],
 )
 def test_broker_of_one_shard_keeps_to_the_node_with_most_processors(
@@ -202,7 +202,8 @@ def test_this_machine_has_a_core_we_may_use() -> None:
 
 
 def in_a_thread(work: object) -> object:
-    """Policies stick to a thread: not to that of the other tests."""
+    """Runs it in a thread of its own, because policies stick to a thread and must not stick to that
+    of other tests."""
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(work()))  # type: ignore[operator]
     thread.start()
@@ -220,8 +221,9 @@ def test_thread_keeps_to_the_processors_it_is_allowed() -> None:
 
 
 def test_children_begin_where_they_are_put_and_spread_when_they_serve() -> None:
-    """The policy and processors of a thread that is started meanwhile, which is how a child gets
-    them, and of the starter behind it."""
+    """A child must begin on the processors that it is given, with the batch policy. Seen from a
+    thread that is started meanwhile, as a child inherits both; the starter itself must be as before
+    afterwards."""
     everywhere = os.sched_getaffinity(0)
     one = min(everywhere)
 

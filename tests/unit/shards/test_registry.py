@@ -1,4 +1,5 @@
-"""Of two versions of an item the larger stamp wins, in whatever order and how often they come."""
+"""Of two versions of an item the one with the larger stamp wins, in whatever order and however
+often they come."""
 
 import itertools
 import random
@@ -39,7 +40,7 @@ def test_tables_that_lost_messages_are_equal_after_one_comparison_each_way() -> 
             for counter in range(30)
         ]  # fmt: skip
         one, two = Registry(), Registry()
-        for change in changes:  # each hears of half of it, in its own order
+        for change in changes:  # each registry gets half of the changes, in its own order
             for registry in (one, two):
                 if chance.random() < 0.5:
                     registry.merge([change])

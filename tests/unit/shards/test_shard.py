@@ -1,4 +1,5 @@
-"""A shard's process as its supervisor has it: back-off, pid files, whom it adopts and whom not.
+"""A shard's process as its supervisor sees it: back-off, pid files, which processes it adopts and
+which not.
 
 The processes are `sleep`; real shards are in tests/process.
 """
@@ -48,7 +49,8 @@ def write_pid(directory: BusDirectory, pid: int, ticks: int, digest: str = "d") 
 
 
 def run_and_die(shard: Shard, directory: BusDirectory, served_s: float | None) -> str:
-    """One run of a process that was killed, after it served for so long (None: never)."""
+    """One run of a process that was killed after it had served for so long (None: it never
+    served)."""
     shard.process = subprocess.Popen(["sleep", "60"])
     shard._watch(shard.process.pid)
     if served_s is not None:
@@ -111,7 +113,7 @@ def test_running_process_of_an_earlier_supervisor_is_adopted(
     other = new_shard("0", digest="other")
     assert other.adopt(directory)
     assert other.outdated
-    assert other.values["listenPort"] == "4711"  # the one it got when it was started
+    assert other.values["listenPort"] == "4711"  # the port that it got when it was started
     for each in (shard, other):
         each.unwatch()
 
@@ -132,7 +134,7 @@ def test_pid_files_that_say_nothing_are_not_believed(directory: BusDirectory, te
 
 def test_dead_processes_and_zombies_have_no_start_time() -> None:
     process = subprocess.Popen(["true"])
-    wait_until(lambda: start_ticks(process.pid) is None)  # a zombie until it is waited for
+    wait_until(lambda: start_ticks(process.pid) is None)  # it is a zombie until it is waited for
     process.wait()
     assert start_ticks(process.pid) is None
     assert start_ticks(os.getpid()) is not None

@@ -1,6 +1,6 @@
-"""Goal: the supervisor ends a shard that says nothing for long, and none that has a reason for it:
-its log is opened anew, its reactor waits for a disk. Method: a real supervisor whose shards are
-other processes, on a driven clock; what shards say is handed to it. Real shards: tests/process."""
+"""Goal: the supervisor kills a shard that says nothing for long, unless there is a reason: its log
+is opened anew, or its reactor waits for a disk. Method: a real supervisor whose shards are other
+processes, on a driven clock; the test hands it what shards say. With real shards: tests/process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from shards.shards_file import ShardsFile, ShardsState
 from shards.supervisor import REOPEN_S, Supervisor
 
 pytestmark = pytest.mark.still_clock
-LONG_S = 31.0  # more than rmqShardSilentSeconds
+LONG_S = 31.0  # longer than rmqShardSilentSeconds
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def signals_sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What shards are sent from now on, in place of sending it."""
+    """The signals for shards from now on, which are noted and not sent."""
     sent: list[int] = []
     monkeypatch.setattr(Shard, "signal", lambda _, number: sent.append(number))
     return sent
 
 
 class Stage:
-    """Shard 1 is this process, which has said hello and serves."""
+    """Shard 1 is the process with this pid, which has said hello and serves."""
 
     def __init__(self, store: Path, clock: DrivenClock, pid: int) -> None:
         values = {"storePathRootDir": str(store), "listenPort": "0"}
@@ -65,9 +65,9 @@ class Stage:
         assert self.shard.state == states.SERVING
 
     def after(self, seconds: float) -> str:
-        """Its state, when nothing has been heard of it for so long."""
+        """Its state after nothing was heard of it for so long."""
         self.clock.advance(seconds)
-        for _ in range(2):  # looks: the first shows that it is silent
+        for _ in range(2):  # the first look shows that it is silent
             self.supervisor._check_silence(self.shard)
         return self.shard.state
 
@@ -133,7 +133,8 @@ async def test_one_whose_disk_has_just_answered_has_time_to_say_so(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its beats come after what has piled up; a slow disk lets go of it between two calls."""
+    """A shard whose disk has just answered must get time: its beats come only after the work that
+    has piled up, and a slow disk may let go of it for a moment between two calls."""
     found = Thread("D")
     monkeypatch.setattr("shards.shard.named_thread", lambda pid, name: found)
     async with stage(tmp_path, clock, sleeper.pid) as on:
@@ -159,12 +160,13 @@ async def test_one_that_says_nothing_and_calls_the_disk_now_and_then_is_killed(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its reactor serves, its event loop hangs."""
+    """A shard whose reactor serves and uses the disk, but whose event loop hangs, must be
+    killed."""
     ticks = iter(range(1000))
     monkeypatch.setattr("shards.shard.named_thread", lambda *_: Thread("D", "", next(ticks)))
     async with stage(tmp_path, clock, sleeper.pid) as on:
         killed = signals_sent(monkeypatch)
-        assert on.after(5.0) == states.SILENT  # looked at from now on
+        assert on.after(5.0) == states.SILENT  # the looks begin here
         on.after(LONG_S)
         assert signal.SIGKILL in killed
 
@@ -191,12 +193,12 @@ async def test_one_that_takes_its_time_to_stop_is_restarted_and_has_not_crashed(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nor is it taken for a serving one that is to be drained meanwhile."""
+    """It must not be taken for a serving shard either that can be drained meanwhile."""
     started: list[int] = []
     monkeypatch.setattr(Supervisor, "_start", lambda _, shard: started.append(shard.index))
     async with stage(tmp_path, clock, sleeper.pid) as on:
         sent = signals_sent(monkeypatch)
-        on.supervisor.router._shards.clear()  # it is not asked
+        on.supervisor.router._shards.clear()  # so that it is not asked
         on.supervisor.restart(on.shard)
         await on.supervisor.drain(on.shard, on=True)
         on.supervisor.router._shards[1] = on.peer
@@ -232,7 +234,8 @@ async def test_a_shard_counts_before_clients_find_it(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is let in when that is noted, and registers only then (test_bus_siblings.py)."""
+    """A shard may join only when its number is saved in the file. It registers with name servers
+    only after that (test_bus_siblings.py)."""
     file, save = ShardsFile(tmp_path), ShardsFile.save
     failures = [OSError(28, "No space left on device")]
 
@@ -255,8 +258,8 @@ async def test_a_shard_counts_before_clients_find_it(
 async def test_a_shard_counts_when_it_has_served(
     clock: DrivenClock, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    """A store with more shards than a start asks for is refused, and one that could not be started
-    with so many is not."""
+    """A start with fewer shards than have served must be refused, but not one with fewer than were
+    once asked for and could not start."""
     file = ShardsFile(tmp_path)
     assert file.count(None) == 1
     async with stage(tmp_path, clock, sleeper.pid) as on:
@@ -278,4 +281,4 @@ async def test_one_that_ends_while_it_opens_its_log_is_started_as_after_a_crash(
         on.supervisor._on_ready(1, False)
         sleeper.kill()
         on.shard.ended(on.supervisor._directory)
-        assert on.shard.failures == 0  # it had served
+        assert on.shard.failures == 0  # because it had served
