@@ -1,5 +1,5 @@
-"""What one address may have at a server without a store: as at a broker, whose reactor counts in C
-(tests/unit/net/test_address_limits.py)."""
+"""How much one address may have at a server without a store. The limits are those of a broker,
+whose reactor counts in C (tests/unit/net/test_address_limits.py)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
 pytestmark = pytest.mark.still_clock
 
 HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
-ITSELF = b"PROXY UNKNOWN\r\n"  # a balancer that looks whether somebody is there
+ITSELF = b"PROXY UNKNOWN\r\n"  # a balancer that checks whether the server is there
 
 
 class From(Client):
-    """A client of an address of this machine, and what it says first."""
+    """A client from an address of this machine, with what it sends first."""
 
     def __init__(self, port: int, source: str = HERE, said: bytes = b"") -> None:
         super().__init__(port)
@@ -129,7 +129,7 @@ async def test_a_balancer_has_to_say_who_comes_by_it(caplog: pytest.LogCaptureFi
             async with From(server.port, BALANCER, said) as client:
                 assert await client.is_served() is is_served
         async with From(server.port, BALANCER):
-            pass  # it has only looked whether somebody listens
+            pass  # it only checks whether somebody listens
         await until(lambda: len(listener_of(server)) == 0)
     (line,) = {each.getMessage() for each in caplog.records if each.levelno == logging.WARNING}
     assert "and does not say by the PROXY protocol who comes by it" in line
@@ -159,8 +159,8 @@ async def test_what_a_balancer_has_not_named_yet_is_refused_to_nobody() -> None:
 async def test_who_does_not_get_on_makes_room(
     clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the same address: who is silent, and whose handshake stands still, for a second; here for
-    a minute, as on a machine that is that slow."""
+    """A connection that is silent, or whose handshake makes no progress, must make room for another
+    one of the same address after a second (here a minute, as on a machine that is that slow)."""
     monkeypatch.setattr("rmq.serving.listener.SILENT_S", 60.0)
     monkeypatch.setattr("rmq.serving.listener.HELLO_S", 86_400.0)
     settings = {"rmqMaxConnectionsPerAddress": 3, "rmqMaxHandshakesPerAddress": 2}
@@ -194,7 +194,7 @@ async def test_handshakes_in_a_second(clock: DrivenClock) -> None:
     async with name_server(rmqHandshakeRatePerAddress=1) as server:
         for _ in range(2):
             assert await shakes_hands(server.port)
-            for _ in range(50):  # in another second, perhaps
+            for _ in range(50):  # perhaps one of them is in the next second
                 if not await shakes_hands(server.port):
                     break
             else:
@@ -220,7 +220,8 @@ async def test_nothing_is_kept_of_those_that_have_gone() -> None:
 
 @in_loop
 async def test_who_is_displaced_before_its_first_step_leaves_nothing() -> None:
-    """A task that is cancelled before it has begun has no code of its own that cleans up."""
+    """A connection that is displaced before its task's first step must be closed all the same: a
+    task that is cancelled so early runs none of its own code that would clean up."""
     async with name_server() as server, From(server.port) as client:
         listener = listener_of(server)
         assert await client.is_served()
@@ -240,7 +241,8 @@ async def test_who_is_displaced_before_its_first_step_leaves_nothing() -> None:
 async def test_the_address_with_most_half_frames_loses_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not who came when the room was gone, nor whose single frame is the largest."""
+    """When the room for half frames is used up, the address with most of them must lose one, not
+    the connection that came last, nor the one with the largest half frame."""
     monkeypatch.setattr("rmq.serving.listener.PARTIAL_BYTES_MAX", 100_000)
     begun = (1_000_000).to_bytes(4, "big")
     async with name_server() as server, clients(server.port, HERE, HERE, HERE, THERE) as all_four:
@@ -288,7 +290,8 @@ async def test_what_a_displaced_one_held_is_held_no_more(monkeypatch: pytest.Mon
 
 @in_loop
 async def test_handshakes_of_many_wait_for_their_turn() -> None:
-    """So many begin in a turn, however many have come."""
+    """Handshakes of many connections must wait: only so many begin in a turn of the loop, however
+    many have come."""
     taken = list[int]()
 
     class Counted(Pace):
@@ -332,19 +335,19 @@ LIMITS = AddressLimits(connections=2, handshakes=1, rate=2)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["enter", "asked", "begin", "end", "leave"]),
-        st.integers(0, 5),  # who
+        st.integers(0, 5),  # which connection
         st.sampled_from(list(HOSTS)),
-        st.sampled_from([0.0, 0.3, 1.1]),  # what has passed since the last step
+        st.sampled_from([0.0, 0.3, 1.1]),  # the seconds since the last step
     ),
     max_size=60,
 )
 
 
 class Known(msgspec.Struct):
-    """What the model knows of one that is there."""
+    """What the model knows of a connection that is there."""
 
     address: str
-    silent: float | None  # since when
+    silent: float | None  # the time since which it is silent
     shaking: float | None = None
 
 
@@ -398,7 +401,8 @@ def test_what_is_counted_is_who_is_there(steps: list[tuple[str, int, str, float]
 
 
 def assert_rival(table: AddressTable, here: dict[int, Known], who: int, known: Known) -> None:
-    """It is one of the same address that has waited longest; of more than one any may be."""
+    """The rival must be the connection of the same address that has waited longest. If several
+    began at that time, it may be any of them."""
     others = [each for name, each in here.items()
               if name != who and each.address == known.address]  # fmt: skip
     for limit, since in (
@@ -418,7 +422,8 @@ def assert_rival(table: AddressTable, here: dict[int, Known], who: int, known: K
 
 
 def assert_crowds(table: AddressTable, here: dict[int, Known], who: int, known: Known) -> None:
-    """As they came. Of several addresses that have most connections it may be any."""
+    """The connections of an address must be in the order in which they came. If several addresses
+    have most connections, any of these may be the fullest."""
     by_address: dict[str, list[int]] = {}
     for each, its in here.items():
         by_address.setdefault(its.address, []).append(each)

@@ -1,7 +1,7 @@
 """Goal: what one connection does harms no other, and every limit holds.
 
-Method: real sockets on loopback: garbage, half frames, pipelining, clients that do not read.
-Cannot prove: behaviour at thousands of connections; only the counting is tested.
+Method: real sockets on loopback: garbage, half frames, pipelining, clients that do not read. Not
+shown here: thousands of connections; only the counting is tested.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ BAD = [
     framed(b'{"code":NaN}'),
     framed(b'{"code":{}}'),
     framed(b'{"code":105,"extFields":[]}'),
-    framed(b"{code:105,nobody:[" + b"[]," * 100_000 + b"]}"),  # half a second's work for a MiB
+    framed(b"{code:105,nobody:[" + b"[]," * 100_000 + b"]}"),  # half a second of work for each MiB
     framed(b'{"code":105,"nobody":"' + bytes(1 << 20).replace(b"\0", b"x") + b'"}'),
     framed(b"\0\x69" + bytes(15) + (2_100_000).to_bytes(4, "big") + bytes(2_100_000), kind=1),
 ]
@@ -90,7 +90,8 @@ async def test_a_malformed_frame_closes_its_connection_and_no_other(
 
 @in_loop
 async def test_a_header_as_large_as_clients_have_one_is_read() -> None:
-    """32 KiB of properties, each byte of which is written as six."""
+    """A header as large as clients send it must be read: 32 KiB of properties, each byte of which
+    is written as six."""
     async with name_server() as server, Client(server.port) as client:
         await client.register()
         given = '"topic":"T","i":"' + "\\u0001" * 32767 + '"'
@@ -229,7 +230,7 @@ async def test_a_client_that_does_not_read_is_not_read_either() -> None:
         assert server._listener is not None
         assert server._listener.partial_bytes < 4_000_000
         assert (await other.call(206)).code == 0
-        for _ in range(100):  # once it reads, it gets its replies
+        for _ in range(100):  # when it reads, it gets its replies
             assert len((await deaf.reply()).body) > 40_000
         deaf.writer.transport.abort()
 

@@ -1,7 +1,8 @@
-"""Goal: brokers of a name hear at once when another process leads it, and only when asked for.
+"""Goal: brokers of a name are told at once when another process leads it, and only if they asked
+for that.
 
-Method: a socket of the test's stands for the slave and reads what the name server sends it.
-Cannot prove: what Apache's slave does with it.
+Method: a socket of the test stands for the slave, and reads what the name server sends. Not shown
+here: what Apache's slave does with it.
 """
 
 import asyncio

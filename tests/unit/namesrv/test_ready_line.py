@@ -1,4 +1,4 @@
-"""The ready line of a server with a name server of its own: what it says to try can be tried."""
+"""The ready line of a server with a name server of its own: what it suggests to try works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SERVED = [("broker-a", "10.0.0.1:10911")]
 async def test_it_is_said_when_clients_find_the_broker(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A start does not wait for a registration that is late, as on a busy machine."""
+    """The line must appear only when clients find the broker: a start does not wait for its
+    registration, which may be late on a busy machine."""
     asked: list[str] = []
     knows = ready_line._knows
 

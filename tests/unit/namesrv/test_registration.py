@@ -1,7 +1,7 @@
 """Goal: what a broker says when it registers is read, in all its spellings, and checked.
 
-Method: bodies built by hand as Java builds them, then cut, bent and bloated.
-Cannot prove: that a real broker says no more; the compat tests register one.
+Method: bodies built by hand as Java builds them, then cut, bent and bloated. Not shown here: that a
+real broker says no more; the compat tests register one.
 """
 
 import json
@@ -169,7 +169,8 @@ def test_damage_is_refused_or_read(damage: list[tuple[int, int]]) -> None:
     "member", ['"topicQueueMappingInfoMap":{"T":%s}', '"nobody":%s', "nobody:%s"]
 )
 def test_what_a_name_server_keeps_is_not_deep(member: str, depth: int) -> None:
-    """It would be written into answers to others, and end there."""
+    """A deep value must be refused at registration: the name server would write it into its answers
+    to others, and fail there."""
     deep = member % ('{"a":' * depth + "1" + "}" * depth)
     with pytest.raises(ProtocolError, match="nested deeper than"):
         said(b'{"topicConfigSerializeWrapper":{%s}}' % deep.encode())

@@ -1,7 +1,7 @@
 """Goal: each request code does what brokers and mqadmin expect, and says what is wrong.
 
-Method: a name server and a client on loopback; files under the test's directory.
-Cannot prove: what mqadmin prints; the compat tests run it.
+Method: a name server and a client on loopback; files in the test's directory. Not shown here: what
+mqadmin prints; the compat tests run it.
 """
 
 import json
@@ -59,7 +59,8 @@ async def test_a_broker_registers_is_asked_for_its_version_and_leaves() -> None:
 
 @in_loop
 async def test_who_may_only_look_keeps_no_broker_alive(tmp_path: Path) -> None:
-    """The question for a version counts as a sign of life."""
+    """A user who may only look must not be able to keep a broker alive: the request with a broker's
+    version (322) counts as its sign of life."""
     admin, alice = Credentials("admin", "top secret"), Credentials("alice", "wonderland")
     accounts = {
         "authenticationEnabled": True, "authorizationEnabled": True,
@@ -89,7 +90,8 @@ async def test_who_may_only_look_keeps_no_broker_alive(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_audit_log_is_told_to_super_users(tmp_path: Path) -> None:
-    """As a broker tells of its own: a name server that runs by itself has a file for itself."""
+    """The audit log must be given to Super users alone, as a broker gives its own. A name server
+    that runs by itself has a file of its own."""
     admin, alice = Credentials("admin", "top secret"), Credentials("alice", "wonderland")
     line = '{"time":"2026-11-27T03:20:00.123Z","verdict":"refused","user":"eve","code":25}'
     (tmp_path / "audit.log").write_text(f"{line}\n")
@@ -217,8 +219,9 @@ async def test_a_value_that_cannot_be_kept_is_refused_and_not_shown(
 async def test_a_deletion_is_written_when_nobody_knows_what_the_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new value was renamed into place, the sync of the directory failed: it was refused, and
-    the deletion of a key that memory did not have was answered without a write."""
+    """If it is unknown what the file holds, a deletion must be written. A new value was once
+    renamed into place, but refused because the directory could not be synced; then the deletion of
+    the key, which memory did not have, was confirmed without a write."""
     path = tmp_path / "kv.json"
 
     def not_synced(_: Path) -> None:
@@ -302,7 +305,8 @@ async def test_a_setting_without_effect_is_kept_and_named(tmp_path: Path) -> Non
 @pytest.mark.parametrize("value", ["true\\nkvConfigPath=/x", "true\\\nkvConfigPath=/x"])
 @in_loop
 async def test_a_value_of_several_lines_writes_no_file(tmp_path: Path, value: str) -> None:
-    """CVE-2023-37582: with a path of one's own that was any file."""
+    """A value of several lines must not be written into a file. In CVE-2023-37582 it became any
+    file, by a path that the sender chose."""
     path = tmp_path / "namesrv.properties"
     async with name_server(configStorePath=path) as server, Client(server.port) as client:
         reply = await client.call(318, f"orderMessageEnable={value}".encode())

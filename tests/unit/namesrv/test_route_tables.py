@@ -1,7 +1,7 @@
 """Goal: brokers come, stay and go by RocketMQ's rules.
 
-Method: registrations handed to the tables directly, with a clock the test moves.
-Cannot prove: that connections report their end; test_connections.py does.
+Method: registrations are handed to the tables directly, with a clock that the test moves. Not shown
+here: that connections report their end; test_connections.py does.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Goal: routes and lists are answered byte for byte as Java's and Go's clients read them.
 
 Method: brokers register over a socket, clients of several versions ask; bytes are compared whole.
-Cannot prove: that the clients do read them; the compat tests run them.
+Not shown here: that the clients do read them; the compat tests run them.
 """
 
 import json

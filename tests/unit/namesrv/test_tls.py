@@ -1,8 +1,8 @@
-"""What a server without a store says to clients whose TLS handshake it refuses: the name server,
-whose listener is the controller's, too (rmq/serving/listener.py), and the port of metrics. And what
-is left of handshakes that were changed on their way: nothing.
+"""What a server without a store tells clients whose TLS handshake it refuses: the name server,
+whose listener is also the controller's (rmq/serving/listener.py), and the port of metrics. And
+nothing is left of handshakes that were changed on their way.
 
-Method: real sockets, Python's ssl. What a broker's reactor says: tests/process/test_tls.py.
+Method: real sockets and Python's ssl. What a broker's reactor says: tests/process/test_tls.py.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def asking(authority: Authority) -> dict[str, object]:
-    """Settings of a server that asks for certificates of the authority."""
+    """The settings of a server that demands certificates of the authority."""
     server = authority.pair("server")
     return {"tls.server.mode": "permissive", "tls.server.certPath": server.certificate,
             "tls.server.keyPath": server.key, "tls.server.need.client.auth": "require",
@@ -64,7 +64,7 @@ def client(
 
 
 def ask(port: int, context: ssl.SSLContext, said: bytes = TOPICS) -> bytes:
-    """What comes back first."""
+    """The first bytes that come back."""
     with (
         socket.create_connection(("127.0.0.1", port), HANG_S) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as connection,
@@ -103,7 +103,7 @@ async def test_who_has_no_cipher_in_common_is_told_so(
     authority: Authority, asking: dict[str, object]
 ) -> None:
     other = client(authority, None, VERSIONS[0])
-    other.set_ciphers("AES128-GCM-SHA256")  # of a key of RSA, which the server's is not
+    other.set_ciphers("AES128-GCM-SHA256")  # a cipher for a key of RSA, which the server's is not
     async with name_server(**asking) as server:
         with pytest.raises(ssl.SSLError, match="ALERT_HANDSHAKE_FAILURE"):
             await asyncio.to_thread(ask, server.port, other)
@@ -113,7 +113,8 @@ async def test_who_has_no_cipher_in_common_is_told_so(
 async def test_who_is_gone_before_the_alert_harms_nobody(
     authority: Authority, asking: dict[str, object]
 ) -> None:
-    """All of a client's handshake comes with its end."""
+    """A client that is gone before the alert must harm nobody: the whole rest of its handshake
+    comes together with its end."""
     async with name_server(**asking) as server:
         for _ in range(5):
             incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -152,8 +153,8 @@ async def test_the_command_line_names_the_cause(
 @pytest.mark.still_clock
 @in_loop
 async def test_a_handshake_has_ten_seconds(clock: DrivenClock) -> None:
-    """From its first byte on, whatever comes of it meanwhile; who has shaken hands, or speaks no
-    TLS, is not asked for more."""
+    """A handshake must be over within ten seconds of its first byte, whatever comes in between. A
+    connection with a finished handshake, or without TLS, has no such limit."""
     assert HELLO_S == 10
     whole = hello()
     async with name_server() as server, contextlib.AsyncExitStack() as stack:
@@ -169,7 +170,7 @@ async def test_a_handshake_has_ten_seconds(clock: DrivenClock) -> None:
             "127.0.0.1", server.port, ssl=ClientTls(verify=False).context()
         )
         assert (await plain.call(206)).code == (await done.call(206)).code == 0
-        clock.advance(30)  # in which who says nothing may not speak TLS at all
+        clock.advance(30)  # within which a silent client need not have decided for TLS
         half.writer.write(whole[: len(whole) // 2])
         other.writer.write(whole)
         assert await other.reader.read(1) == b"\x16", "it is answered, and does not go on"
