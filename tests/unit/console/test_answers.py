@@ -1,4 +1,4 @@
-"""Answers: brokers are asked once a second for many browsers, once again after a change."""
+"""Brokers are asked once a second for many browsers, and once again after a change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rmq.errors import UnreachableError
 
 
 class Asked:
-    """A question whose answer comes when the test lets it."""
+    """A question whose answer comes when the test allows it."""
 
     def __init__(self) -> None:
         self.count = 0

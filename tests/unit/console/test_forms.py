@@ -1,4 +1,4 @@
-"""Forms: each value is checked, and the reason stands beside its field."""
+"""Forms: each value is checked, and the reason for a refusal stands beside its field."""
 
 from __future__ import annotations
 

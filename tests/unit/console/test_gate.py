@@ -1,8 +1,8 @@
-"""The gate: what it refuses, over every route of the console; nothing but the gate answers here.
+"""The gate: what it refuses, over every route of the console; here nothing but the gate answers.
 
-Goal: no page and no change is reached past it. Method: a console over a socket whose brokers are
-away, so that what is let through is seen as "no answer". Cannot show: that browsers keep to the
-headers; tests/process/test_console_browser.py looks at one.
+Goal: no page and no change is reached past the gate. Method: a console over a socket whose brokers
+are away, so that what the gate lets through is seen as "no answer". Not shown here: that browsers
+keep to the headers; tests/process/test_console_browser.py looks at one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def test_read_only_refuses_whatever_could_change_something(reader: Browser, path
 
 @pytest.mark.parametrize("path", FORMS)
 def test_read_only_shows_no_form_of_a_change(reader: Browser, path: str) -> None:
-    """Nor a way to one: tests/process/test_console_states.py, where brokers answer."""
+    """Pages must not lead to such a form either: tests/process/test_console_states.py, where
+    brokers answer."""
     assert reader.get(path).status_code == 403
 
 
@@ -115,7 +116,7 @@ def test_what_browsers_without_an_origin_say_will_do(
     answer = console.client.post(
         "/topic/create", data={"csrf": console.token("/login")}, headers=said
     )
-    assert answer.status_code == 422  # the form is looked at
+    assert answer.status_code == 422  # the form itself is checked
 
 
 @pytest.mark.parametrize("path", [*PAGES, *FORMS])
@@ -135,7 +136,8 @@ def test_who_has_to_log_in_sees_nothing_before(closed: Browser, path: str) -> No
 def test_the_path_that_is_judged_is_the_one_whose_page_answers(
     closed: Browser, reader: Browser, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """Not that of a URL made of the Host, as older starlettes have it."""
+    """The gate must judge the path whose page answers, not the path of a URL made with the Host
+    header, as older starlettes have it."""
     from starlette.datastructures import URL
     from starlette.requests import Request
 

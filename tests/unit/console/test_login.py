@@ -1,7 +1,7 @@
 """Logins over a socket: how many tries of one address reach the brokers.
 
-Method: a console whose name server takes connections and never answers. Cannot show: what brokers
-say of passwords; tests/process/test_console_accounts.py does.
+Method: a console whose name server accepts connections and never answers. Not shown here: what
+brokers say of passwords; tests/process/test_console_accounts.py does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ TRIES = 20
 
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:
-    """Of each two writes the second one would, for 40 ms."""
+    """TCP_NODELAY must be set. Without it the second of two writes would wait for the
+    acknowledgement of the first, up to 40 ms."""
     with (
         listen(ConsoleSettings(NOBODY)) as listening,
         socket.create_connection(listening.getsockname()),
@@ -32,7 +33,8 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
 
 
 def test_tries_that_wait_for_a_broker_count_as_failed() -> None:
-    """All at once: none of them has failed yet when the next one comes."""
+    """Tries that still wait for a broker must count as failed: if many come at once, none of them
+    has failed yet when the next one comes."""
     held: list[socket.socket] = []
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -49,7 +51,7 @@ def test_tries_that_wait_for_a_broker_count_as_failed() -> None:
             fields = {"name": "alice", "password": "guess", "csrf": console.token("/login")}
             tries = [pool.submit(console.post, "/login", fields) for _ in range(TRIES)]
             try:
-                # The console itself looks at its brokers, too, by one more connection.
+                # The console looks at its brokers itself, by one more connection.
                 wait_until(
                     lambda: (
                         reached() > FAILURES_MAX + 1

@@ -1,4 +1,5 @@
-"""Sessions, pending changes, failed logins: what is kept of browsers, how long, how much."""
+"""Sessions, pending changes, failed logins: what is kept of browsers, for how long, and how
+much."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def test_a_session_ends_when_nobody_uses_it_and_at_the_latest_after_its_life(
     cookie = sessions.begin("alice", ALICE)
     clock.advance(IDLE_S - 1)
     assert sessions.of(cookie) is not None
-    clock.advance(IDLE_S - 1)  # it was used
+    clock.advance(IDLE_S - 1)  # because it was used
     assert sessions.of(cookie) is not None
     clock.advance(IDLE_S + 1)
     assert sessions.of(cookie) is None

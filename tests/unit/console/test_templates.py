@@ -1,7 +1,7 @@
-"""Templates and the files that browsers load: what must not be in them, and that all are packed.
+"""Templates and the files that browsers load: what they must not contain, and that all are packed.
 
-Goal: no template lets through what is not escaped, or asks anybody else. Cannot prove: that pages
-are right.
+Goal: no template outputs anything that is not escaped, or loads anything from elsewhere. Not shown
+here: that pages are right.
 """
 
 from __future__ import annotations

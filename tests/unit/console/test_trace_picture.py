@@ -1,6 +1,6 @@
 """The time line of a message: lanes, bars and texts of what clients traced, whatever they wrote.
 
-Cannot show: how it looks in a browser.
+Not shown here: how it looks in a browser.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_bars_are_in_the_order_of_time_inside_the_picture_and_can_all_be_seen() 
     assert all(bar.width >= BAR_MIN and 0 <= bar.x <= WIDTH for bar in lane.bars)
     assert max(bar.x + bar.width for bar in lane.bars) == pytest.approx(WIDTH, abs=0.5)
     waits = [after - before for before, after in pairwise(places)]
-    assert waits[-1] > waits[0]  # the longer the wider
+    assert waits[-1] > waits[0]  # the longer the wait, the wider the gap
     ticks = picture.ticks
     assert ticks[0].text == "0 ms"
     assert all(after.x - before.x >= TICK_GAP
@@ -104,7 +104,8 @@ def test_clocks_that_differ_do_not_change_who_stands_above() -> None:
 def test_an_end_without_a_beginning_was_written_at_the_end() -> None:
     picture = drawn(sent(), traced("SubAfter", 112, group="CG", cost_ms=100, success=True))
     assert "CG consumes: consumed, after 12 ms, took 100 ms" in picture.words
-    old = TraceRecord(kind="SubAfter", message_id="M", cost_ms=100, success=True)  # of 4.x
+    # As clients 4.x write it.
+    old = TraceRecord(kind="SubAfter", message_id="M", cost_ms=100, success=True)
     picture = drawn(sent(), Traced(old, "10.0.0.1", START_MS + 112))
     assert "somebody consumes: consumed, after 12 ms, took 100 ms" in picture.words
 

@@ -72,7 +72,7 @@ def test_packed_bodies_are_unpacked_where_that_can_be_done() -> None:
 def test_a_history_has_points_some_seconds_apart_and_forgets_the_oldest(clock: DrivenClock) -> None:
     history = History()
     history.note("a", 1)
-    history.note("a", 2)  # too soon
+    history.note("a", 2)  # too soon after the first
     assert history.of("a") == [(0.0, 1)]
     for value in range(POINTS + 5):
         clock.advance(GAP_S)
@@ -95,7 +95,7 @@ def test_a_line_of_a_history_fits_its_box_and_can_be_read_aloud() -> None:
     assert line.words == "40 2m 0s before, 0 at last, 60 at most"
     assert not SparkLine([(0.0, 1)]).is_known
     assert not SparkLine([]).is_known
-    assert SparkLine([(1.0, 0), (1.0, 0)]).points  # nothing is divided by zero
+    assert SparkLine([(1.0, 0), (1.0, 0)]).points  # must not divide by zero
 
 
 @pytest.mark.parametrize(("said", "page"), [("", 1), ("2", 2), ("3", 3), ("99", 3), ("-1", 1),

@@ -1,9 +1,9 @@
-"""Wrong input over HTTP: of every field of every change the reason stands beside it, and what was
-typed stays.
+"""Wrong input over HTTP: for every field of every change the reason stands beside the field, and
+what was typed stays.
 
-Method: forms sent to a console over a socket whose brokers are away: an answer is looked at before
-anybody is asked. A field that can be wrong and has no row here fails. Cannot show: what only
-brokers know to be wrong (tests/process/test_console_pages.py).
+Method: forms are sent to a console over a socket whose brokers are away, so that all checks come
+before anybody is asked. The test fails for a field that can be wrong and has no row here. Not shown
+here: what only brokers know to be wrong (tests/process/test_console_pages.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rmq.console.forms import TEXT_MAX, Field
 from rmq.console.routes import CHANGES
 from rmq.console.settings import ConsoleSettings
 
-# What is taken of each field, whichever change asks for it.
+# What is accepted in each field, whichever change has it.
 RIGHT = {
     "user": "alice", "password": "wonderland", "type": "Normal", "status": "enable",
     "resource": "Topic:orders", "actions": "Pub", "sources": "10.0.0.0/8", "decision": "Allow",
@@ -35,7 +35,7 @@ ONE_LINE = ("a\x07b", "without control characters")
 A_NAME = ("a b", "characters outside")
 USER = ("a b", "without blanks")
 CHOICE = ("neither", "one of ")
-# What is not, and why: by field, or by change and field where they differ.
+# What is refused and why, by field, or by change and field where changes differ.
 WRONG = {
     "user": [USER, ("u" * 129, "at most 128 characters"), ("a\x00b", "without blanks")],
     "password": [("p" * 1025, "at most 1024"), ("a\x07b", "that can be printed")],
@@ -70,7 +70,7 @@ WRONG = {
     "/acl/delete resource": [ONE_LINE],
     "/dead-letters/resend to": [("neither", "group, origin or topic")],
 }  # fmt: skip
-# Anything is right.
+# In these fields anything is accepted.
 ANY = {"body", "is_super", "is_default", "consumeEnable", "consumeMessageOrderly",
        "consumeBroadcastEnable", "clean", "order"}  # fmt: skip
 DESTINATION = {"/dead-letters/resend to": "topic"}
@@ -116,7 +116,7 @@ def faults(page: str) -> dict[str, str]:
 def test_what_is_right_has_no_faults_and_asks_the_brokers(console: Browser, change: Change) -> None:
     answer = console.ask(change.path, **right(change))
     assert faults(answer.text) == {}
-    if answer.status_code != 200:  # some only show what they would do
+    if answer.status_code != 200:  # some changes only show what they would do
         assert "no name server answers" in text_of(answer.text)
 
 
@@ -131,7 +131,7 @@ def test_the_reason_stands_beside_the_field(
     if field.is_list and not text:
         del fields[field.name]
     answer = console.ask(change.path, **fields)
-    if not change.has_questions:  # there is no form to go back to
+    if not change.has_questions:  # a change without a form to go back to
         assert answer.status_code == 400
         assert reason in text_of(answer.text)
         return
@@ -144,7 +144,7 @@ def test_the_reason_stands_beside_the_field(
             rf'id="field-{field.name}"[^>]*aria-describedby="([^"]*)"', answer.text
         )
         assert described is not None and f"fault-{field.name}" in described[1].split()
-    for other in change.fields:  # what was typed need not be typed again
+    for other in change.fields:  # what was typed must not have to be typed again
         if other.kind in ("text", "number") and other.name in RIGHT and other is not field:
             assert f'value="{fields[other.name]}"' in answer.text
     assert "wonderland" not in answer.text, "but for passwords"
