@@ -1,4 +1,5 @@
-"""Goal: what Python's keywords and values say is what the options say, and errors name keywords."""
+"""Goal: Python's keywords and values mean the same as Spark's options, and errors name the
+keywords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records into Arrow columns: compared field by field with the pure-Python twin of the format."""
+"""Records into Arrow columns, compared field by field with the pure-Python twin of the format."""
 
 import random
 import zlib
@@ -19,7 +19,7 @@ from rmq.spark import columns as schemas  # noqa: E402
 
 
 class Reading:
-    """A decoder with all columns, and what it made."""
+    """A decoder with all columns, and the batches that it made."""
 
     def __init__(self, mode: int = DamageMode.PERMISSIVE, rows_max: int = 8192, **settings) -> None:
         options = lenient_options({"mode": "permissive"})
@@ -118,7 +118,7 @@ def test_packed_bodies_come_out_as_they_were_sent(flags: int, pack) -> None:
 
 
 def test_a_body_of_several_frames_is_read_whole() -> None:
-    """As Java's clients read it."""
+    """A body of several compressed frames must be read whole, as Java's clients read it."""
     lz4, zstandard = pytest.importorskip("lz4.frame"), pytest.importorskip("zstandard")
     for flags, pack in ((0x101, lz4.compress), (0x201, zstandard.ZstdCompressor().compress)):
         packed = pack(b"") + pack(b"a" * 1000) + pack(b"b" * 1000)
@@ -130,7 +130,8 @@ def test_a_body_of_several_frames_is_read_whole() -> None:
 
 
 def test_a_body_counts_as_it_is_stored() -> None:
-    """Not unpacked for it; of a damaged message nothing is known."""
+    """bodySize must be the size of the stored body, which need not be unpacked for it. For a
+    damaged message nothing is known."""
     body, packed = b"again and again " * 1000, zlib.compress(b"again and again " * 1000)
 
     def unpack(sys_flag: int, packed: bytes, limit: int) -> bytes:
@@ -164,7 +165,7 @@ def test_only_a_value_error_says_that_a_body_is_damaged(error: type, mode: int) 
     with pytest.raises(error, match="not about the body"):
         decode_bytes(decoder, data, 0)
     assert (decoder.damaged, decoder.problem, decoder.columns.rows) == (0, None, 0)
-    # nothing of it stays behind
+    # nothing of the failed read may stay behind
     assert decode_bytes(decoder, data, 0)[0] == Status.OK
     assert (decoder.damaged, decoder.columns.rows) == (0, 1)
 
@@ -189,7 +190,7 @@ def test_a_batch_stored_as_one_record_is_unfolded() -> None:
 def test_a_batch_of_many_more_messages_than_rows_fit_is_unfolded_whole() -> None:
     batch = (inner(b"", b"TAGS\1a\2") + inner(b"", b"")) * 5000
     reading = Reading(rows_max=8)
-    for _ in range(2):  # the columns are used again
+    for _ in range(2):  # the second time the columns are used again
         for data in (record(5, batch, flags=0xC0), record(7)):
             assert decode_bytes(reading.decoder, data, 0)[0] == Status.OK
             rows = reading.rows()
@@ -216,7 +217,8 @@ def test_damage_is_a_row_nothing_or_the_end() -> None:
 
 
 def test_no_bytes_at_all_harm_the_decoder() -> None:
-    """Random changes of good bytes: rows or damage, never more than what is there."""
+    """After random changes of good bytes there must be rows or damage, and no more than the bytes
+    hold."""
     chance = random.Random(11)
     whole = b"".join(record(at, b"x" * at, flags=0xC1 if at % 5 == 0 else 0) for at in range(30))
     for _ in range(3000):
@@ -226,7 +228,7 @@ def test_no_bytes_at_all_harm_the_decoder() -> None:
         cut = bytes(data[: chance.randrange(len(data) + 1)])
         reading = Reading()
         status, used, _ = decode_bytes(reading.decoder, cut, 0)
-        # CLOSED: a changed queue offset is beyond the range
+        # CLOSED: a changed queue offset lies beyond the range.
         assert status == Status.CLOSED or (status, used) == (Status.OK, len(cut))
         assert used <= len(cut)
         reading.batch()  # validates every buffer; times may be beyond Python's
@@ -269,7 +271,7 @@ def test_only_wanted_tags_pass() -> None:
 
 
 def test_rows_without_bytes_fill_a_batch_by_their_numbers_and_are_no_nulls() -> None:
-    """A row of queueOffset and an empty body takes 12 bytes: 84 of them reach 1000."""
+    """A row of queueOffset and an empty body counts 12 bytes, so that 84 rows reach 1000."""
     columns = Columns([Field.QUEUE_OFFSET, Field.BODY], 8192, 1000)
     decoder = Decoder(columns)
     records = b"".join(record(at, b"") for at in range(100))
@@ -290,7 +292,7 @@ def test_a_batch_keeps_its_rows_while_later_ones_are_made_and_let_go() -> None:
         )
         assert decode_bytes(reading.decoder, data, 0)[0] == Status.OK
         if first % 2:
-            reading.columns.hand_over()  # and nobody takes it
+            reading.columns.hand_over()  # a batch that nobody takes
         else:
             kept.append(reading.batch())
     parts = [batch.column("body").slice(1) for batch in kept]

@@ -1,4 +1,4 @@
-"""Rows as the body of a batch send: what C encodes, plain Python takes apart again."""
+"""Rows as the body of a batch send: what C encodes is taken apart again by plain Python."""
 
 import pytest
 

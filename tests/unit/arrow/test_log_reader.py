@@ -1,4 +1,5 @@
-"""A file of the log into columns: what damage does to its neighbours, in files made for it."""
+"""A file of the log into columns: what damage does to the records beside it, in files made for
+that."""
 
 import os
 import struct
@@ -20,7 +21,7 @@ BODY_AT = 88
 
 
 def log_file(directory: Path, *bodies: bytes, damaged: int) -> Path:
-    """Records one behind the other; a bit of the body of number `damaged` is flipped."""
+    """Writes records one behind the other; in the body of number `damaged` one bit is flipped."""
     data = bytearray()
     for number, body in enumerate(bodies):
         one = bytearray(record(number, body, topic=b"orders"))
@@ -61,7 +62,8 @@ def test_a_damaged_body_is_of_its_topic_whatever_follows(tmp_path: Path, followi
 
 
 def spoil(path: Path, number: int, kind: str) -> list[int]:
-    """One of six records of 300 bytes of body is damaged; where each begins, and the end."""
+    """Damages one of six records with bodies of 300 bytes. Returns where each begins, and the
+    end."""
     bodies = [bytes([65 + at]) * 300 for at in range(6)]
     log_file(path.parent, *bodies, damaged=-1)
     data = bytearray(path.read_bytes())
@@ -113,7 +115,7 @@ def test_what_cannot_be_read_is_no_end_of_the_log(tmp_path: Path) -> None:
 
 
 def with_properties(*each: bytes) -> tuple[bytes, list[int]]:
-    """Records, one behind the other, and where each ends."""
+    """Records one behind the other, and the end of each."""
     data, ends = b"", []
     for number, properties in enumerate(each):
         data += encode_message(StoredMessage(
@@ -126,7 +128,9 @@ def with_properties(*each: bytes) -> tuple[bytes, list[int]]:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_lost_page_takes_the_record_whose_end_is_in_it(tmp_path: Path, is_lost: bool) -> None:
-    """Its lengths and its body are right. With damage behind it, it is as somebody stored it."""
+    """A record that ends in zeros must be lost when the page behind it is lost, although its
+    lengths and its body are right: its end may lie in that page. With other damage behind it, it
+    must be taken as it was stored."""
     data, ends = with_properties(b"A\1a\2", b"A\1\0\0", b"A\1a\2", b"A\1a\2")
     spoiled = bytearray(data)
     if is_lost:
@@ -142,7 +146,8 @@ def test_a_lost_page_takes_the_record_whose_end_is_in_it(tmp_path: Path, is_lost
 def test_the_log_ends_before_a_record_that_is_being_written(
     tmp_path: Path, is_followed: bool
 ) -> None:
-    """Its body has come, and not all of its properties; behind another record they are so."""
+    """The log must end before a record whose body is there, but not all of its properties. Behind
+    it another record shows that its properties do end in zeros."""
     data, ends = with_properties(*(b"A\1a\2", b"A\1\0\0", b"A\1a\2")[: 2 + is_followed])
     path = tmp_path / "00000000000000000000"
     path.write_bytes(data + bytes(4096))

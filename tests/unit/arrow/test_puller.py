@@ -1,4 +1,5 @@
-"""Answers to pulls as they come over a socket: in pieces, cut anywhere, with what is not ours."""
+"""Answers to pulls as they come over a socket: in pieces, cut anywhere, with bytes that are no
+answer."""
 
 import json
 import random
@@ -34,7 +35,7 @@ def answer(body: bytes, following: int, opaque: int, code: int = 0) -> bytes:
 
 
 class Peer:
-    """The puller's end of a connection whose other end is answered by a function."""
+    """The puller's end of a connection; a function answers at the other end."""
 
     def __init__(self, reply: Callable[[socket.socket, int, int], None]) -> None:
         self.ours, self._theirs = socket.socketpair()
@@ -200,7 +201,7 @@ def test_damage_behind_the_end_of_a_range_is_told_by_another() -> None:
 def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
     def reply(to: socket.socket, offset: int, opaque: int) -> None:
         body = b"".join(record(at, b"x" * 900) for at in range(offset, offset + 3))
-        if offset == 0:  # and much behind it, which is not looked at
+        if offset == 0:  # with much behind it, which must not be looked at
             body += struct.pack(">II", 0x7FFFFFFF, 0xDAA320A7) + bytes(400_000)
         to.sendall(answer(body, offset + 5, opaque))
 
@@ -213,7 +214,8 @@ def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
 
 
 def test_a_batch_in_one_record_is_given_once_though_it_is_asked_for_again() -> None:
-    """A connection breaks behind it, and the broker of the next one has it from its beginning."""
+    """A batch in one record must be given once, although the record comes again: the connection
+    breaks behind it, and the next broker sends it from its beginning."""
 
     def part(body: bytes) -> bytes:
         return struct.pack(">4I", 22 + len(body), 0, 0, 0) + struct.pack(
@@ -240,7 +242,7 @@ def test_a_batch_in_one_record_is_given_once_though_it_is_asked_for_again() -> N
         again = Puller(reading, other.ours.fileno(), REQUEST, puller.next_offset, 5, PATIENCE_MS)
         assert everything(again, reading.columns) == [(at, b"%d" % at) for at in range(5)]
     assert asked == [0, 4]
-    with peer(reply) as other:  # a broker that names the offset behind the first of them
+    with peer(reply) as other:  # a broker that names the offset after the first message
         reading = decoder()
         puller = Puller(reading, other.ours.fileno(), REQUEST, 2, 5, PATIENCE_MS)
         assert [at for at, _ in everything(puller, reading.columns)] == [2, 3, 4]

@@ -1,5 +1,5 @@
-"""What a range's reader does with answers that are no messages: which are waited for, and which are
-the end, a damage, or another broker's to give."""
+"""What a range's reader does with answers that bring no messages: for some it waits, others mean
+the end, damage, or that another broker must be asked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Answer = Callable[[Command], Command]
 
 
 class Clock:
-    """In the place of the module time in the reader: who sleeps is awake at once, and later."""
+    """Stands for the module `time` in the reader: a sleep ends at once, and the time has passed."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -75,8 +75,9 @@ def numbers(following: int, first: int = 0, last: int = 5) -> dict[str, int]:
 def rows_of(
     answer: Answer, broker_id: int | None = 0, master: Answer | None = None, **options: str
 ) -> list[dict[str, Any]]:
-    """Of five messages of a queue whose broker answers so, and so its master, if it is a slave that
-    has one. None: no name server knows that broker, so who leaves it finds none."""
+    """Reads five messages of a queue whose broker gives this answer, or `master` as its master, if
+    it is a slave with one. broker_id None: no name server knows the broker, so a reader that leaves
+    it finds none."""
 
     def brokers(request: Command) -> Command:
         addresses = {} if broker_id is None else {str(broker_id): peer.address}
@@ -103,7 +104,8 @@ def rows_of(
 )
 @pytest.mark.parametrize("fail", ["true", "false"])
 def test_a_queue_that_is_mended_is_waited_for(clock: Clock, code: int, fail: str) -> None:
-    """For longer than it takes to believe that a queue ends."""
+    """A queue that is being repaired must be waited for, longer than the reader needs to believe
+    that a queue has ended."""
     mended_s = 20 * range_reader.END_PATIENCE
 
     def answer(request: Command) -> Command:
@@ -137,13 +139,14 @@ def test_a_queue_that_ends_before_its_range_is_a_loss(clock: Clock) -> None:
 
 
 def test_a_slave_that_lacks_the_beginning_of_a_queue_mends_nothing(clock: Clock) -> None:
-    """Its master is looked for, which has what lies before."""
+    """A slave that lacks the beginning of a queue repairs nothing, so the reader must look for its
+    master, which has what lies before."""
     with pytest.raises(UnreachableError, match="the slave does not have all of the queue"):
         rows_of(lambda request: nothing(request, ResponseCode.PULL_RETRY_IMMEDIATELY, first=3), 1)
 
 
 def unreadable(request: Command) -> Command:
-    """A broker that could not make the queue's entry of message 1 anew."""
+    """The answer of a broker that could not repair the queue's entry of message 1."""
     at = offset_of(request)
     if at == 1:
         return request.reply(ResponseCode.SYSTEM_ERROR, UNREADABLE)
@@ -186,7 +189,8 @@ def test_what_a_slave_cannot_give_its_master_is_asked_for(
 
 @pytest.mark.parametrize("following, remark", [(3, "nothing"), (5, "OFFSET_FOUND_NULL")])
 def test_a_hole_in_a_queue_is_a_loss(clock: Clock, following: int, remark: str) -> None:
-    """As Apache's brokers answer where a file of a consume queue is lost."""
+    """A hole in a queue must be reported as a loss. The answers are those of Apache's brokers when
+    a file of a consume queue is lost."""
 
     def answer(request: Command) -> Command:
         at = offset_of(request)

@@ -1,7 +1,7 @@
-"""Goal: batches come in the order of their parts, whoever is faster; memory stays bounded; what a
-part raises comes in its place; nobody reads on when nobody takes.
+"""Goal: batches come in the order of their parts, whichever part is faster. Memory stays bounded.
+What a part raises comes in its place. Nothing is read ahead when nobody takes batches.
 
-Method: parts that are held at gates. Cannot prove: that reading at once is faster.
+Method: parts that are held at gates. Not shown here: that reading several at once is faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ THREADS = [1, 2, 3, 8]
 
 
 class Parts:
-    """Each gives `count` numbers; the first one waits at the gate before its first."""
+    """Parts of `count` numbers each; the first part waits at the gate before its first number."""
 
     def __init__(self, parts: int, count: int) -> None:
         self.gate = threading.Event()
@@ -65,7 +65,7 @@ def test_small_parts_are_not_begun_far_ahead(count: int) -> None:
     batches = in_order(parts.all(), 3)
     for number in range(30):
         assert next(batches)[0] == number
-        # Those of three parts: the one that is taken and two more.
+        # All of three parts are read: the one that is being taken, and the next two.
         wait_until(lambda number=number: sum(parts.given) == min(number + 3, 30) * count)
         for _ in range(count - 1):
             next(batches)

@@ -1,6 +1,6 @@
-"""Rows on their way: those of one key are stored in their order, whatever becomes of a send.
+"""Rows on their way: those of one key are stored in their order, whatever happens to a send.
 
-Against a scripted broker that stores, refuses, and breaks connections as a test says.
+Against a scripted broker that stores, refuses, or breaks connections as a test says.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ COUNT = 30
 
 
 class Broker(ScriptedBroker):
-    """Does with sends as the verdicts say, and stores when there are no more."""
+    """A broker that treats sends as the verdicts say, and stores them when there are no more
+    verdicts."""
 
     def __init__(self, *verdicts: str, queues: int = 1) -> None:
         super().__init__(self._answer)
         self.stored: list[int] = []
-        self.queues: list[int] = []  # of these, as they came
+        self.queues: list[int] = []  # the queues of the sends, in their order
         self._verdicts: Iterator[str] = itertools.chain(verdicts, itertools.repeat("store"))
         self.queue_count = queues
         self._held: list[Command] = []
@@ -78,7 +79,7 @@ class Broker(ScriptedBroker):
 
 
 def body(number: int) -> bytes:
-    """Two are too much for a batch."""
+    """A body of which two are too large for one batch."""
     return b"%08d" % number + b"x" * 600
 
 
@@ -98,7 +99,8 @@ def test_rows_of_one_key_are_stored_in_their_order(trouble: str, single: bool) -
 
 @pytest.mark.parametrize("shards", [range(WINDOW), [None] * WINDOW])
 def test_other_queues_and_rows_without_a_key_do_not_wait(shards: list[int | None]) -> None:
-    """The broker answers none before it has all of a window."""
+    """The broker answers none of a window's sends before it has all of them, so none may wait for
+    another."""
     with Broker(*["hold"] * (WINDOW - 1), queues=WINDOW) as broker:
         sender = broker.sender(sendTimeoutMs="1h")
         for number, shard in enumerate(shards):
@@ -109,7 +111,8 @@ def test_other_queues_and_rows_without_a_key_do_not_wait(shards: list[int | None
 
 
 def test_a_key_keeps_its_queue_when_the_topic_gets_more_of_them() -> None:
-    """Which the sender sees when it looks again, as a row without a key was turned away."""
+    """A key must keep its queue when the topic gets more queues. The sender sees them when it reads
+    the route again, because a row without a key was refused."""
     with Broker("store", "busy", queues=2) as broker:
         sender = broker.sender()
         sender.add("t", 3, b"", body(0), single=True)
@@ -137,7 +140,8 @@ def test_rows_without_a_key_go_to_the_queues_in_turn(kind: str) -> None:
 
 
 def test_small_writes_do_not_all_go_to_the_same_queue() -> None:
-    """As those of a stream, whose batches have each a sender of their own."""
+    """Senders with few rows must not all begin with the same queue: each batch of a stream has a
+    sender of its own."""
     with Broker(queues=4) as broker:
         for number in range(40):
             sender = broker.sender()

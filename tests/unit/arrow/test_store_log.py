@@ -1,6 +1,5 @@
-"""The files of a store as a table: what a disk has lost in them, and what retention takes away
-while they are read, in files made for it.
-"""
+"""The files of a store as a table: what a disk has lost in them, and what retention removes while
+they are read, in files made for that."""
 
 import logging
 import os
@@ -53,7 +52,7 @@ def test_a_file_that_has_lost_its_first_record_ends_no_log(image: StoreImage, se
 
 
 def lose(image: StoreImage, what: str) -> int:
-    """Takes something from the second of three files; where what is lost begins."""
+    """Takes something from the second of three files. Returns where the loss begins."""
     path = image.segment_path(1)
     last = [each for each in image.records if each.offset < 2 * SEGMENT][-1].offset
     if what == "its end":  # the last record, and the BLANK behind it
@@ -93,7 +92,8 @@ def test_files_behind_the_last_record_are_not_read(image: StoreImage) -> None:
 
 
 def test_the_log_ends_behind_a_record_that_the_store_says_it_has(tmp_path: Path) -> None:
-    """It ends in zeros, as its sender wrote it, and nothing was stored since."""
+    """A last record that ends in zeros, as its sender wrote it, must be read if the store's
+    checkpoint says that the store has it."""
     image = StoreImage(tmp_path).add_many(20)
     image.add(b"topic-0", 0, b"body", b"A\x01\x00")
     image.write_log()
@@ -148,7 +148,7 @@ def test_a_file_that_is_used_anew_while_it_is_read_is_lost(tmp_path: Path, mode:
     assert first["queueOffset"].to_pylist() == [0, 1, 2, 3, 4]
     ahead = image.segment_path(2)
     image.segment_path(0).rename(ahead)
-    with ahead.open("r+b") as file:  # it has other records now
+    with ahead.open("r+b") as file:  # it is used again, with other records
         file.write(os.urandom(LARGE))
     with pytest.raises(DataLossError, match=f"to {LARGE - 1} are gone"):
         reader.read_all()
