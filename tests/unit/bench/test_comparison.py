@@ -1,4 +1,5 @@
-"""What `make bench-peers` found: medians, spreads and ratios, and that a file keeps all of it."""
+"""The results of `make bench-peers`: medians, spreads and ratios, and a file that keeps all of
+them."""
 
 from pathlib import Path
 

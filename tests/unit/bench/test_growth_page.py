@@ -1,4 +1,4 @@
-"""The page of growth shows ratios, errors and reasons; and all that grows has a reason."""
+"""The page about growth shows ratios, errors and reasons; everything that grows has a reason."""
 
 from pathlib import Path
 from xml.etree import ElementTree

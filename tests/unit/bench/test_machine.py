@@ -13,7 +13,7 @@ def test_free_pages_are_touched_but_for_what_is_to_be_kept() -> None:
     told = touch_free_pages(free_bytes() - 4 * CHUNK_BYTES)
     found = re.fullmatch(r"([\d,]+) MiB were touched before, in [\d.]+ s", told)
     assert found is not None
-    # Others take memory meanwhile, and give it.
+    # Other processes take and free memory meanwhile.
     assert 0 <= int(found[1].replace(",", "")) <= 8 * CHUNK_BYTES >> 20
     assert resident_bytes(os.getpid()) < before + CHUNK_BYTES
 

@@ -1,6 +1,6 @@
-"""The page of a comparison shows what was found, loads nothing, and is the same each time.
+"""The page of a comparison shows all results, loads nothing, and is the same each time.
 
-Its plots are looked at as the files they are: XML, with a dot for each number.
+Its plots are checked as files: XML with a dot for each number.
 """
 
 import re
@@ -25,7 +25,7 @@ def found() -> Comparison:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """The whole page: its plots take a second."""
+    """The whole page, made once, because its plots take a second."""
     return page.html(comparison())
 
 
@@ -54,7 +54,7 @@ def comparison() -> Comparison:
 
 
 class Seen(HTMLParser):
-    """The texts of a page, and what it would load."""
+    """The texts of a page, and the resources that it would load."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -76,9 +76,9 @@ def test_the_page_shows_numbers_ratios_failures_and_facts(text: str) -> None:
     seen = Seen(text)
     assert seen.loads == []
     for shown in (
-        "it has none",  # where the number would stand
-        "412,000", "400,000 to 500,000",  # ours
-        "10x", "10 to 10.1",  # to Apache's, of each round
+        "it has none",  # instead of the number
+        "412,000", "400,000 to 500,000",  # rmq's
+        "10x", "10 to 10.1",  # rmq's as a ratio to Apache's, of each round
         "123,000", "7", "refused & gone", "<so> so", "ASYNC_FLUSH", "in the page cache",
         "RocketMQ 5.5.0, in rows of SYNC_FLUSH", "on the disk",
         "a CPU <fast> & small", "Dirty 1 MiB", "abcdef012345",
@@ -91,7 +91,7 @@ def test_a_dot_stands_for_each_number_of_a_plot(found: Comparison) -> None:
     text = page.chart(found, RATE)
     root = ElementTree.fromstring(text)
     assert root.tag.endswith("svg") and root.get("role") == "img"
-    # A marker is the use of a shape; so is a tick, and the legend's are there in both.
+    # Markers, ticks and the legend's signs are all uses of a shape; only the markers differ here.
     found.rows[1].cells.pop("rmq")
     fewer = page.chart(found, RATE)
     assert text.count("<use ") > fewer.count("<use ")
@@ -131,7 +131,7 @@ def test_the_table_comes_into_the_readme_and_is_replaced_there(found: Comparison
     ) in once
     assert "| 64 connections | 100,000/s, 5 CPU-s/M, 0.50 busy | - |" in once
     assert page.with_section(once, page.section(found)) == once
-    assert "1024 B" not in once and "All 3 loads" in once  # the page has the rest
+    assert "1024 B" not in once and "All 3 loads" in once  # the rest is on the page
     del found.rows[1]
     other = page.with_section(once, page.section(found))
     assert "| 64 connections |" not in other

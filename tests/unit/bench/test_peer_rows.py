@@ -1,7 +1,8 @@
-"""A row of peers: turns, the common pace, and what becomes of one that fails or has no such load.
+"""A row of peers: their turns, the common pace, and what happens when a peer fails or lacks the
+load.
 
-The peers are made here, of no server: what is looked at is the order of a row. Real ones:
-tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
+The peers are made here, without servers, because only the order of a row is checked. With real
+ones: tests/process/test_bench_peers.py, tests/compat/test_bench_peers.py.
 """
 
 import os
@@ -156,7 +157,8 @@ def test_a_client_is_warmed_as_long_as_it_needs_whatever_its_server_needs(tmp_pa
 
 def test_a_server_is_stopped_and_its_pages_forgotten_before_each_cold_turn(tmp_path: Path) -> None:
     class Kept(Fake):
-        """Its file is read by nobody: what is in memory of it is what the kernel keeps."""
+        """A peer whose file nobody reads, so that only the kernel decides what stays of it in
+        memory."""
 
         def start(self) -> None:
             self.folder.mkdir(exist_ok=True)
@@ -186,7 +188,7 @@ def test_names_of_rows_can_be_topics_and_titles_tell_them_apart() -> None:
 
 
 def asked(name: str) -> dict[str, Any]:
-    """As the JSON has it."""
+    """The shape as the JSON has it."""
     return msgspec.to_builtins(SHAPES[name])
 
 

@@ -1,8 +1,8 @@
 """Rows of reads: a consumer has one connection, whatever is read on it.
 
-Goal: pulls of all queues go over a group's connection, and NATS' program is told to do likewise.
-Method: a broker whose script notes who pulls where; a program that only takes its options. Cannot
-prove: what NATS makes of them (tests/compat/test_bench_peers.py).
+Goal: pulls of all queues go over the group's connection, and NATS' program is told to do the same.
+Method: a scripted broker that notes which connection pulls which queue, and a program that only
+takes its options. Not shown here: what NATS makes of them (tests/compat/test_bench_peers.py).
 """
 
 import threading
@@ -24,12 +24,12 @@ from support.waiting import HANG_S
 from rmq.codes import RequestCode
 from rmq.load.frames import Queue
 
-MESSAGES = 40  # of a queue
+MESSAGES = 40  # messages in each queue
 QUEUES = [Queue("t", number) for number in range(8)]
 
 
 class Queues:
-    """Answers; a connection has a thread."""
+    """Answers requests; each connection has a thread."""
 
     def __init__(self) -> None:
         self.pulled: set[tuple[int, str, int]] = set()

@@ -1,4 +1,4 @@
-"""Turns alternate, and each result stays with the one whose it is."""
+"""Turns alternate, and each result is kept for the peer that it belongs to."""
 
 from rounds import in_turns, interleaved
 

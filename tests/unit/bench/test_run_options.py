@@ -1,4 +1,4 @@
-"""A run that measures: its options, its folder, the facts of the machine."""
+"""A measuring run: its options, its folder, and the facts about the machine."""
 
 import signal
 from pathlib import Path
