@@ -1,4 +1,4 @@
-"""Which Java Spark is started on, and what is said when there is none that will do."""
+"""Which Java Spark is started with, and the message when no suitable one is found."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from rmq.spark import jdk
 
 
 def java(folder: Path, version: str, release: bool = True) -> Path:
-    """A home with a program that says its version as Java does."""
+    """A Java home whose program prints its version as Java does."""
     (folder / "bin").mkdir(parents=True)
     program = folder / "bin" / "java"
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -20,7 +20,7 @@ def java(folder: Path, version: str, release: bool = True) -> Path:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No Java anywhere: what a test wants it puts into JAVA_HOME or `jvm`."""
+    """A machine without Java. A test puts what it needs into JAVA_HOME or `jvm`."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setattr(jdk, "JVM_FOLDER", tmp_path / "jvm")

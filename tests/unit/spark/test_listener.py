@@ -1,4 +1,4 @@
-"""How far behind queries are, by what Spark says of each finished batch."""
+"""How far behind queries are, by what Spark reports of each finished batch."""
 
 import json
 from types import SimpleNamespace

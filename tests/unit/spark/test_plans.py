@@ -160,7 +160,8 @@ def test_a_secret_is_not_shown() -> None:
 def test_requests_are_signed_over_values_in_the_order_of_names() -> None:
     access = Access("h:1", "mykey", "mysecret")
     signed = access.sign({"topic": "t", "queueId": 3, "bname": "b"}, b"body")
-    content = b"mykey" + b"b" + b"3" + b"t" + b"body"  # AccessKey bname queueId topic
+    # The values of AccessKey, bname, queueId, topic.
+    content = b"mykey" + b"b" + b"3" + b"t" + b"body"
     wanted = base64.b64encode(hmac.new(b"mysecret", content, hashlib.sha1).digest()).decode()
     assert (signed["AccessKey"], signed["Signature"]) == ("mykey", wanted)
     assert "Signature" not in Access("h:1").sign({"topic": "t"})

@@ -1,4 +1,4 @@
-"""docs/spark.md says what the tables of the source and the sink say."""
+"""docs/spark.md has the same options as the tables of the source and the sink."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`rmq spark shell` asks brokers as the command line was told: by account and TLS."""
+"""`rmq spark shell` asks brokers with the account and the TLS that the command line was given."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACCOUNT = {"nameserver": NAMESRV, "accessKey": "alice", "secretKey": "geheim", "
 
 
 class Recorded:
-    """A reader or a writer of a session: what it was told."""
+    """A reader or a writer of a session that keeps the options it is given."""
 
     def __init__(self) -> None:
         self.said: dict[str, object] = {}
@@ -29,7 +29,7 @@ class Recorded:
     def __getattr__(self, name: str) -> Any:
         if name in ("read", "readStream", "write"):
             return self
-        return lambda *_: self  # format, mode, load, save
+        return lambda *_: self  # of format, mode, load and save
 
     def option(self, name: str, value: object) -> Recorded:
         self.said[name] = value
@@ -42,7 +42,7 @@ class Recorded:
 
 @pytest.fixture(autouse=True)
 def _asker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ClientTls, "context", lambda _: None)  # there is no such file
+    monkeypatch.setattr(ClientTls, "context", lambda _: None)  # because the file does not exist
     with credentials.instead(Credentials("alice", "geheim")), encryption.forgotten():
         encryption.use(RMQ_TLS="1", RMQ_TLS_CA="/ca.pem")
         yield

@@ -1,4 +1,4 @@
-"""Whether a store has a topic: said by its files' names where they say it, else by its log."""
+"""Whether a store has a topic: by the names of its files if they say it, otherwise by its log."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ class Part(NamedTuple):
 
 
 def log_of(root: Path, topic: bytes) -> Part:
-    """A log of one message, which says that it stands at 4096."""
+    """A log of one message, which lies at 4096."""
     data = record(0, b"x", topic=topic)
     path = root / "commitlog" / f"{4096:020}"
     path.parent.mkdir(parents=True)

@@ -38,7 +38,7 @@ def at(offset: int) -> dict[str, Any]:
 
 
 class Brokers:
-    """One that answers, and others that do not."""
+    """One broker that answers, and others that do not."""
 
     def __init__(self, broker_id: str, *away: str) -> None:
         """away: ids of brokers that the name server still knows."""
@@ -90,7 +90,8 @@ def stream(brokers: Brokers, **options: str) -> Iterator[RmqStreamReader]:
 @pytest.mark.parametrize("fail", ["true", "false"])
 @pytest.mark.parametrize("away", [(), (MASTER,)])
 def test_a_slave_that_lacks_what_was_read_has_nothing_new(fail: str, away: tuple[str, ...]) -> None:
-    """It is no loss as long as its master is away: the stream neither ends nor goes back."""
+    """If a slave lacks messages that were already read, the stream must neither end nor go back: as
+    long as the master is away they are not lost."""
     brokers = Brokers(SLAVE, *away)
     with stream(brokers, failOnDataLoss=fail) as reader:
         brokers.end = 900
@@ -115,7 +116,8 @@ def test_a_master_that_lacks_what_was_read_has_lost_it() -> None:
 
 
 def test_available_now_begins_no_later_than_it_ends() -> None:
-    """Messages that come between the plan of the run and the look at where to begin."""
+    """Messages that come between the plan of the run and the look at where to begin must not let it
+    begin beyond its end."""
     brokers = Brokers(MASTER)
     with stream(brokers, startingOffsets="latest") as reader:
         brokers.end = 5
@@ -130,7 +132,8 @@ def test_available_now_begins_no_later_than_it_ends() -> None:
 
 
 def test_available_now_ends_where_its_master_did() -> None:
-    """Which is away since: what its slave lacks is waited for, and no end of the run."""
+    """The run must end where the master's queue ended, even if the master is gone since: what the
+    slave lacks must be waited for, and is not the end of the run."""
     brokers = Brokers(MASTER)
     with stream(brokers) as reader:
         brokers.end = 2000
@@ -144,7 +147,8 @@ def test_available_now_ends_where_its_master_did() -> None:
 
 
 def test_available_now_goes_back_behind_no_checkpoint() -> None:
-    """Its end was said by a slave that is behind; what the master has is for the next run."""
+    """The run must not end before a checkpoint. A slave that is behind said where it ends; what the
+    master has beyond that is for the next run."""
     brokers = Brokers(SLAVE)
     with stream(brokers) as reader:
         brokers.end = 900
@@ -158,7 +162,8 @@ def test_available_now_goes_back_behind_no_checkpoint() -> None:
 
 
 def test_a_broker_that_never_comes_back_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With failOnDataLoss=false: a checkpoint names brokers of before for ever."""
+    """With failOnDataLoss=false a broker that never comes back must be waited for only once,
+    because a checkpoint names former brokers for ever."""
     now_s = 0.0
 
     def sleep(seconds: float) -> None:
@@ -187,7 +192,8 @@ def ranges(reader: RmqStreamReader, start: dict[str, Any], end: dict[str, Any]) 
 
 
 def test_a_new_queue_begins_at_its_first_message() -> None:
-    """Its first batch may be planned again, hours later, when some of it has expired."""
+    """A new queue must begin at its first message. Its first batch may be planned again hours
+    later, when some of these messages have expired: that is a loss."""
     brokers = Brokers(MASTER)
     with stream(brokers) as reader:
         brokers.end = 9
@@ -200,7 +206,8 @@ def test_a_new_queue_begins_at_its_first_message() -> None:
         brokers.first = brokers.end = 12
         with pytest.raises(DataLossError, match="begins at 12"):
             reader.partitions({}, end)
-        assert ranges(reader, at(3), end) == [(3, 9)]  # no new one: its readers see the loss
+        # Not a new queue: the reader of the range notices the loss.
+        assert ranges(reader, at(3), end) == [(3, 9)]
 
 
 def test_a_new_queue_that_has_lost_messages_may_be_read_all_the_same(
@@ -224,7 +231,8 @@ def test_what_a_slave_lacks_of_a_new_queue_its_master_is_asked_for() -> None:
 def test_a_groups_offset_that_is_gone_is_a_loss(
     first: int, end: int, committed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What the group has not read has expired, all of it may be, or its queue was cut."""
+    """If the group's offset no longer exists, there is a loss: what the group has not read has
+    expired, perhaps all of it, or its queue was cut."""
     brokers = Brokers(MASTER)
     brokers.first, brokers.end, brokers.committed = first, end, committed
     text = f"group g: offset {committed} of queue 0 of topic t on broker-a is not there"
@@ -251,4 +259,4 @@ def test_a_group_begins_where_it_is_or_at_what_is_there() -> None:
     brokers = Brokers(SLAVE, MASTER)
     with stream(brokers, startingOffsets="group", group="g") as reader:
         brokers.first, brokers.end, brokers.committed = 5, 9, 3
-        assert reader.initialOffset() == at(3)  # only its master can say that 3 is gone
+        assert reader.initialOffset() == at(3)  # only the master could say that 3 is gone
