@@ -1,7 +1,7 @@
-"""Topics of a load are made at masters alone, and used when all of these are in the route.
+"""The topics of a load are made only at masters, and used when the route has all of these.
 
-Method: name servers and brokers that answer as scripted, for what real ones do not do when asked.
-Not shown here: creation at real brokers (tests/process/test_omb_workloads.py).
+Method: name servers and brokers with scripted answers, because real ones do not do these things on
+demand. Creation at real brokers: tests/process/test_omb_workloads.py.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ def agreed(request: Command) -> Command:
 
 
 class NameServer(ScriptedPeer):
-    """It shows topics of some of its brokers only. brokers: name -> addresses by id."""
+    """A name server that shows topics of only some of its brokers. brokers: name -> addresses by
+    id."""
 
     def __init__(self, brokers: dict[str, dict[str, str]], shown: dict[str, int]) -> None:
-        """shown: name -> permission of its queues."""
+        """shown: the name of a broker -> the permission of its queues."""
         self.brokers, self.shown = brokers, shown
         super().__init__({
             Code.GET_BROKER_CLUSTER_INFO: self._cluster, Code.GET_ROUTEINFO_BY_TOPIC: self._route,

@@ -157,11 +157,11 @@ def test_a_pull_has_the_group_that_is_given_for_it():
 @pytest.mark.parametrize(
     ("frame", "unique"),
     [
-        ((b"x" * 20, 0, 17, 0, ()), []),  # opaque leaves the header
-        ((b"x" * 40, 0, 10, 39, ()), []),  # unique id leaves the header
-        ((b"x" * 40, 41, 10, 0, ()), []),  # number leaves the header
-        ((b"x" * 40, 20, 10, 0, (18,)), []),  # length field after the number
-        ((b"x" * 40, 0, 10, 0, ()), [1]),  # unique id leaves the body
+        ((b"x" * 20, 0, 17, 0, ()), []),  # the opaque lies beyond the header
+        ((b"x" * 40, 0, 10, 39, ()), []),  # the unique id lies beyond the header
+        ((b"x" * 40, 41, 10, 0, ()), []),  # the number lies beyond the header
+        ((b"x" * 40, 20, 10, 0, (18,)), []),  # the length field comes after the number
+        ((b"x" * 40, 0, 10, 0, ()), [1]),  # the unique id lies beyond the body
         ((b"x" * 8, 0, 8, 0, ()), []),  # no header
     ],
 )
@@ -205,10 +205,10 @@ def test_a_signed_pop_is_signed_with_its_time(born_ms: int) -> None:
 @pytest.mark.parametrize(
     "signed",
     [
-        [],  # of no frame
-        [(b"content", 8, 20)],  # number leaves the content
-        [(b"content", 0, 29)],  # signature leaves the header
-        [(b"content", 0, 7)],  # signature in the length
+        [],  # for no frame
+        [(b"content", 8, 20)],  # the number lies beyond the content
+        [(b"content", 0, 29)],  # the signature lies beyond the header
+        [(b"content", 0, 7)],  # the signature lies in the length
         [(bytes(140_000), 0, 20)],  # too long
     ],
 )
@@ -224,10 +224,10 @@ def test_a_signature_that_would_lie_out_of_bounds_is_refused(
 @pytest.mark.parametrize(
     ("frame", "at"),
     [
-        ((b"x" * 56, 0, 10, 0, ()), 28),  # without a number: signed once, before
-        ((b"x" * 56, 20, 10, 30, ()), 28),  # with a unique id, which would vary
+        ((b"x" * 56, 0, 10, 0, ()), 28),  # without a number: signed once, in advance
+        ((b"x" * 56, 20, 10, 30, ()), 28),  # with a unique id, which would change
         ((b"x" * 20, 12, 8, 0, ()), 8),  # too short for a signature
-        ((b"x" * 56, 20, 10, 0, ()), 12),  # the number within the signature
+        ((b"x" * 56, 20, 10, 0, ()), 12),  # the number lies within the signature
     ],
 )
 def test_what_cannot_be_signed_anew_is_refused(

@@ -22,7 +22,7 @@ from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.latency import percentile_ns
 from rmq.load.run import connect, measure, open_producer
 
-MASK = (1 << 48) - 1  # of a unique key's number
+MASK = (1 << 48) - 1  # the bits of a unique key that are its number
 QUEUES = [Queue("a", 0), Queue("a", 1), Queue("b", 0)]
 
 
@@ -32,7 +32,7 @@ def producer_to(broker, connections=1, **options):
 
 
 def run_out(loop, seconds=60.0):
-    """Runs until the loop says that nothing is left."""
+    """Runs the loop until it says that nothing is left."""
     until = time.monotonic() + seconds
     while loop.run(100_000):
         assert time.monotonic() < until, loop.stats()
@@ -122,8 +122,8 @@ def test_a_broken_connection_fails_its_open_requests_and_ends_the_run():
 
 
 def test_an_open_loop_keeps_its_rate():
-    """Not faster; and not slower, when the machine lets it: the best of five, without what it
-    waited for a processor."""
+    """The loop must not be faster than its rate, nor slower as far as the machine allows it: the
+    best of five runs counts, without the time that it waited for a processor."""
     taken = []
     while (not taken or min(taken) > 1.05) and len(taken) < 5:
         with ScriptedBroker(lambda command: [command.reply()]) as broker:
@@ -151,7 +151,7 @@ def test_a_stall_is_charged_to_every_request_that_was_due_meanwhile():
         producer = producer_to(broker, 1, window=1, rate=200, limit=240)
         result = measure(producer, seconds=60)
     assert stalled
-    assert percentile_ns(producer.delay, 99) > 300_000_000  # the next one waits for the window
+    assert percentile_ns(producer.delay, 99) > 300_000_000  # the next request waits for the window
     assert percentile_ns(result.latency, 99) > 350_000_000
     assert percentile_ns(result.latency, 75) > 30_000_000
 
@@ -189,7 +189,7 @@ def test_very_many_that_were_not_sent_count_each(monkeypatch):
 
 
 def numbers(broker) -> list[int]:
-    """In the unique keys of what was sent."""
+    """The numbers in the unique keys of what was sent."""
     keys = [re.search("UNIQ_KEY\x01([0-9A-F]+)\x02", each.fields["i"]) for each in broker.commands]
     return [int(key[1][-12:], 16) for key in keys]
 
@@ -209,7 +209,8 @@ def test_unique_keys_have_the_moments_at_which_messages_were_due(rate):
 
 def test_another_pace_begins_when_it_is_set_and_what_was_due_before_is_forgotten():
     with ScriptedBroker(lambda command: [command.reply()]) as broker:
-        loop = producer_to(broker, window=5, rate=0.001, limit=21)  # the second after 1,000 s
+        # The second send would be due after 1,000 s.
+        loop = producer_to(broker, window=5, rate=0.001, limit=21)
         while loop.run(1000) and not loop.stats()["acked"]:
             pass
         loop.pace(100.0)
@@ -282,7 +283,7 @@ def test_every_queue_is_read_to_its_end(binary, connections):
 
 
 def sent(loop, broker):
-    """What the loop's next send brings, whose socket keeps sends apart."""
+    """The commands of the loop's next send. The socket keeps sends apart."""
     until = time.monotonic() + HANG_S
     while not select.select([broker], [], [], 0)[0]:
         assert loop.run(1000) and time.monotonic() < until, loop.stats()
@@ -370,7 +371,8 @@ def test_a_refused_pull_is_counted_and_tried_again_later():
     with ScriptedBroker(refuses_twice) as broker:
         frames = pull_frames(QUEUES[:1])
         loop = Consumer(frames, [connect(broker.address)], [(0, 10)])
-        began = time.monotonic()  # the loop's clock; what the broker sees may be late, and bunched
+        # By the loop's clock; the broker may see requests late, and several at once.
+        began = time.monotonic()
         stats = run_out(loop)
         took = time.monotonic() - began
     assert (stats["messages"], stats["failures"]) == (10, {16: 2})

@@ -1,6 +1,7 @@
-"""The pop loop pops, acknowledges all that came in one batch, and counts what was acknowledged.
+"""The pop loop pops, acknowledges everything that came in one batch, and counts what was
+acknowledged.
 
-Method: real sockets to a broker whose answers the test scripts; our JSON library reads the acks.
+Method: real sockets to a broker whose answers the test scripts; rmq's JSON library reads the acks.
 """
 
 import json
@@ -43,7 +44,7 @@ def test_texts_that_cannot_be_right_are_refused(starts: bytes, offsets: bytes) -
 
 
 class TwoQueues:
-    """Gives the messages of two queues, some of a retry topic, three at a time."""
+    """Answers pops with messages of two queues, three at a time; some are of a retry topic."""
 
     def __init__(self, count: int) -> None:
         self.left = count

@@ -1,7 +1,7 @@
 """The walk over pulled records counts what is right and stops at what is wrong.
 
-Method: records packed here from the layout, then damaged byte by byte.
-What this cannot show: that brokers lay their records out so; tests/compat pulls real ones.
+Method: records packed here from the layout, then damaged byte by byte. Not shown here: that brokers
+lay out their records so; tests/compat pulls real ones.
 """
 
 import pytest

@@ -84,7 +84,7 @@ def test_the_meter_sees_what_a_child_burns(program):
     with subprocess.Popen(
         [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
-        assert child.stdout.readline() == "ready\n"  # what its start burns is not known
+        assert child.stdout.readline() == "ready\n"  # how much its start burns is not known
         meter = CpuMeter([child.pid])
         child.stdin.write("burn\n")
         child.stdin.flush()
@@ -102,7 +102,8 @@ def test_what_an_ended_process_has_spent_is_not_known():
         assert child.stdout.readline() == "ready\n"
         child.stdin.write("burn\n")
         child.stdin.flush()
-        assert child.stdout.readline() == "done\n"  # more than 0 s at the start
+        # So it has burned more than 0 s when the meter begins.
+        assert child.stdout.readline() == "done\n"
         meter = CpuMeter([child.pid, os.getpid()])
         assert meter.known_seconds() >= 0
         child.communicate("\n")

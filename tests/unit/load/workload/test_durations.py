@@ -1,4 +1,4 @@
-"""Counts of a period are the difference of two moments'."""
+"""The counts of a period are the difference between two moments."""
 
 from cext.load.histogram import Histogram
 from rmq.load.workload.durations import Durations

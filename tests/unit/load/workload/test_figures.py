@@ -1,4 +1,5 @@
-"""A period is the difference of two moments, and a whole has what ended after its last one."""
+"""A period is the difference between two moments, and the total includes what ended after the last
+period."""
 
 from collections import Counter
 

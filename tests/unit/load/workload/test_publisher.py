@@ -1,4 +1,5 @@
-"""What was due is counted by the schedules that the producers went by, not by what was asked for.
+"""What was due is counted by the schedules that the producers used, not by the pace that was asked
+for.
 
 Method: a publisher in its thread, and a peer that acknowledges or is silent.
 """
@@ -30,7 +31,7 @@ def publisher(answer: Callable[[Command], Command | None]) -> Iterator[Publisher
 
 @contextmanager
 def running(each: Publisher, ended: threading.Event) -> Iterator[None]:
-    """Until nothing new is to be sent, and what is open has been waited for."""
+    """Runs the publisher. At the end nothing new is sent, and open sends are waited for."""
     sent_all = threading.Event()
     thread = threading.Thread(target=each.run, args=(sent_all, ended))
     thread.start()
@@ -47,7 +48,7 @@ def test_a_new_pace_counts_from_when_it_is_gone_by() -> None:
     with publisher(stored) as each:
         now = time.monotonic()
         each.pace(1e6)
-        assert each.due(now + 1) == 0  # its thread does nothing yet
+        assert each.due(now + 1) == 0  # its thread has not begun
         began = time.monotonic()
         with running(each, threading.Event()):
             wait_until(lambda: each.due(time.monotonic()) > 10_000)
@@ -61,10 +62,11 @@ def test_who_ends_it_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     ended = threading.Event()
     with publisher(silent) as each:
         with running(each, ended):
-            wait_until(lambda: each.producer.stats()["requests"] == 8)  # all that may be open
+            wait_until(lambda: each.producer.stats()["requests"] == 8)  # as many as may be open
             wait_until(lambda: each.due(time.monotonic()) > 20)
             ended.set()
         assert each.unanswered == 8
         assert each.overdue > 5
-        assert each.producer.delay.count == 8 + each.overdue  # none is left out of what is shown
+        # The figures that are shown leave none out.
+        assert each.producer.delay.count == 8 + each.overdue
         assert each.producer.latency.count == each.unanswered + each.overdue

@@ -1,6 +1,6 @@
 """A result has the members that the OpenMessaging benchmark writes (TestResult.java), in its units.
 
-Method: the names are written down here from the benchmark's source. What this cannot show: that the
+Method: the names are written down here from the benchmark's source. Not shown here: that the
 figures are those of a run (tests/process/test_omb_workloads.py).
 """
 
@@ -54,7 +54,7 @@ def period(done: Figures, backlog: int) -> Period:
 
 def test_it_has_the_members_of_the_benchmark() -> None:
     nothing = result_members(SETTINGS, "rmq", [], figures(0, 0))
-    assert all(nothing[name] == [] for name in LISTS)  # also of a run without a row
+    assert all(nothing[name] == [] for name in LISTS)  # also in a run without a row
     periods = [period(figures(1000, 900), 100), period(figures(500, 600, 5.0), 0)]
     assert [each.rate for each in periods] == [200, 200]
     members = result_members(SETTINGS, "rmq", periods, figures(1500, 1500))

@@ -9,7 +9,7 @@ from rmq.load.workload.settings import Settings, read_settings
 
 pytest.importorskip("yaml")
 
-# As the benchmark's own files are written.
+# In the form of the benchmark's own files.
 FILE = """
 name: 1 producer / 1 consumers on 1 topic
 
@@ -50,7 +50,7 @@ def test_what_nobody_knows_is_passed_over_by_name(tmp_path: Path) -> None:
 
 def test_a_workload_needs_no_name(tmp_path: Path) -> None:
     nameless = FILE.replace("name: 1 producer / 1 consumers on 1 topic", "name:")
-    assert read_settings(written(tmp_path, nameless))[0].name == "workload"  # its file's
+    assert read_settings(written(tmp_path, nameless))[0].name == "workload"  # the name of its file
 
 
 def test_a_random_payload_is_as_random_as_it_is_told(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_keys_are_there_when_they_are_asked_for(tmp_path: Path) -> None:
     for kind in ("KEY_ROUND_ROBIN", "RANDOM_NANO"):
         keys = read_settings(written(tmp_path, f"{FILE}keyDistributor: {kind}\n"))[0].keys(48)
         assert len(set(keys)) == 10_000
-        assert len(keys) == 209 * 48  # each queue has as many turns as the others
+        assert len(keys) == 209 * 48  # each queue gets as many keys as the others
 
 
 @pytest.mark.parametrize(

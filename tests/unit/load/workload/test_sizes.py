@@ -1,4 +1,5 @@
-"""A rig opens no more than there is room for, and what brokers would not close."""
+"""A rig opens no more connections than there is room for, nor more than brokers would leave
+open."""
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_open_requests_of_large_messages_stay_in_memory() -> None:
 @pytest.mark.parametrize(
     ("more", "by_tls", "files"),
     [
-        ({}, False, 64 + 2 * (10 + 3)),  # a loop for producers, one for each subscription
+        ({}, False, 64 + 2 * (10 + 3)),  # a loop for producers, and one for each subscription
         ({}, True, 64 + 2 * (3 * 10 + 3)),
         ({"consumer_backlog_size_gb": 1.0}, False, 64 + 2 * (10 + 5)),
     ],

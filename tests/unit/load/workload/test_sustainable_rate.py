@@ -1,4 +1,4 @@
-"""The pace grows while all keep up, falls back when one does not, and settles."""
+"""The pace grows while everything keeps up, falls back when something does not, and settles."""
 
 import pytest
 
@@ -8,7 +8,8 @@ PERIOD_S = 3.0
 
 
 class Load:
-    """Producers and consumers that get done so much a second, and keep the rest for later."""
+    """Producers and consumers that manage so many messages a second, and keep the rest for
+    later."""
 
     def __init__(self, produced: float, consumed: float) -> None:
         self.produced, self.consumed = produced, consumed
@@ -54,7 +55,7 @@ def test_a_few_outstanding_messages_are_none() -> None:
 def test_a_pace_that_was_taken_up_late_is_no_lack() -> None:
     rate = SustainableRate(500_000.0)
     assert rate.after(PERIOD_S, 1_500_000, 1_500_000, 1_500_000) == 1_000_000
-    # The first 20 ms went by the old pace.
+    # In the first 20 ms the old pace was still used.
     due = int(0.02 * 500_000 + (PERIOD_S - 0.02) * 1_000_000)
     sent = 1_500_000 + due
     assert rate.after(PERIOD_S, due, sent, sent) == 2_000_000
