@@ -1,4 +1,4 @@
-"""`rmq check`: the verdicts on a machine that is as it comes, and on one that was set up."""
+"""`rmq check`: its verdicts on a machine with default settings, and on one that was set up."""
 
 import json
 import os
@@ -137,7 +137,8 @@ def test_space_for_the_store_counts_the_size_of_its_files(tmp_path: Path) -> Non
 def test_space_that_is_kept_for_others_is_not_called_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the blocks are of no use to a broker, which has taken a fifth of its own."""
+    """Space that is reserved for root must not count as used: here half of the blocks are of no use
+    to a broker, and a fifth of the broker's own half is taken."""
     blocks = os.statvfs_result((4096, 4096, 200 << 20, 180 << 20, 80 << 20, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda path: blocks)
     found = check(KernelFiles(tmp_path), tmp_path, load_properties())[-1]

@@ -1,4 +1,4 @@
-"""Goal: what is said of the end of a Child is so at once.
+"""Goal: what a Child reports of its end is true at once.
 
 Method: real processes. Not shown here: that they end with their parent (tests/process/test_demo).
 """
@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rmq.system.child import Child
 
-# What it takes to end grows with what it has touched: a kill alone is not seen at once.
+# How long it takes to end grows with the memory it has touched, so a kill alone is not seen at
+# once.
 CODE = """
 import signal
 held = bytearray(1 << 26)
@@ -20,12 +21,13 @@ signal.pause()
 
 
 def test_what_was_killed_has_died(tmp_path: Path) -> None:
-    """The demo looks next whether all is calm, and its master must be missing then."""
+    """After kill() the child must be dead: the demo checks next whether everything is calm, and its
+    master must be missing then."""
     child = Child("one", [sys.executable, "-c", CODE], tmp_path)
     child.start()
     child.wait_ready(60)
     assert not child.died()
     child.kill()
     assert child.died() and child.pid is None
-    assert not child.died()  # told once
+    assert not child.died()  # reported only once
     child.stop()

@@ -1,7 +1,7 @@
-"""How descriptors are shared out: what lowers which limit, and what is said of it.
+"""How descriptors are shared out: what lowers which limit, and what is reported about it.
 
-Method: a process of its own, whose limit is lowered for good. Cannot show that clients are closed
-by these limits: fault/test_few_descriptors.py.
+Method: a process of its own, whose limit is lowered for good. That these limits close clients'
+connections: fault/test_few_descriptors.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Goal: no signal raises within a block that holds it, wherever it comes, and none is lost.
+"""Goal: no signal raises within a block that holds signals, wherever it comes, and no signal is
+lost.
 
-Method: real signals to this process, also before each line that Event.set has in Python. Not shown
-here: a whole command (tests/process/test_omb_workloads.py).
+Method: real signals to this process, also before each line of Python in Event.set. Not shown here:
+a whole command (tests/process/test_omb_workloads.py).
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ LINES_MAX = 100
 
 @pytest.fixture(params=NUMBERS)
 def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
-    """Its handler raises, as that of Ctrl-C does."""
+    """A signal whose handler raises, as that of Ctrl-C does."""
     with ctrl_c_raises(request.param):
         yield request.param
 
 
 def left_locked(is_held: bool) -> list[int]:
-    """The lines before which a Ctrl-C leaves an Event's lock taken."""
+    """The lines before which a Ctrl-C would leave an Event's lock taken."""
     found = []
     for wanted in range(1, LINES_MAX):
         event = threading.Event()
@@ -42,7 +43,7 @@ def left_locked(is_held: bool) -> list[int]:
 def test_an_event_stays_whole_wherever_ctrl_c_comes() -> None:
     with ctrl_c_raises():
         assert left_locked(is_held=True) == []
-        assert left_locked(is_held=False) != []  # what it is for
+        assert left_locked(is_held=False) != []  # the case that held_signals() is for
 
 
 def test_it_is_raised_behind_the_block(number: signal.Signals) -> None:

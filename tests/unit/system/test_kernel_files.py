@@ -1,4 +1,4 @@
-"""Reading the kernel's trees, on copies of a few machines' files."""
+"""Reading the kernel's file trees, here copies from a few machines."""
 
 from pathlib import Path
 

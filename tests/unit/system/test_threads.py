@@ -1,4 +1,4 @@
-"""What the kernel says of a thread: real threads of this process and another one."""
+"""What the kernel says about a thread: real threads of this process, and of another one."""
 
 import os
 import threading
@@ -11,8 +11,9 @@ from rmq.system.threads import Thread, named_thread, numbered_thread
 
 
 def name_thread(name: str) -> None:
-    """The calling one. Others of this process have all the same name, and numbers in any order:
-    the kernel begins again when it has given out the last."""
+    """Names the calling thread. The other threads of this process all have one name, and their
+    numbers are in no order, because the kernel begins again when it has given out its last
+    number."""
     Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
 
 
@@ -30,7 +31,8 @@ def test_a_thread_is_found_by_its_name_and_sleeps_where_it_does() -> None:
     seen: list[Thread] = []
 
     def rests() -> bool:
-        """Seen so twice: who waits for the interpreter runs for a moment, time and again."""
+        """Whether it was seen asleep twice in the same state: a thread that waits for the
+        interpreter runs for a moment now and then."""
         found = named_thread(os.getpid(), "a (b) c")
         if found is None or found.state != "S":
             return False
