@@ -1,8 +1,8 @@
 """/metrics by rocketmq-exporter's names, as Prometheus' own parser reads it.
 
-Method: samples made here, rates of the last minute out of two of them, and the runtime table as a
-broker answers with it. Shown here too: that dashboards and alerts of the exporter find each name.
-Not shown: a whole broker, which tests/process/test_operating.py asks.
+Method: samples made here, rates of the last minute from two of them, and the runtime table as a
+broker answers it. Also shown here: dashboards and alerts of the exporter find each name. Not shown:
+a whole broker, which tests/process/test_operating.py asks.
 """
 
 import gc
@@ -36,9 +36,9 @@ TABLE = {
     "commitLogDiskRatio": "0.2500", "commitLogMaxOffset": "4096", "commitLogMinOffset": "0",
 }  # fmt: skip
 
-# What grafana's dashboard 10477 and example.rules of apache/rocketmq-exporter (e1ab2dd) ask for,
-# but for rocketmq_client_.. and rocketmq_brokeruntime_.., of which the exporter asks the clients,
-# and the table.
+# The metrics that grafana's dashboard 10477 and example.rules of apache/rocketmq-exporter (e1ab2dd)
+# ask for, without rocketmq_client_.., for which the exporter asks the clients, and
+# rocketmq_brokeruntime_.., which come from the table.
 ASKED = {
     "rocketmq_broker_qps", "rocketmq_broker_tps", "rocketmq_consumer_message_size",
     "rocketmq_consumer_offset", "rocketmq_consumer_tps", "rocketmq_group_diff",
@@ -67,7 +67,7 @@ def sample(shard: int = 0, uptime_ms: int = 60_000, messages: int = 120) -> Samp
 
 
 def shown(*shards: Looked) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-    """{metric: {sorted labels: value}}, all of them gauges."""
+    """{metric: {sorted labels: value}}; all metrics are gauges."""
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in parser.text_string_to_metric_families(render_exporter(shards).decode()):
         assert family.type == "gauge" and family.name not in found
@@ -89,7 +89,7 @@ def test_names_and_labels_are_the_exporters() -> None:
     topic = (*broker, ("topic", 'odd"name'))
     pair = (*broker, ("group", "g"), ("topic", 'odd"name'))
     address = (("broker", "b"), ("brokerIP", "10.0.0.5:10911"), ("cluster", "C"))
-    assert found["rocketmq_producer_tps"] == {topic: 2}  # since the start, a minute ago
+    assert found["rocketmq_producer_tps"] == {topic: 2}  # since the start, which was a minute ago
     assert found["rocketmq_producer_message_size"] == {topic: 20}
     assert found["rocketmq_producer_offset"] == {topic: 500}
     assert found["rocketmq_topic_retry_offset"] == {(*broker, ("topic", "%RETRY%g")): 8}
@@ -98,7 +98,8 @@ def test_names_and_labels_are_the_exporters() -> None:
     assert found["rocketmq_consumer_message_size"] == {pair: 10}
     retries = (*broker, ("group", "g"), ("topic", "%RETRY%g"))
     assert found["rocketmq_consumer_offset"] == {pair: 460, retries: 3}
-    assert found["rocketmq_group_get_latency_by_storetime"] == {pair: 900}  # known of that one
+    # Known only for this pair.
+    assert found["rocketmq_group_get_latency_by_storetime"] == {pair: 900}
     assert found["rocketmq_producer_count"] == {(*broker, ("group", "p")): 3}
     assert found["rocketmq_broker_tps"] == {address: 2.5}
     assert found["rocketmq_broker_qps"] == {address: 5}
@@ -145,7 +146,8 @@ def test_the_runtime_table_is_told_in_numbers() -> None:
         "commitlog_disk_ratio": 0.25, "commitlog_maxoffset": 4096,
     }.items():  # fmt: skip
         assert found[f"rocketmq_brokeruntime_{name}"] == {labels: value}, name
-    assert "rocketmq_brokeruntime_earliest_message_timestamp" not in found  # the table is silent
+    # Because the table does not have it.
+    assert "rocketmq_brokeruntime_earliest_message_timestamp" not in found
 
 
 def test_what_a_broker_does_not_know_has_no_line() -> None:
@@ -168,7 +170,8 @@ def test_rates_are_of_the_last_minute() -> None:
         told.append(rates.stored['odd"name'][0])
     assert told[:5] == [0, 1, 1, 1, 1]
     assert told[5] == (660 - 15) / 60
-    late = minute.rates(sample(uptime_ms=376_000, messages=960))  # nobody has looked for long
+    # Because nobody has looked for long.
+    late = minute.rates(sample(uptime_ms=376_000, messages=960))
     assert late.stored['odd"name'] == (1, 10)
     assert late.delivered["g", 'odd"name'] == (0.5, 5)
 
@@ -196,14 +199,16 @@ def test_a_new_process_counts_from_its_start() -> None:
 
 
 def test_a_new_process_of_the_same_number_counts_from_its_start() -> None:
-    """In a container every one is the first."""
+    """A process with the number of the former one must count from its start: in a container every
+    process has number 1."""
     minute = Minute()
     minute.rates(at(100_000, uptime_ms=20_000, messages=9000))
     assert minute.rates(at(160_000, uptime_ms=40_000, messages=40)).stored['odd"name'][0] == 1
 
 
 def test_looks_may_come_in_another_order_than_their_samples() -> None:
-    """One that asked the other shards too is answered after one that asked this shard alone."""
+    """Looks may come in another order than their samples: one that asked the other shards too is
+    answered after one that asked this shard alone."""
     minute = Minute()
     minute.rates(at(1_000_000, uptime_ms=900_000, messages=0))
     for second in (15, 30, 45, 60):
@@ -223,7 +228,7 @@ def test_a_look_just_after_the_first_one_is_of_no_moment() -> None:
 
 
 def test_little_is_kept_of_a_look() -> None:
-    """What is kept of a topic is what rates are made of."""
+    """Of each look only what rates are made of may be kept for a topic."""
     minute = Minute()
     before = 0
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""The HTTP server: what it answers, and what it does with clients that do not behave."""
+"""The HTTP server: what it answers, and how it treats clients that misbehave."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ from rmq.serving.pace import HANDSHAKES_A_TURN, Pace
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 MUCH_BYTES = 16 << 20  # more than the buffers of two sockets
-KEPT = b"GET /healthz HTTP/1.1\r\n\r\n"  # the connection stays
+KEPT = b"GET /healthz HTTP/1.1\r\n\r\n"  # the connection stays open
 
 
 async def ok() -> Answer:
@@ -53,7 +53,7 @@ async def served(**more: Any) -> AsyncIterator[HttpServer]:
 
 
 async def raw(server: HttpServer, request: bytes, tls: ssl.SSLContext | None = None) -> bytes:
-    """Everything the server says until it closes."""
+    """Everything that the server sends until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=tls)
     writer.write(request)
     answer = await asyncio.wait_for(reader.read(), HANG_S)
@@ -116,7 +116,8 @@ async def test_nonsense_is_refused_and_the_connection_closed(request_bytes: byte
 async def test_all_headers_together_have_a_limit(headers: bytes) -> None:
     async with served() as server:
         for head in (b"GET /healthz HTTP/1.1\r\n" + headers, b"GET /" + b"x" * 100_000):
-            with contextlib.suppress(ConnectionResetError):  # closed with bytes of ours unread
+            # The server may close while bytes of the request are unread.
+            with contextlib.suppress(ConnectionResetError):
                 assert (await raw(server, head)).startswith(b"HTTP/1.1 431 ")
         fewer = headers[headers.index(b"\n") + 1 :]
         answer = await raw(server, b"GET /healthz HTTP/1.0\r\n" + fewer + b"\r\n")
@@ -182,7 +183,8 @@ async def test_an_address_has_so_many_connections(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Whatever it was waited for, one that was makes room for another of its address."""
+    """When an address has all its connections, one that the server has waited for too long must
+    make room for another of that address, whatever the server waited for."""
     monkeypatch.setattr(http, "OF_ADDRESS", AddressLimits(connections=3))
     async with served() as server:
         with Crowd(server) as crowd:
@@ -207,7 +209,8 @@ async def test_an_address_has_so_many_connections(
 async def test_who_has_his_answer_makes_room_for_his_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At once, however often he asks; the one whose answer is longest ago."""
+    """A connection that has its answer must make room for its address at once, however often it
+    asks. It is the one whose answer is longest ago."""
     monkeypatch.setattr(http, "OF_ADDRESS", AddressLimits(connections=3))
     async with served() as server:
         with Crowd(server) as crowd:
@@ -224,7 +227,7 @@ async def test_who_has_his_answer_makes_room_for_his_address(
 @pytest.mark.still_clock
 @in_loop
 async def test_addresses_together_have_so_many_connections(clock: DrivenClock) -> None:
-    """Where none has more than another one, who is slow makes room."""
+    """If no address has more connections than another, a slow connection must make room."""
     async with served() as server:
         with Crowd(server) as crowd:
             for number in range(CONNECTIONS_MAX):
@@ -240,8 +243,8 @@ async def test_addresses_together_have_so_many_connections(clock: DrivenClock) -
 @pytest.mark.parametrize("path", ["/healthz", "/slow"])
 @in_loop
 async def test_who_asks_without_end_keeps_no_other_address_out(path: str) -> None:
-    """Four addresses have all connections, and none of them is slow: the one that has most of them
-    makes room, until all have as many. Whoever has few of them stays."""
+    """Four addresses have all connections, and none is slow. The address with most connections must
+    make room, until all have the same number; an address with few of them keeps them."""
     never = asyncio.Event()
 
     async def slow() -> Answer:
@@ -278,7 +281,8 @@ async def test_who_asks_without_end_keeps_no_other_address_out(path: str) -> Non
 
 @in_loop
 async def test_who_is_worked_for_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scrape takes as long as it takes; its client is not to blame."""
+    """A connection whose answer is still being made must not make room: a scrape may take long, and
+    that is not the client's fault."""
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 1)
     monkeypatch.setattr(http, "SLOW_S", 0.0)
     asked, may_answer = asyncio.Event(), asyncio.Event()
@@ -301,7 +305,8 @@ async def test_who_is_worked_for_makes_no_room(monkeypatch: pytest.MonkeyPatch) 
 
 @in_loop
 async def test_nothing_is_kept_of_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither his answer nor his connection, though he is there."""
+    """Neither the answer nor the connection of a client that does not read may be kept, even if the
+    client stays connected."""
     monkeypatch.setattr(http, "WRITE_S", 0.1)
     async with served() as server:
         with socket.socket() as client:
@@ -370,7 +375,8 @@ async def test_it_speaks_tls_alone_where_it_has_a_certificate(tmp_path: Path) ->
 
 @in_loop
 async def test_handshakes_of_many_wait_for_their_turn(tmp_path: Path) -> None:
-    """So many begin in a turn, however many have come; who says nothing has no part in it."""
+    """Handshakes of many connections must wait: only so many begin in a turn of the loop, however
+    many have come. A silent connection does not count."""
     authority = Authority(tmp_path)
     pair = authority.pair("server")
     shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

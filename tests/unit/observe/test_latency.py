@@ -1,4 +1,4 @@
-"""Percentiles and differences of latency counts."""
+"""Percentiles of latency counts, and the differences of two counts."""
 
 from rmq.observe.latency import edge, percentile, since
 

@@ -40,7 +40,7 @@ def sample(shard: int = 0) -> Sample:
 
 
 def parsed(text: bytes) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-    """{metric: {sorted labels without those all have: value}}."""
+    """{metric: {sorted labels: value}}, without the labels that all metrics have."""
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in parser.text_string_to_metric_families(text.decode()):
         for row in family.samples:
@@ -100,7 +100,7 @@ def test_rocketmq_names_carry_the_numbers() -> None:
 
 
 # All names of RocketMQ 5.5's broker and store (BrokerMetricsConstant, DefaultStoreMetricsConstant,
-# RemotingMetricsConstant), but for POP, timers and RocksDB.
+# RemotingMetricsConstant), except those for POP, timers and RocksDB.
 APACHE = {
     "processor_watermark", "broker_permission", "topic_number", "consumer_group_number",
     "messages_in_total", "messages_out_total", "throughput_in_total", "throughput_out_total",
@@ -112,8 +112,8 @@ APACHE = {
     "storage_flush_behind_bytes", "storage_dispatch_behind_bytes",
     "storage_message_reserve_time", "rpc_latency", "delay_message_latency",
 }  # fmt: skip
-LATER = re.compile("timer_|timing_|pop_")  # judged where they are made
-# What the exporter of Apache RocketMQ 5.5.0 wrote, as far as its name is another one.
+LATER = re.compile("timer_|timing_|pop_")  # tested where they are made
+# The names that the exporter of Apache RocketMQ 5.5.0 wrote, where they differ.
 EXPORTED = {
     "consumer_lag_latency_milliseconds", "consumer_queueing_latency_milliseconds",
     "storage_size_bytes", "storage_message_reserve_time_milliseconds", "rpc_latency_milliseconds",
@@ -222,7 +222,7 @@ def test_messages_in_are_told_by_their_type_and_out_by_their_group() -> None:
     assert of("messages_out_total", "consumer_group", "s") == {"": 0}
     assert of("messages_out_total", "is_system")["true"] == 3
     assert of("commit_messages_total", "topic") == {"t": 3}
-    assert of("commit_messages_total", "topic", "") == {"": 1}  # its topic is gone
+    assert of("commit_messages_total", "topic", "") == {"": 1}  # of a topic that no longer exists
     assert of("rollback_messages_total", "topic") == {"t": 1}
     assert of("timer_enqueue_total", "topic") == {"t": 7}
     assert of("timer_dequeue_total", "topic") == {"t": 6}

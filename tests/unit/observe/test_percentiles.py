@@ -1,4 +1,4 @@
-"""Percentiles by numpy: the same as a broker's own, and right for values that are known."""
+"""Percentiles by numpy: the same as a broker's own, and right for known values."""
 
 import random
 
@@ -17,7 +17,7 @@ def test_ends_are_those_of_the_brokers_buckets() -> None:
 
 
 def test_ends_of_one_bit_can_be_counted_by_hand() -> None:
-    """0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, 16-23."""
+    """The buckets are 0, 1, 2, 3, 4-5, 6-7, 8-11, 12-15, 16-23."""
     assert bucket_ends(1, 9).tolist() == [0, 1, 2, 3, 5, 7, 11, 15, 23]
 
 
@@ -37,7 +37,7 @@ def test_they_are_what_a_broker_says(number: int) -> None:
 
 
 def test_999_of_1000_are_99_9_percent() -> None:
-    """In floating point they are a little more."""
+    """999 of 1000 must count as 99.9 percent, although in floating point they are a little more."""
     counts = [0] * BUCKETS
     counts[0], counts[1] = 999, 1
     assert percentiles(counts, ENDS, [99.9, 99.91]).tolist() == [0, 1]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The figures between two samples, after a restart, and of brokers that give no sample."""
+"""The figures between two samples, also after a restart, and of brokers that give no sample."""
 
 from msgspec.structs import asdict
 
