@@ -1,4 +1,5 @@
-"""Carried settings: what clients and slaves notice goes along, what the machine needs does not."""
+"""Carried settings: those that clients and slaves notice are taken along, those for the machine are
+not."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""Earlier copy: only an empty store, or a copy of this master's log, is gone on with."""
+"""Earlier copy: a takeover goes on only with an empty store, or with a copy of this master's
+log."""
 
 from pathlib import Path
 

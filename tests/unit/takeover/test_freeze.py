@@ -1,4 +1,4 @@
-"""Freeze: it is renewed in time, and an interruption is noticed. The clock is driven by hand."""
+"""Freeze: it is renewed in time, and an interruption is noticed. The clock is moved by hand."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from rmq.takeover.freeze import FREEZE_S, RENEW_S, Freeze
 
 
 class Old:
-    """What a freeze uses of the old master."""
+    """The parts of the old master that a freeze uses."""
 
     address = "10.0.0.5:10911"
 

@@ -1,4 +1,5 @@
-"""Old log: messages that only the old master's files hold are found, what is made again is not."""
+"""Old log: messages that only the old master's files have are found; what is made anew anyway is
+not."""
 
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def test_a_message_beyond_the_copy_is_found(tmp_path):
     old = written(tmp_path / "old", FIRST + SECOND)
     copy = written(tmp_path / "copy", FIRST)
     assert bodies(old, len(FIRST), copy) == [b"second"]
-    assert bodies(old, len(FIRST + SECOND), copy) == []  # of another log: it ends otherwise
+    # The copy is of another log, because it ends differently.
+    assert bodies(old, len(FIRST + SECOND), copy) == []
 
 
 def test_a_whole_copy_lacks_nothing(tmp_path):
@@ -65,7 +67,7 @@ def test_the_next_files_are_read_too(tmp_path):
     old = written(tmp_path / "old", FIRST + blank, third)
     copy = written(tmp_path / "copy", FIRST)
     assert bodies(old, len(FIRST), copy) == [b"third"]
-    # The copy ends where the file does: the next one of the old log is all beyond it.
+    # The copy ends where the file does: the old log's next file is all beyond it.
     whole = written(tmp_path / "whole", FIRST + blank, b"")
     assert bodies(old, SEGMENT_BYTES, whole) == [b"third"]
 

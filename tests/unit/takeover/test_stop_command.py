@@ -1,4 +1,4 @@
-"""Stop command: it runs beside the rest, and only an end with another code than 0 is an error."""
+"""Stop command: it runs while the rest goes on, and only an exit code other than 0 is an error."""
 
 import pytest
 from support.waiting import wait_until
