@@ -1,8 +1,8 @@
-"""The offline checker: a sound store is sound, and every planted damage is named where it is.
+"""The offline checker: a sound store is sound, and each planted damage is named with its place.
 
-Method: StoreImage writes a store, one thing is broken, the checker must name file and offset. The
-checker shares no code with the store it judges. Cannot prove: that every conceivable damage is
-found; one bit is flipped in every kind of field.
+Method: StoreImage writes a store, one thing is broken, and the checker must name file and offset.
+The checker shares no code with the store it judges. Not shown here: that every conceivable damage
+is found; one bit is flipped in every kind of field.
 """
 
 import os
@@ -97,7 +97,7 @@ def test_a_flipped_bit_in_a_record_is_named(whole, at):
     if at == 60:  # the store time: no checksum covers it, and nothing else repeats it
         assert report.problems == []
         assert report.counts["store_times_going_back"] > 0
-    elif at == 13:  # a queue id that is not there, but in the entry that points here
+    elif at == 13:  # no queue has this id, except in the entry that points here
         assert [(p.file, str(p.offset)) for p in report.problems] == [entry]
         assert report.counts["records_without_queue"] == 1
     else:
@@ -151,7 +151,8 @@ def test_a_missing_queue_file_in_between_is_named(tmp_path):
 
 
 def test_a_last_record_that_ends_in_zeros_is_one_where_a_queue_of_apaches_names_it(tmp_path):
-    """Of a store that was stopped cleanly, and whose log is elsewhere."""
+    """A last record that ends in zeros must count as a record if an entry of an Apache queue points
+    to it. The store was stopped cleanly, and its log is elsewhere."""
     image = StoreImage(tmp_path / "store").add_many(600)
     image.add(b"topic-0", 0, b"body", b"A\x01\x00")
     image.write_log().write_queues()
@@ -186,7 +187,8 @@ def test_zeros_in_the_last_segment_do_not_hide_what_is_behind_them(whole):
 
 
 def test_what_is_written_between_two_looks_is_no_damage(image, monkeypatch):
-    """Beside a broker that serves: the place was empty, and then there is a record behind it."""
+    """What a serving broker writes between two looks must not count as damage: the place was empty
+    at the first look, and then there is a record behind it."""
     late = image.records[-3:]
     assert late[0].offset // SEGMENT == late[-1].offset // SEGMENT == image.end // SEGMENT
     image.write_log(image.records[:-3])
@@ -206,8 +208,9 @@ def test_what_is_written_between_two_looks_is_no_damage(image, monkeypatch):
 
 
 def test_a_search_for_a_record_leaves_the_byte_behind_the_file_alone(whole):
-    """mmap.find() of Python before 3.11.5 looks at what is behind its range, and ended the process
-    of `rmq store check` on Debian 12."""
+    """The search for a record must not go beyond the file's end. mmap.find() of Python before
+    3.11.5 looks at the byte after its range, which ended the process of `rmq store check` on Debian
+    12."""
     ends = []
 
     class Searched(bytes):
@@ -273,7 +276,8 @@ def test_a_checkpoint_ahead_of_the_log_is_named(image):
 
 
 def test_a_last_record_that_ends_in_zeros_is_sound_where_the_store_says_that_it_has_it(image):
-    """So a start has it, which goes on behind it."""
+    """If the store's checkpoint says that it has a last record that ends in zeros, the record must
+    be sound: a start keeps it, too, and goes on behind it."""
     last = image.add(b"topic-0", 0, b"body", b"A\x01\x00")
     image.write_log().write_queues().checkpoint_at(601, queue_count=6)
     report = check_store(image.root, strict=True)
@@ -323,7 +327,7 @@ def test_a_topic_made_anew_may_be_shorter_than_the_older_one(tmp_path):
     image.write_log().write_queues(newer)
     report = check_store(image.root, strict=True)
     assert (report.problems, report.counts["records_of_older_topic"]) == ([], len(older))
-    image.write_queues(newer[:19])  # an entry that is missing at the end is no older topic's
+    image.write_queues(newer[:19])  # a missing entry at the end does not belong to an older topic
     assert "again/0 offset 19" in only_problem(image.root, strict=True).what
 
 

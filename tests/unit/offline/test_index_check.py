@@ -1,9 +1,9 @@
-"""Goal: a key index that the indexer wrote is sound, and whatever is changed in it is named where
-it is.
+"""Goal: a key index that the indexer wrote is sound, and every change in it is named with its
+place.
 
 Method: a small log with keys, indexed by the compiled indexer; then one thing is broken. The
-checker shares no code with the indexer. Cannot prove: that a damage that keeps every chain, slot
-and hash right is found; there is none to find.
+checker shares no code with the indexer. A damage that leaves every chain, slot and hash right is no
+damage, so that none can be missed.
 """
 
 import struct
@@ -22,7 +22,7 @@ ENTRIES_AT = HEAD.size + 4 * SLOTS
 
 @pytest.fixture
 def store(tmp_path):
-    """300 records, about 1,000 entries in three files; the log's files as they are."""
+    """300 records, with about 1,000 entries in three files; the log's files are unchanged."""
     with KeyedLog(tmp_path) as keyed:
         keyed.add_many(300)
         indexer = keyed.index()
@@ -32,7 +32,7 @@ def store(tmp_path):
 
 
 def check(keyed, strict=True):
-    """Queues are not written here: problems of the index alone, and the report."""
+    """The problems of the index alone, and the report; queues are not written here."""
     report = check_store(keyed.root, strict=strict, shape=SHAPE)
     return [problem for problem in report.problems if "/index/" in problem.file], report
 
@@ -56,7 +56,7 @@ def test_what_the_indexer_writes_is_sound(store):
 
 
 def test_what_the_twin_builds_is_sound(store):
-    """RocketMQ's format, made without the indexer."""
+    """An index in RocketMQ's format that was made without the indexer must be sound."""
     for path in store.files():
         path.unlink()
     puts = store.puts()
@@ -103,7 +103,8 @@ def test_a_wrong_header_is_named(store, at, form, value):
 
 
 def test_keys_that_are_missing_are_named_with_their_record(store):
-    """An entry less in the count: the newest record of the file has lost a key."""
+    """With a lower count of entries, the newest record of the file has lost a key, which must be
+    named."""
     path = store.files()[-1]
     count = struct.unpack_from(">i", path.read_bytes(), 36)[0]
     patch(path, 36, struct.pack(">i", count - 4))
@@ -120,7 +121,7 @@ def test_a_file_that_is_missing_leaves_keys_missing(store):
 
 
 def test_entries_that_lead_to_no_record_are_named(store):
-    """The log lost its first record: its keys lead to nothing."""
+    """Keys of a record that the log has lost must be named. Here it is the first one."""
     segment = sorted((store.root / "commitlog").iterdir())[0]
     patch(segment, 4, bytes(4))
     problems, _ = check(store)

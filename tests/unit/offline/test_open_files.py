@@ -1,4 +1,4 @@
-"""Goal: pieces of more files than may be open, each as it is, and nothing stays open."""
+"""Goal: parts of more files than may be open at once are read unchanged, and no file stays open."""
 
 from __future__ import annotations
 

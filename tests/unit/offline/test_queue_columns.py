@@ -1,6 +1,6 @@
-"""A queue's columns: what the files say, wherever an entry can be, and how it is written.
+"""A queue's columns have what the files say, wherever an entry may be, and however it is written.
 
-Method: stores made byte by byte, and each array compared with the records they were made of.
+Method: stores made byte by byte; each array is compared with the records that they were made of.
 """
 
 import csv
@@ -30,7 +30,7 @@ NAT = np.datetime64("NaT", "ms")
 
 @pytest.fixture
 def image(tmp_path: Path) -> StoreImage:
-    """1000 records in 6 queues: 4 files a queue, and several segments."""
+    """1000 records in 6 queues, with 4 files for each queue and several segments."""
     made = StoreImage(tmp_path / "store")
     for number in range(1000):
         topic, queue_id = b"topic-%d" % (number % 2), number // 2 % 3
@@ -96,7 +96,8 @@ def test_a_part_is_a_slice_of_the_whole(image: StoreImage, start: int, count: in
 
 
 def test_what_is_no_entry_is_no_row(image: StoreImage) -> None:
-    """The front that a queue begins behind, zeros, a file that is gone, a torn end."""
+    """Whatever is no entry must become no row: the filler before a queue's first entry, zeros, a
+    missing file, a torn end."""
     placed = records(image)
     for index in range(10):
         patch(queue_file(image, 0), index, (0, 0x7FFFFFFF, 0))
@@ -110,7 +111,8 @@ def test_what_is_no_entry_is_no_row(image: StoreImage) -> None:
 
 
 def test_what_the_log_does_not_have_has_no_store_time(image: StoreImage) -> None:
-    """A segment that retention deleted, and entries that lead elsewhere."""
+    """Entries whose record is not in the log must have no store time: those of a segment that
+    retention deleted, and those that point elsewhere."""
     placed = records(image)
     image.segment_path(0).unlink()
     # inside a record, at the record of another offset, before, behind and at the end of the log
@@ -129,7 +131,8 @@ def test_what_the_log_does_not_have_has_no_store_time(image: StoreImage) -> None
 
 @pytest.mark.parametrize(("sys_flag", "head_bytes"), [(0, 88), (V6, 100), (V6 | STORE_V6, 112)])
 def test_a_head_may_end_with_its_file(tmp_path: Path, sys_flag: int, head_bytes: int) -> None:
-    """The shortest record of a copy that has nothing behind it, and one cut off in its head."""
+    """A record's head may end together with its file: the shortest record of a copy with nothing
+    behind it, and one that is cut off in its head."""
     made = StoreImage(tmp_path / "store")
     placed = made.add(b"T", 0, b"x", sys_flag=sys_flag)
     made.write_log().write_queues().checkpoint_at(1)
@@ -241,7 +244,8 @@ def test_a_mistake_is_named(image: StoreImage, path: str, out: str, message: str
 
 
 def test_the_examples_of_the_operations_page_run(image: StoreImage) -> None:
-    """In a directory whose store has a topic `orders`, as the page takes it."""
+    """The examples must run in a directory whose store has a topic `orders`, as the page
+    assumes."""
     (image.queue_directory / "topic-0").rename(image.queue_directory / "orders")
     page = (DOCS / "operations.md").read_text().partition("\n## A queue as columns\n")[2]
     page = page.partition("\n## ")[0]

@@ -1,6 +1,5 @@
-"""The store of a replica is read as it was written: what Apache's broker, as its master, lets
-through is in it as well. A core that follows is fed by hand; nothing is broken here.
-"""
+"""The store of a replica is read as it was written: it also contains what Apache's broker accepts
+as its master. A core that follows is fed by hand; nothing is broken here."""
 
 from __future__ import annotations
 
@@ -20,7 +19,8 @@ from rmq.offline.checker import check_store
 
 @in_loop
 async def test_the_last_record_of_one_that_was_stopped_may_end_in_zeros(tmp_path: Path) -> None:
-    """Our own broker closes such properties by a separator; Apache's stores them as they come."""
+    """The last record of such a store may end in zeros, because Apache's broker stores properties
+    as they come, while rmq's broker ends them with a separator."""
     data, starts = b"", []
     for number, properties in enumerate((b"A\1a\2", b"A\1\0")):
         starts.append(len(data))
