@@ -1,7 +1,7 @@
-"""Controllers with accounts: who is no Super user learns nothing and changes nothing.
+"""Controllers with accounts: a user that is no Super user learns nothing and changes nothing.
 
-The requests are those of brokers and operators, by the controller's port; brokers sign as they do
-by innerClientAuthenticationCredentials.
+The requests are those of brokers and operators, over the controller's port. Brokers sign as
+innerClientAuthenticationCredentials makes them sign.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Signing(Replica):
 
 
 class Changed(Signing):
-    """Whose requests are others when they arrive."""
+    """A replica whose requests are changed after they were signed."""
 
     async def send(self, request: Command) -> None:
         assert self.who is not None
@@ -60,7 +60,7 @@ class Changed(Signing):
 
 
 async def begin_with_alice(one: Signing, resource: str, action: str) -> None:
-    """Alice may do this much, and 1 is master."""
+    """Gives alice this one permission, and makes replica 1 master."""
     user = json.dumps({"username": "alice", "password": "wonderland"})
     assert (await one.call(3001, user.encode(), username="alice")).code == 0
     entry = {"resource": resource, "actions": [action], "decision": "Allow"}
@@ -84,7 +84,7 @@ async def test_brokers_that_sign_elect_and_all_others_are_refused(
         assert (await one.call(3001, user.encode(), username="alice")).code == 0
         for each in (one, two):
             await each.join()
-            await each.beat(heartbeatTimeoutMills=600_000)  # however long all codes take
+            await each.beat(heartbeatTimeoutMills=600_000)  # however long all the codes take
         assert (await one.elect()).code == 0
         assert (await one.alter([1, 2], 1, 1)).code == 0
         before = await one.look()
@@ -104,7 +104,8 @@ async def test_brokers_that_sign_elect_and_all_others_are_refused(
 async def test_the_cluster_that_is_named_has_to_be_the_brokers(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """A user who may change one cluster names it, and a broker of another."""
+    """A user who may change one cluster must not be able to name it together with another cluster's
+    broker."""
     async with controller(tmp_path, **ARMED) as server, Signing(server.port, 1, ADMIN) as one:
         clock.advance(5.3)
         await begin_with_alice(one, "Cluster:d", "Update")
@@ -117,12 +118,14 @@ async def test_the_cluster_that_is_named_has_to_be_the_brokers(
             for code, refused in wrong.items():
                 reply = await other.call(code, **asked, clusterName="d")
                 assert (reply.code, "is of cluster c" in str(reply.remark)) == (refused, True)
-                reply = await other.call(code, **asked)  # whichever the broker is of
+                # Without a cluster's name, whichever one the broker belongs to.
+                reply = await other.call(code, **asked)
                 assert reply.code == ResponseCode.NO_PERMISSION
-            registered = await other.call(1003, **asked, clusterName="d")  # for servers alone
+            registered = await other.call(1003, **asked, clusterName="d")  # only for servers
             assert registered.code == ResponseCode.NO_PERMISSION
         assert (await one.look()).fields == before.fields
-        # Who may change all need not say which: mqadmin cleanBrokerMetadata -l does not.
+        # A user who may change all clusters need not name one: mqadmin cleanBrokerMetadata -l does
+        # not.
         assert (await one.call(1011, **asked)).code == 0
 
 
@@ -157,7 +160,7 @@ async def test_who_is_deleted_is_refused_at_once(tmp_path: Path) -> None:
 
 
 async def command(*words: str, code: int = 0) -> str:
-    """What it says."""
+    """Runs the command, and returns what it prints."""
     done = await asyncio.to_thread(rmq, *words)
     assert done.returncode == code, done.stderr
     return done.stdout if code == 0 else done.stderr
@@ -173,7 +176,7 @@ def as_admin(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("as_admin")
 @in_loop
 async def test_commands_make_users_at_all_controllers_that_are_named(tmp_path: Path) -> None:
-    """Each has accounts of its own."""
+    """The user must be made at each of them, because each controller has its own accounts."""
     async with (
         controller(tmp_path / "1", **ARMED) as one,
         controller(tmp_path / "2", **ARMED) as two,

@@ -1,7 +1,8 @@
-"""The controller by its port: what brokers and operators are answered, and when masters change.
+"""The controller over its port: what it answers to brokers and operators, and when masters change.
 
-Goal: the codes and fields of Apache's controller; that nobody is master while another one may
-acknowledge still. The clock is driven where leases and silence end. Not shown here: brokers.
+Goal: the codes and fields are those of Apache's controller, and nobody is master while another
+replica may still acknowledge. The clock is driven where leases and silence end. Not shown here:
+brokers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.still_clock
 
 
 async def joined(*replicas: Replica) -> None:
-    """All have ids; the first is master, and the others are in its set."""
+    """Gives ids to all; the first becomes master, and the others are in its set."""
     for each in replicas:
         await each.join()
     assert (await replicas[0].elect()).code == 0
@@ -42,7 +43,7 @@ async def joined(*replicas: Replica) -> None:
 
 @asynccontextmanager
 async def pair(clock: DrivenClock, folder: Path) -> AsyncIterator[tuple[Replica, Replica]]:
-    """A master and its slave, of a controller that waits for no earlier leader's leases."""
+    """A master and its slave, at a controller that need not wait for an earlier leader's leases."""
     async with (
         controller(folder) as server,
         Replica(server.port, 1) as one,
@@ -60,7 +61,7 @@ async def until_master(replica: Replica, broker_id: int | None) -> Command:
 
 @asynccontextmanager
 async def notices(replica: Replica) -> AsyncIterator[asyncio.Queue[Command]]:
-    """Listens for what the controller tells the replica."""
+    """Listens for the controller's notices to the replica."""
     heard: asyncio.Queue[Command] = asyncio.Queue()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +79,8 @@ async def notices(replica: Replica) -> AsyncIterator[asyncio.Queue[Command]]:
 async def test_a_master_that_is_heard_of_by_two_ways_may_give_one_up(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """It knew its controller by a name and by an address, and then by one of them."""
+    """A master that is known by two connections may close one of them. It used its controller's
+    name and address at first, and then only one of them."""
     async with controller(tmp_path) as server, Replica(server.port, 2) as two:
         clock.advance(5.3)
         async with Replica(server.port, 1) as one:
@@ -117,7 +119,7 @@ async def test_a_broker_gets_its_id_registers_and_is_elected(tmp_path: Path) -> 
         elected = await one.elect()
         master = {"masterBrokerId": "1", "masterAddress": one.address, "masterEpoch": "1"}
         assert elected.fields == {**master, "syncStateSetEpoch": "1"}
-        # JSON proper, which is more than it is at Apache's controller: the id is a text.
+        # Proper JSON, unlike at Apache's controller: the id is a text.
         group = {"cluster": "c", "brokerName": "broker-a", "brokerAddrs": {"1": one.address}}
         assert json.loads(elected.body) == {
             "syncStateSet": [1], "brokerMemberGroup": group, **group
@@ -203,7 +205,8 @@ async def test_settings_are_shown_and_changed(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_value_of_several_lines_is_none(tmp_path: Path) -> None:
-    """CVE-2023-37582: with a path of one's own it wrote any file."""
+    """A value of several lines must be refused. In CVE-2023-37582 it wrote any file, by a path that
+    the sender chose."""
     async with controller(tmp_path) as server, Client(server.port) as operator:
         before = sorted(tmp_path.rglob("*"))
         refused = await operator.call(1009, b"enableElectUncleanMaster=true\\nconfigStorePath=/x")
@@ -213,7 +216,7 @@ async def test_a_value_of_several_lines_is_none(tmp_path: Path) -> None:
 
 @in_loop
 async def test_state_is_there_after_a_start(tmp_path: Path) -> None:
-    patient = {"rmqLeaseMillis": 600_000}  # however long it takes, nobody is replaced
+    patient = {"rmqLeaseMillis": 600_000}  # so long that nobody is replaced, however long it takes
     async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:
         await joined(one)
     async with controller(tmp_path, **patient) as server, Replica(server.port, 1) as one:
@@ -295,7 +298,7 @@ async def test_another_masters_lease_ends_before_the_next_one_is_elected(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
     async with controller(tmp_path) as server, Replica(server.port, 2) as two:
-        clock.advance(5.3)  # the time in which an earlier leader's leases may run
+        clock.advance(5.3)  # the time in which an earlier leader's leases may still run
         async with Replica(server.port, 1) as one:
             await joined(one, two)
             assert await one.renew(1) == 5000
@@ -331,8 +334,9 @@ async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_
 async def test_a_lease_that_was_longer_than_ours_is_waited_for(
     clock: DrivenClock, tmp_path: Path, first_ms: int, is_renewed: bool
 ) -> None:
-    """The controller is started with a shorter one. first_ms: when it was elected; is_renewed: by a
-    shorter one, for which the master gives nothing up."""
+    """A controller that is started with shorter leases must wait until a longer one that was
+    granted before is over. first_ms: the lease at the time of the election. is_renewed: the master
+    got a shorter lease since, for which it does not give up the longer one."""
     async with (
         controller(tmp_path, rmqLeaseMillis=first_ms) as server,
         Replica(server.port, 1) as one,
@@ -402,7 +406,7 @@ async def test_an_unclean_election_waits_for_the_lease_and_takes_who_lives(
         async with Replica(server.port, 1) as one:
             await joined(one)
             await two.join()
-            assert await one.renew(1, covered=True) == 5000  # of a set of which 2 is none
+            assert await one.renew(1, covered=True) == 5000  # covers a set in which 2 is not
         await until_gone(server, 1)
         assert (await two.elect()).code == 2011
         clock.advance(5.3)
@@ -425,8 +429,8 @@ async def test_who_resigns_is_replaced_at_once(clock: DrivenClock, tmp_path: Pat
 async def test_who_resigns_may_say_meanwhile_that_it_lives(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a restarted master does each second: that is no reason to keep it. The store answers when
-    its heartbeat has come."""
+    """A master that resigns must be replaced even if its heartbeat comes meanwhile: a restarted
+    master sends one each second. Here the store answers after that heartbeat."""
     async with (
         controller(tmp_path) as server,
         Replica(server.port, 1) as one,
@@ -451,7 +455,8 @@ async def test_who_resigns_may_say_meanwhile_that_it_lives(
 async def test_an_election_that_the_store_may_yet_make_ends_where_the_old_master_goes_on(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The write times out, and is done when the old master has asked for its lease again."""
+    """An election whose write timed out, but may still be stored, must come to nothing if the old
+    master goes on. Here it is stored when the old master has asked for its lease again."""
     async with (
         controller(tmp_path) as server,
         Replica(server.port, 1) as one,
@@ -493,8 +498,9 @@ async def test_an_election_that_the_store_may_yet_make_ends_where_the_old_master
 async def test_what_was_read_before_a_late_election_proves_nothing_whatever_is_written_after_it(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old master's lease is asked for, the election that timed out is stored, a replica is
-    registered, and only then does the answer come to what was read first."""
+    """An answer that was read before a late election must not count, whatever was written after the
+    election. The old master asks for its lease, the election that timed out is stored, a replica is
+    registered, and only then comes what was read first."""
     async with (
         controller(tmp_path) as server,
         Replica(server.port, 1) as one,
@@ -541,7 +547,8 @@ async def test_what_was_read_before_a_late_election_proves_nothing_whatever_is_w
 async def test_one_look_at_all_masters_at_a_time(
     clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long the store takes for it."""
+    """A second look at all masters must not begin while the first one waits, however long the store
+    takes."""
     async with controller(tmp_path) as server:
         looks: list[asyncio.Event] = []
         scans = 0
@@ -578,7 +585,8 @@ async def test_one_look_at_all_masters_at_a_time(
 async def test_another_master_is_designated(
     clock: DrivenClock, tmp_path: Path, covered: bool
 ) -> None:
-    """At once where each ack needs its yes, else when the present one's lease has run out."""
+    """The new master must lead at once if no acknowledgement counts without its own (covered);
+    otherwise only when the present master's lease is over."""
     async with pair(clock, tmp_path) as (one, two):
         assert await one.renew(1, covered=covered) == 5000
         if not covered:
@@ -619,7 +627,7 @@ async def test_a_designated_one_that_dies_leaves_the_present_one_its_lease(
 @in_loop
 async def test_the_next_leader_knows_the_sets_and_who_lives(tmp_path: Path) -> None:
     with etcd_server(tmp_path) as etcd:
-        # Longer than a machine that others use takes to renew one.
+        # Longer than a busy machine takes to renew a lease.
         where = {"rmqEtcd": etcd.endpoint, "rmqLeaseMillis": 3000}
         async with (
             controller(tmp_path / "2", **where, rmqControllerName="n2") as second,
@@ -635,7 +643,7 @@ async def test_the_next_leader_knows_the_sets_and_who_lives(tmp_path: Path) -> N
                 assert leader["peers"].count(";") == 2
                 async with Replica(second.port, 2) as two, Replica(first.port, 2) as also_two:
                     await joined(also_one, two)
-                    await one.beat()  # to every controller
+                    await one.beat()  # at every controller
                     await also_two.beat()
                     await second.stop()
                     reply = await seen(also_two.look, lambda each: each.code != 2007)
@@ -655,7 +663,8 @@ async def test_settings_that_cannot_be(tmp_path: Path) -> None:
 
 @in_loop
 async def test_who_asks_for_a_lease_is_told_that_there_is_none(tmp_path: Path) -> None:
-    """RocketMQ's controller grants none and says nothing: brokers tell the two apart by that."""
+    """A master's question for a lease must be answered with 0 if there is none. RocketMQ's
+    controller, which grants no leases, leaves the field out; brokers tell the two apart by that."""
     async with (
         controller(tmp_path) as server,
         Replica(server.port, 1) as one,
@@ -669,12 +678,13 @@ async def test_who_asks_for_a_lease_is_told_that_there_is_none(tmp_path: Path) -
 
 @in_loop
 async def test_the_same_set_gets_a_new_epoch(tmp_path: Path) -> None:
-    """So that what was asked at the epoch before, and is on its way still, comes to nothing."""
+    """A repeated set must get a new epoch if that is asked for, so that questions with the former
+    epoch that are still on their way have no effect."""
     async with controller(tmp_path) as server, Replica(server.port, 1) as one:
         await joined(one)
         assert (await one.alter([1], 1, 1)).code == 2013
         again = await one.alter([1], 1, 1, rmqNewEpoch=True)
         assert again.code == 0 and in_sync(again) == ([1], 2)
-        repeated = await one.alter([1], 1, 1, rmqNewEpoch=True)  # its answer was lost
+        repeated = await one.alter([1], 1, 1, rmqNewEpoch=True)  # as if the first answer was lost
         assert repeated.code == 0 and in_sync(repeated) == ([1], 2)
         assert (await one.alter([1], 0, 1, rmqNewEpoch=True)).code == 2001

@@ -1,8 +1,8 @@
-"""Decisions of the controller: the rules of who may be master, and of who is in sync.
+"""Decisions of the controller: the rules about which replica is master, and which are in sync.
 
-Goal: each rule of Apache's controller with the code that its brokers go by, and by random requests
-that no sequence of them breaks what elections rest on. Not shown here: that a running broker of
-Apache's agrees (tests/compat).
+Goal: each rule of Apache's controller, with the code that its brokers expect. And, by random
+requests: no sequence of them breaks what elections rely on. Not shown here: that Apache's running
+brokers agree (tests/compat).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rmq.errors import StoreCorruptError
 
 THREE = {each: Replica(f"h{each}:10911", f"h{each}:10911;170000000{each}") for each in (1, 2, 3)}
 LIVE = {each: LiveReplica(f"h{each}:10911", epoch=4, max_offset=1000) for each in (1, 2, 3)}
-# Master 1 of epoch 4; 3 is behind.
+# 1 is master in epoch 4; 3 is behind.
 SET = BrokerSet("c", "b", THREE, 4, 1, 4, frozenset((1, 2)), 7)
 
 
@@ -59,7 +59,7 @@ def test_ids_are_given_from_one_on_and_never_twice() -> None:
     assert first is not None and first.replicas == {1: Replica("h:1", "h:1;5")}
     assert next_broker_id(first) == 2
     again = apply_broker_id(first, "c", "b", 1, "h:1;5")
-    assert code(again) == 0 and again.after is None  # its answer was lost
+    assert code(again) == 0 and again.after is None  # as if its answer was lost
     assert code(apply_broker_id(first, "c", "b", 1, "h:2;6")) == 2014
     assert code(apply_broker_id(first, "c", "b", 3, "h:2;6")) == 2014
     assert code(apply_broker_id(first, "other", "b", 2, "h:2;6")) == 2014
@@ -67,7 +67,8 @@ def test_ids_are_given_from_one_on_and_never_twice() -> None:
     assert second is not None and next_broker_id(second) == 3
     cleaned = clean(second, Clean(frozenset((2,))), {}).after
     assert cleaned is not None and next_broker_id(cleaned) == 3
-    assert code(apply_broker_id(cleaned, "c", "b", 2, "h:2;6")) == 0  # from its file
+    # The replica has the id in its file.
+    assert code(apply_broker_id(cleaned, "c", "b", 2, "h:2;6")) == 0
 
 
 def test_no_more_replicas_than_the_limit() -> None:
@@ -93,15 +94,16 @@ def test_registration_moves_an_address_and_needs_an_id() -> None:
 @pytest.mark.parametrize(
     ("asked", "live", "expected"),
     [
-        (Alteration(1, 4, frozenset((2, 1)), 7), LIVE, 2013),  # the same
+        (Alteration(1, 4, frozenset((2, 1)), 7), LIVE, 2013),  # the same set
         (Alteration(2, 4, frozenset((2, 3)), 7), LIVE, 2002),
         (Alteration(1, 3, frozenset((1,)), 7), LIVE, 2000),
         (Alteration(1, 4, frozenset((1,)), 6), LIVE, 2001),
         (Alteration(1, 4, frozenset((1, 9)), 7), LIVE, 2003),
         (Alteration(1, 4, frozenset((1, 3)), 7), living(1, 2), 2006),
-        (Alteration(1, 4, frozenset((2, 3)), 7), LIVE, 2013),  # without itself
+        (Alteration(1, 4, frozenset((2, 3)), 7), LIVE, 2013),  # without the master itself
         (Alteration(1, 4, frozenset(), 7), LIVE, 2013),
-        (Alteration(2, 3, frozenset((2, 9)), 6), LIVE, 2002),  # in this order
+        # Three rows with several faults each: the codes show the order of the checks.
+        (Alteration(2, 3, frozenset((2, 9)), 6), LIVE, 2002),
         (Alteration(1, 3, frozenset((1, 9)), 6), LIVE, 2000),
         (Alteration(1, 4, frozenset((2, 9)), 6), LIVE, 2001),
         (Alteration(1, 4, frozenset((1, 2, 3)), 7), LIVE, 0),
@@ -124,7 +126,8 @@ def test_only_the_present_master_changes_the_set(
 
 @pytest.mark.parametrize("is_new_epoch", [False, True])
 def test_a_change_of_the_set_that_was_made_is_a_success_again(is_new_epoch: bool) -> None:
-    """As when the store's answer to it was lost, and the controller asks that once more."""
+    """A change that was made must be a success when it is repeated: the controller repeats it if
+    the store's answer was lost."""
     asked = Alteration(1, 4, frozenset((1, 3)), 7, is_new_epoch)
     made = alter_sync_state_set(SET, asked, LIVE).after
     assert made is not None
@@ -166,15 +169,16 @@ LONG, TORN = LiveReplica("", -1, 9000), LiveReplica("", -1, 5000, has_lost=True)
         (Election(2), {1: TORN, 2: TORN}, 2),  # neither waits for the other
         (Election(NOBODY), {1: LiveReplica("", -1, 0), 2: LONG}, 2),
         (Election(1), {1: LiveReplica("", -1, 0), 2: LiveReplica("", -1, 0)}, 1),
-        (Election(1), {1: LiveReplica("", -1, 0), 9: LONG}, 1),  # none of its replicas
+        (Election(1), {1: LiveReplica("", -1, 0), 9: LONG}, 1),  # 9 is none of its replicas
         (Election(1, unclean=True), {1: LiveReplica("", -1, 0), 2: LONG}, 1),
     ],
 )
 def test_who_has_nothing_is_not_the_first_master_while_another_has_a_log(
     asked: Election, live: dict[int, LiveReplica], expected: int | None
 ) -> None:
-    """A broker that ran without a controller, and an empty one beside it that asked before: by that
-    it would be told to throw its log away."""
+    """An empty replica must not become the first master while another one has a log: a broker that
+    ran without a controller would be told to throw its log away, if an empty one beside it had
+    asked before."""
     decision = elect(BrokerSet("c", "b", THREE, 4), asked, live)
     if expected is None:
         assert code(decision) == 2012 and not decision.changes
@@ -198,7 +202,7 @@ def test_who_is_behind_is_no_master_unless_somebody_chose_to_lose() -> None:
     gone = elect(SET, Election(NOBODY), living(3))
     assert code(gone) == 2004 and gone.after is not None
     assert (gone.after.master_id, gone.after.master_epoch) == (None, 5)
-    assert gone.after.sync_state_set == SET.sync_state_set  # they hold what was acknowledged
+    assert gone.after.sync_state_set == SET.sync_state_set  # its members have what was acknowledged
     again = elect(gone.after, Election(NOBODY), living(3))
     assert code(again) == 2004 and not again.changes
     back = elect(gone.after, Election(2), living(2, 3)).after
@@ -214,7 +218,7 @@ def test_who_is_behind_is_no_master_unless_somebody_chose_to_lose() -> None:
     [
         (LiveReplica("", 5, 10), LiveReplica("", 4, 9999), 2),
         (LiveReplica("", 4, 10), LiveReplica("", 4, 9999), 3),
-        (LiveReplica("", 4, 2**33), LiveReplica("", 4, 5), 2),  # not as 32 bits
+        (LiveReplica("", 4, 2**33), LiveReplica("", 4, 5), 2),  # compared with more than 32 bits
         (LiveReplica("", 4, 10, priority=2), LiveReplica("", 4, 10, priority=1), 3),
         (LiveReplica("", 4, 10), LiveReplica("", 4, 10), 2),
     ],
@@ -235,18 +239,18 @@ ALONE = msgspec.structs.replace(SET, sync_state_set=frozenset((1,)))
 @pytest.mark.parametrize(
     ("found", "there", "asked", "expected"),
     [
-        # A member of {1, 2} came back with less than it acknowledged.
+        # A member of {1, 2} came back with less than it had acknowledged.
         (SET, {2: "short"}, Election(2), None),
         (SET, {2: "short", 3: "whole"}, Election(2), None),
         (SET, {2: "short"}, Election(2, designated=True), None),
-        (SET, {1: "short"}, Election(1), None),  # also where it is master
+        (SET, {1: "short"}, Election(1), None),  # even if it is the present master
         (SET, {1: "short", 2: "whole"}, Election(NOBODY), 2),
         (SET, {1: "whole", 2: "short"}, Election(2, designated=True), None),
         (SET, {1: "whole", 2: "short"}, Election(NOBODY), 1),
-        # All that may have more are there; or it is the only one.
+        # All replicas that may have more are there, or there is no other.
         (SET, {1: "short", 2: "short"}, Election(NOBODY), 1),
         (ALONE, {1: "short", 2: "whole"}, Election(1), 1),
-        # Somebody chose to lose.
+        # An operator chose to lose messages.
         (SET, {2: "short"}, Election(2, unclean=True), 2),
         (SET, {2: "short", 3: "whole"}, Election(2, unclean=True), 3),
         (SET, {2: "short", 3: "whole"}, Election(2, designated=True, unclean=True), 2),
@@ -264,7 +268,7 @@ def test_who_lacks_what_it_acknowledged_is_no_master_while_another_one_may_have_
         return
     assert code(decision) == 2012 and "lacks what was acknowledged" in (decision.remark or "")
     assert ("Start [" in (decision.remark or "")) == (live.keys() < {1, 2} or 3 in live)
-    # Who is master and lacks it is master no more, whatever it was told before.
+    # A master that lacks it must not stay master, whatever it was told before.
     assert chosen == (None if there.get(1) == "short" else 1)
 
 
@@ -273,7 +277,7 @@ def test_who_lacks_what_it_acknowledged_is_no_master_while_another_one_may_have_
 
 def test_clean_spares_who_lives_and_who_alone_holds_what_was_acknowledged() -> None:
     assert code(clean(None, Clean(), {})) == 2009
-    assert code(clean(SET, Clean(), {})) == 2009  # it has a master
+    assert code(clean(SET, Clean(), {})) == 2009  # because it has a master
     assert code(clean(SET, Clean(frozenset((3,))), LIVE)) == 2009
     without = clean(SET, Clean(frozenset((3,))), living(1, 2)).after
     assert without is not None and sorted(without.replicas) == [1, 2]
@@ -328,12 +332,12 @@ some = st.frozensets(ids)
 
 
 class Requests(RuleBasedStateMachine):
-    """Any requests in any order. `logs`: what of the acknowledged each replica has."""
+    """Any requests, in any order. `logs`: how much of what was acknowledged each replica has."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: BrokerSet | None = None
-        self.masters: dict[int, int] = {}  # epoch -> who was master
+        self.masters: dict[int, int] = {}  # epoch -> its master
         self.before = (0, 0)
 
     def take(self, decision: Decision) -> None:

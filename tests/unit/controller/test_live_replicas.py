@@ -1,7 +1,8 @@
-"""Who lives, as one controller has heard.
+"""Which replicas are alive, as far as one controller has heard.
 
-Goal: a replica is gone when the last connection that it spoke on lately is, and at no other one;
-names that anybody says fill no memory. The clock is driven. By sockets: test_controller.py.
+Goal: a replica is gone when its last recently used connection is closed, and not when another one
+is. Names that anybody may send do not fill the memory. The clock is driven. Over sockets:
+test_controller.py.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def test_who_has_several_connections_is_gone_with_the_last(clock: DrivenClock) -
 
 
 def test_a_connection_that_was_silent_for_long_keeps_nobody_alive(clock: DrivenClock) -> None:
-    """A machine that lost its link left it open; what it said last went another way."""
+    """A connection that was silent for long must not keep a replica alive: a machine that lost its
+    link left it open, and has used another connection since."""
     replicas, lost, way = Replicas(), object(), object()
     replicas.heard(ONE, LIVES, lost)
     clock.advance(2)

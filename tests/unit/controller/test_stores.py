@@ -1,8 +1,8 @@
-"""Where the controller keeps its broker sets: a file, or etcd.
+"""Where the controller keeps its broker sets: in a file, or in etcd.
 
-Goal: what was written is there after a start, nobody writes over what he did not read, and only who
-leads reads and writes. With a real etcd. Not shown here: what a power cut leaves of the file
-(tests/unit/base), etcd's own faults.
+Goal: what was written is there after a start, nobody overwrites what it has not read, and only the
+leader reads and writes. With a real etcd. Not shown here: what a power cut leaves of the file
+(tests/unit/base), and etcd's own faults.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody loses the lead because the disk, and etcd with it, is busy for some seconds."""
+    """Longer leases, so that nobody loses the lead when the disk, and with it etcd, is busy for
+    some seconds."""
     monkeypatch.setattr("rmq.controller.etcd_store.LEASE_S", 60)
 
 
@@ -57,7 +58,7 @@ async def exercise(store: StateStore, again: StateStore) -> None:
     assert await store.read("broker-a") == (None, 0)
     assert await store.leader() == FIRST and await store.members() == [FIRST]
     assert await store.write("broker-a", ONE, 0)
-    assert not await store.write("broker-a", TWO, 0)  # somebody wrote it meanwhile
+    assert not await store.write("broker-a", TWO, 0)  # because it was written meanwhile
     found, revision = await store.read("broker-a")
     assert found == ONE
     assert await store.write("broker-a", TWO, revision)
@@ -109,7 +110,7 @@ async def test_after_a_failed_write_nothing_is_decided(tmp_path: Path) -> None:
     store = FileStore(tmp_path)
     await store.start(FIRST)
     assert await store.write("broker-a", ONE, 0)
-    (tmp_path / "controller.json.tmp").mkdir()  # in the way of the next save
+    (tmp_path / "controller.json.tmp").mkdir()  # so that the next save fails
     for _ in range(2):
         with pytest.raises(StateStoreError, match="cannot be written"):
             await store.write("broker-a", TWO, 1)
@@ -144,7 +145,7 @@ async def test_of_two_controllers_one_leads_and_the_other_follows_it(etcd: EtcdS
 async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
     clock: DrivenClock, etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmq.controller.etcd_store.RENEW_S", 2.0)  # it looks seldom
+    monkeypatch.setattr("rmq.controller.etcd_store.RENEW_S", 2.0)  # so that it seldom looks
     store = etcd_store(etcd, "lost")
     await store.start(FIRST)
     assert await store.write("broker-a", ONE, 0)
@@ -152,7 +153,7 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
     key = b"/rmq/lost/leader"
     other = b'{"name":"n2","address":"h2:9878"}'
     for asks in (store.read("broker-a"), store.write("broker-a", TWO, 0)):
-        # As when its lease ended and another one was first.
+        # As if its lease had ended, and another one had been faster.
         await client.transaction([], [etcd_steps.delete(key)])
         await client.transaction([], [etcd_steps.put(key, other)])
         with pytest.raises(NotLeaderError):
@@ -170,7 +171,8 @@ async def test_who_lost_the_lead_without_knowing_reads_and_writes_nothing(
 async def test_what_was_asked_under_an_earlier_lead_is_no_answer(
     clock: DrivenClock, etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch, asks: str
 ) -> None:
-    """It was so, and others may have led and granted leases before we led again."""
+    """An answer to what was asked under an earlier lead must not count: it was true then, but
+    others may have led and granted leases before this controller led again."""
     led: list[str] = []
     store = etcd_store(etcd, f"again-{asks}", led)
     await store.start(FIRST)
@@ -196,7 +198,7 @@ async def test_what_was_asked_under_an_earlier_lead_is_no_answer(
 async def test_many_questions_keep_nobody_from_keeping_the_lead(
     clock: DrivenClock, etcd: EtcdServer
 ) -> None:
-    """More than there are connections at a time, while etcd takes its time for each."""
+    """The lease must be renewed even while more questions than connections wait for a slow etcd."""
     async with slow_answers(etcd.endpoint) as way:
         store = EtcdStore(Etcd((way.endpoint,), timeout_s=60), "many", lambda: None)
         await store.start(FIRST)
@@ -237,7 +239,8 @@ async def test_an_etcd_that_stands_still_is_an_error_and_then_no_lead(
 async def test_a_lease_that_ends_before_it_is_used_does_not_stop_the_start(
     etcd: EtcdServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a machine that is so busy that etcd takes longer than the lease for it."""
+    """A lease may end before it is used, if etcd is so slow on a busy machine. The start must then
+    try again."""
     granted: list[int] = []
 
     async def grant(self: Etcd, seconds: int) -> int:
