@@ -1,8 +1,9 @@
-"""Manifests against the schemas of Kubernetes, and what the schemas do not see.
+"""Kubernetes manifests: valid by the schemas, and right in what the schemas do not check.
 
-Goal: `kubectl apply` takes them, and what refers to something finds it. Method: every document by
-the schemas of the oldest and the newest version at hand, unknown fields refused. Cannot prove:
-that a cluster has room. The chart: tests/compat/test_generated.py, by Helm itself.
+Goal: `kubectl apply` accepts them, and every reference in them finds what it refers to. Method:
+each document is checked by the schemas of the oldest and the newest version at hand, and unknown
+fields are refused. Not shown here: that a cluster has room. The chart:
+tests/compat/test_generated.py, by Helm itself.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from rmq.generate.helm import schema
 kubernetes_validate = pytest.importorskip("kubernetes_validate")
 yaml = pytest.importorskip("yaml")
 
-OLDEST = "1.27"  # policy/v1, and probes by a port's name
+OLDEST = "1.27"  # the first with policy/v1, and with probes by a port's name
 WAYS = {
     "default": (),
     "insecure": ("--insecure",),
@@ -110,7 +111,8 @@ def test_pods_start_anew_when_settings_change_and_not_otherwise() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_pods_ask_to_be_scraped_where_no_password_is_wanted(way: str) -> None:
-    """Who goes by annotations has none, and would be answered 401."""
+    """Pods must ask to be scraped only if no password is needed: a scraper that goes by annotations
+    has none, and would get 401."""
     found = documents(*WAYS[way])
     (configuration,) = by_kind(found, "ConfigMap")
     asks = any(

@@ -57,7 +57,8 @@ def test_passwords_are_printed_nowhere_and_stay_as_they_are(tmp_path: Path) -> N
     folder = tmp_path / "accounts"
     assert folder.stat().st_mode & 0o777 == 0o700
     found = modes(folder)
-    assert found.pop("metrics-password") == 0o644  # Prometheus in its container is somebody else
+    # Because Prometheus in its container is another user.
+    assert found.pop("metrics-password") == 0o644
     assert set(found.values()) == {0o600}
     password = json.loads((folder / "admin.json").read_text())["password"]
     assert len(password) >= 32

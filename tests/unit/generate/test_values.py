@@ -1,7 +1,7 @@
-"""What users say of generated files is checked before it is written into them.
+"""The values that users give for generated files are checked before they are written there.
 
-Goal: no value can mean anything in YAML, in a unit, in a shell or in PromQL. Method: `rmq generate`
-with values of each kind. Cannot prove: that an image or a class of storage exists.
+Goal: no value can have a meaning of its own in YAML, in a unit, in a shell or in PromQL. Method:
+`rmq generate` with values of each kind. Not shown here: that an image or a storage class exists.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from support.command_line import rmq
 from rmq.generate import checks
 
 IMAGE = ("--image", "registry.example.org/rmq:0.1.0")
-# Each of these means something somewhere.
+# Each of these has a meaning in one of these languages.
 SIGNS = " \t\n\"'`$%{}[]&*#!|>:;,?\\()<=@~^\0é"
 CHECKS = (checks.name, checks.label, checks.image, checks.memory, checks.cores, checks.user,
           checks.absolute_path, checks.ipv4_address)  # fmt: skip
@@ -20,7 +20,7 @@ CHECKS = (checks.name, checks.label, checks.image, checks.memory, checks.cores, 
 def test_no_sign_that_means_something_passes(check: checks.Check) -> None:
     for sign in SIGNS:
         if check is checks.image and sign in ":@":
-            continue  # of a tag, of a digest: the next test
+            continue  # of a tag or a digest, which the next test checks
         for text in (sign, f"/a{sign}", f"a{sign}b", f"1Gi{sign}", f"{sign}2", f"10.0.0.5{sign}"):
             with pytest.raises(ValueError):
                 check(text)
