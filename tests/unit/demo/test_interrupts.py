@@ -1,4 +1,5 @@
-"""Interrupts: a Ctrl-C that Python threw away is raised at the next look, and once."""
+"""Interrupts: a Ctrl-C whose exception Python threw away is raised at the next look, and only
+once."""
 
 import signal
 import weakref
@@ -17,7 +18,7 @@ def test_one_that_comes_in_a_finalizer_is_raised_at_the_next_look():
     with Interrupts() as interrupts:
         thing = _Thing()
         callback = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
-        del thing  # the callback runs here, and what it raises goes nowhere
+        del thing  # the callback runs here, and Python drops what it raises
         assert callback() is None
         with pytest.raises(KeyboardInterrupt):
             interrupts.check()

@@ -1,6 +1,7 @@
-"""Goal: what the demo tells of a failover is what happened, and it is told once, when sends go on.
+"""Goal: what the demo tells about a failover is what happened, and it tells it once, when sends go
+on.
 
-Method: looks with the times and counts given. Not shown here: processes (tests/process/test_demo).
+Method: looks with given times and counts. Not shown here: processes (tests/process/test_demo).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def test_a_failover_is_told_when_sends_go_on() -> None:
     story.broker_died(1, 10.0)
     story.look(None, 10.1)
     story.look(found(2, 2, dead=1), 10.4)
-    counts.last_sent_s = 10.41  # of the old master
+    counts.last_sent_s = 10.41  # a send to the old master
     story.look(found(2, 2, dead=1), 10.6)
     assert len(told) == 1 and not story.is_calm(found(2, 2))
     counts.gaps, counts.last_sent_s, counts.sent = [(5.0, 0.2), (10.9, 0.5)], 11.49, 120

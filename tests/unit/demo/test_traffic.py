@@ -1,4 +1,4 @@
-"""Traffic: its sender is told to end wherever a Ctrl-C comes, and can read that it is."""
+"""Traffic: its sender is told to end wherever a Ctrl-C comes, and can read what it is told."""
 
 from __future__ import annotations
 
