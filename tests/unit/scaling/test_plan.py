@@ -1,9 +1,9 @@
-"""Plans of growing and shrinking: what a cluster has in, steps out.
+"""Plans of growing and shrinking: a cluster's state goes in, steps come out.
 
-Goal: each rule of what a broker gets, of what keeps one from being drained or removed; and that a
-plan that was done, or done in part, leaves a plan of what is left, and nothing else.
-Method: states made by hand, and random ones whose steps are done on the state itself.
-Not shown here: that brokers do what the steps say (tests/process/test_cluster_plan.py).
+Goal: each rule about what a broker gets, and what keeps it from being drained or removed. And a
+plan that was carried out, wholly or in part, leaves a plan of exactly the rest. Method: states made
+by hand, and random ones whose steps are applied to the state itself. Not shown here: that brokers
+do what the steps say (tests/process/test_cluster_plan.py).
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ def test_sends_must_have_somewhere_else_to_go() -> None:
             drain(state, names, left)
         forced = drain(state, names, left, force=True)
         assert "no broker is left that takes sends to orders" in forced.notes
-    # Who takes none now loses nothing; nor do retry topics, which each broker makes by itself.
+    # A topic that takes no sends now loses nothing, nor does a retry topic, which each broker makes
+    # by itself.
     drain(cluster(broker("a", 4, topics={"t": FOUR}), broker("b")), ["a"], {"a": NOTHING})
     drain(cluster(broker("a", topics={"%RETRY%g": FOUR}), broker("b")), ["a"], {"a": NOTHING})
 
@@ -217,7 +218,7 @@ def test_an_undrain_gives_back_what_a_drain_took() -> None:
     again = do(drained, undrain(drained, ["a"]).steps)
     assert again == state
     assert undrain(again, ["a"]).steps == []
-    only_b = two(orders="b:8")  # a was not in the order, and is not put there
+    only_b = two(orders="b:8")  # a was not in the order, and must not be put there
     drained = do(only_b, drain(only_b, ["a"], {"a": NOTHING}).steps)
     assert do(drained, undrain(drained, ["a"]).steps) == only_b
 
@@ -274,7 +275,7 @@ def test_a_replacement_points_to_the_replicas() -> None:
     assert "rmq broker --replica-of a:10911" in said(broker("a"))
     slave = broker("a", None, addresses=both, permissions={"s:10911": 6})
     assert "slave 1 at s:10911" in said(slave) and "--replica-of s:10911" in said(slave)
-    # What a slave of another machine, and its clients, reach, by the name that they know.
+    # What a slave on another machine, and its clients, can reach, under the name that they know.
     for option in ("--bind ", "brokerName=a ", "rmqReplicaAddresses=", "rmqReplicaOf.json"):
         assert option in said(slave)
     assert "rmq replica add a" in said(changed(slave, controllers=("c:9878",)))
@@ -301,7 +302,7 @@ def test_rows_of_an_order() -> None:
 
 
 def do(state: ClusterState, steps: list[Step]) -> ClusterState:
-    """What brokers and name servers make of the steps."""
+    """The state that brokers and name servers make of the steps."""
     brokers, orders = dict(state.brokers), dict(state.orders)
     by_address = {at: name for name, each in brokers.items() for at in each.addresses.values()}
     for step in steps:
@@ -405,5 +406,5 @@ def test_a_plan_done_in_part_is_made_again_and_has_what_is_left(
     partly = do(state, steps[:stopped_after])
     again = do(partly, made(partly))
     assert again == whole
-    for name in "ab":  # nobody else is touched
+    for name in "ab":  # no other broker may be changed
         assert whole.brokers[name] == state.brokers[name]

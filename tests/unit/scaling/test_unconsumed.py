@@ -1,4 +1,4 @@
-"""What a broker holds that somebody has still to consume: who counts, and what is only said."""
+"""What a broker still has for consumers: which groups count, and which are only mentioned."""
 
 from __future__ import annotations
 
