@@ -1,7 +1,7 @@
-"""Goal: one broker serves at a time; changes of the log come one after the other, the newest wish
-of those that wait counts, and what fails ends the process.
+"""Goal: one broker serves at a time. Changes of the log come one after the other, only the newest
+of the waiting ones is carried out, and a failed one ends the process.
 
-Method: changes that the test holds at a gate, in place of the cut itself, which
+Method: changes that the test holds at a gate, instead of the cut itself, which
 tests/unit/flow/test_truncation.py and tests/ha show with stores.
 """
 
@@ -92,7 +92,8 @@ def test_a_process_ends_whether_store_and_log_take_the_reason_or_not(seconds: in
 
 @in_loop
 async def test_who_takes_its_place_is_said_to_serve_as_well() -> None:
-    """So that a supervisor that comes later hears of it."""
+    """The broker that takes the place must be reported as serving, too, so that a supervisor that
+    comes later knows it."""
     world = World()
     await world.served.start()
     assert world.said == STARTED

@@ -1,5 +1,5 @@
-"""Goal: systemd hears that a server is ready, lives and stops, and hears nothing of one that stands
-still. Method: its socket. Cannot prove: what systemd does then."""
+"""Goal: systemd is told when a server is ready, lives and stops, and is told nothing while a server
+stands still. Method: systemd's socket. Not shown here: what systemd does then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from rmq.node import service_manager
 
 
 class Manager:
-    """The socket that a service tells, read all the time: it has room for a few words."""
+    """The socket to which a service reports. It is read all the time, because it has room for only
+    a few words."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
