@@ -2,8 +2,8 @@
 nothing where nothing is wrong.
 
 Method: histories of a simulated cluster (tests/ha/simulation.py), which break no rule whatever
-happens in them, and the same with one thing changed, for each rule; stores of a real broker, whole
-and damaged. Cannot prove: that the rules are all that clients may rely on.
+happens in them, and the same ones with one thing changed, for each rule; stores of a real broker,
+whole and damaged. Not shown here: that the rules are all that clients may rely on.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def good() -> list[AnyEvent]:
 
 
 def write(path: Path, events: list[AnyEvent]) -> list[AnyEvent]:
-    """As a file; the events get the lines they have in it."""
+    """Writes the events to a file, and gives each one the number of its line there."""
     events.sort(key=lambda each: each.at)
     lines = []
     for line, event in enumerate(events, 1):
@@ -84,7 +84,7 @@ def of(events: list[AnyEvent], event: type[E], /, **fields: object) -> list[E]:
 
 
 def promised(events: list[AnyEvent]) -> Stored:
-    """A plain message that was acknowledged, in the middle."""
+    """A plain message that was acknowledged, from the middle of the history."""
     rows = [each for each in of(events, Stored, topic=TOPIC) if each.offset > 2]
     return rows[len(rows) // 2]
 
@@ -132,7 +132,7 @@ def show_two(events: list[AnyEvent]) -> list[Event]:
 
 
 def vanish(events: list[AnyEvent]) -> list[Event]:
-    """The end of a queue that a reader saw is gone."""
+    """Lets the end of a queue, which a reader saw, disappear."""
     last = max(of(events, Delivered, how="push", queue_id=0), key=lambda each: each.offset)
     end = of(events, Drained, topic=TOPIC, queue_id=0)[0]
     end.end = last.offset
@@ -239,7 +239,7 @@ def ack_late(events: list[AnyEvent]) -> list[Event]:
 
 
 def ack_unleased(events: list[AnyEvent]) -> list[Event]:
-    """Sent and acknowledged when nobody had granted a lease for 4 ms."""
+    """The message is sent and acknowledged when nobody had granted a lease for 4 ms."""
     stored = promised(events)
     sent = of(events, Sending, message=stored.message)[0]
     events.append(Fault(at=sent.at - 5 * MS, name="no lease", fences_ms=4))
@@ -382,7 +382,8 @@ def test_offsets_fall_by_a_reset_or_what_a_fault_may_take(
 def test_a_reset_beyond_what_nobody_was_given_skips_it(
     tmp_path: Path, behind: int, is_good: bool
 ) -> None:
-    """But not what a reader had passed over before."""
+    """A reset skips the messages that nobody had been given, but not those that a reader had passed
+    over before."""
     events: list[AnyEvent] = [Subscribed(at=1, group=PULLED, topic=TOPIC)]
     for number in range(3):
         message = f"p/{number}"
@@ -396,7 +397,8 @@ def test_a_reset_beyond_what_nobody_was_given_skips_it(
 
 
 def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path) -> None:
-    """Whichever file of a history says so first."""
+    """An offset must count as known from the first time it was asked for, whichever file of the
+    history says so."""
     one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     write(one, [offset_read(20, 3), committed(30, 3)])
     write(other, [reset(10, 3)])
@@ -519,7 +521,8 @@ def test_the_program_prints_tables(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_million_events_take_less_than_a_minute(tmp_path: Path) -> None:
-    """A tenth of them: messages sent, acknowledged, delivered, and read at the end."""
+    """Measured with a tenth of them: messages that are sent, acknowledged, delivered, and read at
+    the end."""
     path = tmp_path / "h.jsonl"
     with path.open("wb") as file:
         for number in range(25_000):
@@ -547,7 +550,7 @@ def test_a_million_events_take_less_than_a_minute(tmp_path: Path) -> None:
 
 
 async def real_store(directory: Path, history: Path) -> Path:
-    """A store of a broker that has stopped, and what its client was told."""
+    """The store of a stopped broker; also writes what its client was told into the history."""
     store = directory / "store"
     with Writer(history, "p") as writer:
         async with live_broker(store) as broker, BrokerClient(broker.core.port) as client:
@@ -594,10 +597,10 @@ async def test_replicas_of_one_log_are_equal_up_to_what_is_confirmed(tmp_path: P
     truncate(other, last.log_offset)
     findings = check(paths, [[one, other]], all_copies=True)
     assert findings.broken["not-copied"] == 1
-    assert "unequal-logs" not in findings.broken  # below the shorter end all is the same
+    assert "unequal-logs" not in findings.broken  # up to the shorter end both logs are the same
     told = [each for each in findings.violations if each.rule == "not-copied"]
     assert told[0].places == (last.place,)
-    assert findings.broken["queue-files"] == 1  # and its queue goes beyond its log
+    assert findings.broken["queue-files"] == 1  # because its queue goes beyond its log
 
     patch(other, "commitlog", last.log_offset - 3, b"x")
     findings = check(paths, [[one, other]])
@@ -615,7 +618,8 @@ async def test_queue_files_and_the_log_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_who_goes_on_after_a_newer_epoch_began_is_found_by_the_stores(tmp_path: Path) -> None:
-    """Its acknowledgement's place in the log is behind the start of the next epoch."""
+    """The stores must show it when a master goes on after a newer epoch began: the place of its
+    acknowledgement in the log lies behind the start of that epoch."""
     store = tmp_path / "store"
     (store / "commitlog").mkdir(parents=True)
     (store / "epochFileCheckpoint").write_text("2\n0\n1-0\n2-500\n")
@@ -636,7 +640,7 @@ def test_who_goes_on_after_a_newer_epoch_began_is_found_by_the_stores(tmp_path: 
 
 
 def test_the_last_assignment_counts_for_a_reader(tmp_path: Path) -> None:
-    """Back to a committed offset is no fall; below it is."""
+    """After an assignment a reader may go back to the committed offset, but not below it."""
     told = {"group": PULLED, "topic": TOPIC, "broker": BROKER, "queue_id": 0}
     sent = [Sending(at=n + 1, message=f"p/{n}", topic=TOPIC) for n in range(6)]
     rows: list[AnyEvent] = [

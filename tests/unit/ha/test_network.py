@@ -1,4 +1,5 @@
-"""Goal: hosts of a test's network reach each other as far as the test lets them, and leave nothing.
+"""Goal: the hosts of a test's network reach each other as far as the test lets them, and leave
+nothing behind.
 
 Method: echo servers as processes in network namespaces. Skipped without root or iproute2.
 """
@@ -45,15 +46,15 @@ def hosts() -> Iterator[Network]:
         for server in servers:
             assert server.stdout is not None and server.stdout.readline() == b"ready\n"
         yield made
-    for server in servers:  # they have ended with their namespaces
+    for server in servers:  # they ended with their namespaces
         server.wait(HANG_S)
         assert server.stdout is not None
         server.stdout.close()
 
 
 def reaches(made: Network, one: str, other: str, seconds: float = 60) -> bool:
-    """Whether an answer comes: both ways are open. It is of another process, and may take time; a
-    datagram may be lost, where a busy machine is late to say whose an address is."""
+    """Whether an answer comes, so that both directions are open. The other process may take some
+    time, and a datagram may be lost when a busy machine is slow to resolve an address."""
     until = time.monotonic() + seconds
     with made.inside(one), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         while (left := until - time.monotonic()) > 0:
@@ -67,7 +68,7 @@ def reaches(made: Network, one: str, other: str, seconds: float = 60) -> bool:
 def test_links_are_cut_and_healed(hosts: Network) -> None:
     pairs = [("a", "b"), ("a", "c"), ("b", "c")]
     assert all(reaches(hosts, *pair) for pair in pairs)
-    hosts.cut([["a", "b"], ["b", "c"]])  # b is the bridge
+    hosts.cut([["a", "b"], ["b", "c"]])  # b still reaches both
     assert reaches(hosts, *pairs[0]) and reaches(hosts, *pairs[2])
     assert not reaches(hosts, *pairs[1], seconds=0.3)
     hosts.heal()
@@ -107,7 +108,7 @@ def test_an_open_connection_feels_the_cut_too(hosts: Network) -> None:
             accepted.settimeout(0.3)
             with pytest.raises(TimeoutError):
                 accepted.recv(1)
-            hosts.heal()  # and what was under way comes
+            hosts.heal()  # then what was under way arrives
             accepted.settimeout(HANG_S)
             assert accepted.recv(1) == b"2"
 
@@ -115,7 +116,7 @@ def test_an_open_connection_feels_the_cut_too(hosts: Network) -> None:
 def test_what_a_killed_test_left_is_swept_away(
     hosts: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under names that other runs, which sweep at the same time, do not look for."""
+    """The names have a prefix for which no other run, sweeping at the same time, looks."""
     monkeypatch.setattr(network, "PREFIX", f"rmqhat{os.getpid()}x")
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -130,7 +131,7 @@ def test_what_a_killed_test_left_is_swept_away(
 
 
 def test_several_runs_sweep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each leftover is swept by one of them, and nobody fails for the others."""
+    """Each leftover must be swept by one of the runs, and no run may fail because of the others."""
     if reason := network.missing():
         pytest.skip(reason)
     monkeypatch.setattr(network, "PREFIX", f"rmqhau{os.getpid()}x")
@@ -147,7 +148,7 @@ def test_several_runs_sweep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_slow_host_sends_comes_late(hosts: Network) -> None:
     hosts.delay("a", LATE_MS)
     began = time.monotonic()
-    assert reaches(hosts, "a", "b")  # what b answers is late only if a's question is
+    assert reaches(hosts, "a", "b")  # b's answer is late only if a's question is
     assert time.monotonic() - began >= LATE_MS / 1000
     began = time.monotonic()
     assert reaches(hosts, "b", "a")
@@ -156,7 +157,8 @@ def test_what_a_slow_host_sends_comes_late(hosts: Network) -> None:
 
 
 def test_what_a_slow_host_sends_comes_whole(hosts: Network) -> None:
-    """Also what is larger than a packet of the link, and on a connection that was there before."""
+    """Everything must arrive, also what is larger than a packet of the link, and on a connection
+    that was there before."""
     sent = os.urandom(4 << 20)
     with hosts.inside("a"), socket.create_server((hosts.hosts["a"].address, 7002)) as server:
         with hosts.inside("b"):
