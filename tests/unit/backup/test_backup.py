@@ -1,7 +1,7 @@
 """Goal: a backup has what the store had, whatever is wrong with either.
 
-Method: stores made byte by byte, the commands as a user calls them, files damaged by hand. Cannot
-show: what a broker writes meanwhile (tests/process/test_backup.py).
+Method: stores made byte by byte, the commands as users call them, files damaged by hand. Not shown
+here: what a broker writes meanwhile (tests/process/test_backup.py).
 """
 
 import json
@@ -80,8 +80,8 @@ def test_of_a_record_that_is_being_written_nothing_is_copied(image: StoreImage, 
 def test_records_that_end_in_zeros_at_the_end_are_sound_and_restored(
     tmp_path: Path, copy: Path, is_stopped: bool
 ) -> None:
-    """The last one may be torn, unless the store says that it has it; the one before is not, though
-    nothing but zeros is behind it in the copy."""
+    """A last record that ends in zeros may be torn, unless the store's checkpoint says that the
+    store has it. The record before it must be sound, although in the copy only zeros follow it."""
     image = StoreImage(tmp_path / "store").add_many(20)
     for _ in range(2):
         image.add(b"topic-0", 0, b"body", b"A\x01\x00")
@@ -159,7 +159,7 @@ def test_queues_end_where_rmq_has_noted_it_or_their_files_say_more(
     }
     image.write_ends(600, queues=noted)
     found = decode_ends(read_state(image.root)["queueEnds.synced"]).queues
-    assert found[b"topic-0", 0].end_offset == image.next[b"topic-0", 0]  # the queue has more since
+    assert found[b"topic-0", 0].end_offset == image.next[b"topic-0", 0]  # the queue has grown since
     assert found[b"topic-1", 0] == QueueEnds(999, -1, 999, -1, 0)
 
 
@@ -171,7 +171,8 @@ def test_damage_in_the_store_is_copied_named_and_ends_with_1(
     result = run("backup", "--store", image.root, "--to", copy)
     assert result.exit_code == 1
     assert f"damage in the store: {image.segment_path(0)}:{bad.offset}: " in result.output
-    assert back_up(image, copy)["copied_bytes"] == 0  # named once: it is in the manifest
+    # The damage is reported once: it is in the manifest now.
+    assert back_up(image, copy)["copied_bytes"] == 0
     checked = run("backup", "--check", copy)
     assert checked.exit_code == 0 and "were no record in the store" in checked.output
     assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
@@ -183,7 +184,7 @@ def test_damage_in_the_store_is_copied_named_and_ends_with_1(
 def test_zeros_in_the_newest_segment_do_not_hide_what_is_behind_them(
     image: StoreImage, copy: Path, tmp_path: Path, number: int
 ) -> None:
-    """A page that the disk has lost; a start finds the records behind it."""
+    """Records behind a page that the disk has lost must be copied, because a start finds them."""
     newest = [each for each in image.records if each.offset >= image.end // SEGMENT * SEGMENT]
     bad = newest[number]
     assert len(newest) > number + 2
@@ -293,7 +294,7 @@ def test_another_log_is_refused_and_the_backup_left_as_it_is(
 
 
 def gone_on(image: StoreImage, first: Placed) -> StoreImage:
-    """The store with other records, which are longer, from this one on."""
+    """The store with other, longer records from this one on."""
     other = StoreImage(image.root).add_many(image.records.index(first))
     assert other.end == first.offset
     while other.end // SEGMENT < image.end // SEGMENT or other.end % SEGMENT < SEGMENT // 2:
@@ -304,8 +305,9 @@ def gone_on(image: StoreImage, first: Placed) -> StoreImage:
 def test_what_a_start_throws_away_ends_no_segment(
     image: StoreImage, copy: Path, tmp_path: Path
 ) -> None:
-    """A power cut takes the end of a segment and the first page of the next one. What is behind is
-    not reached by a start, which goes on writing in the first of the two."""
+    """After a power cut that took the end of a segment and the first page of the next one, the
+    backup must end where a start does. A start does not reach what lies behind, and goes on writing
+    in the first of the two segments."""
     last = [each for each in image.records if each.offset < 3 * SEGMENT][-1]
     image.patch_log(last.offset, bytes(3 * SEGMENT - last.offset))
     image.patch_log(3 * SEGMENT, bytes(4096))
@@ -379,7 +381,8 @@ def test_shards_are_backed_up_together(image: StoreImage, copy: Path, tmp_path: 
 
 
 def test_files_and_journals_are_of_one_moment(tmp_path: Path) -> None:
-    """A writer replaces one after the other: JSON number n belongs to the journal that says n."""
+    """The saved JSON file and journal must belong together. The writer replaces one after the
+    other: JSON number n belongs to the journal with number n."""
     config = tmp_path / "config"
     config.mkdir()
     over = threading.Event()
@@ -405,7 +408,7 @@ def test_files_and_journals_are_of_one_moment(tmp_path: Path) -> None:
     writer.start()
     try:
         pairs = []
-        # Replaced so often that many readings had to be made again.
+        # They are replaced so often that many readings must be repeated.
         while number < 300 or len(pairs) <= 10:
             pairs.append(read_state(tmp_path))
     finally:
@@ -414,5 +417,5 @@ def test_files_and_journals_are_of_one_moment(tmp_path: Path) -> None:
     for state in pairs:
         json_number = int(state["config/topics.json"].split()[0])
         journal_number = int(state["config/rmqMetadata.journal"].split()[0])
-        # Between two replacements the JSON is one ahead, as a crash may leave it: never behind.
+        # Between two replacements the JSON is one ahead, as a crash may leave it, but never behind.
         assert json_number - journal_number in (0, 1)

@@ -1,7 +1,8 @@
-"""Goal: a backup or restore that is stopped anywhere, or has no room, harms nothing and goes on.
+"""Goal: a backup or restore that is stopped at any step, or has no room, harms nothing and can go
+on.
 
-Method: children that are gone at every single step that reaches the disk; a tmpfs that is full.
-Cannot show: a power cut in between, which may undo what was not synced.
+Method: child processes that end at every single step that changes the disk; a tmpfs that is full.
+Not shown here: a power cut in between, which may undo what was not synced.
 """
 
 import os
@@ -23,17 +24,19 @@ from rmq.base.unfinished_restore import check_none
 from rmq.errors import StoreError
 
 __all__ = ["copy", "image", "small_disk"]
-GONE = 9  # exit code of a child that stopped in the middle
+GONE = 9  # the exit code of a child that was stopped in the middle
 
 
 @pytest.fixture(autouse=True)
 def _no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that is gone takes nothing with it: a sync is a step of it, and no wait."""
+    """A child that ends loses nothing that was written, so a sync is only a step, without a
+    wait."""
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 def in_child(step: int, work: Callable[[], object]) -> int:
-    """Does the work in a child that is gone at the step-th call that changes the disk; its code."""
+    """Does the work in a child that ends at the step-th call that changes the disk. Returns its
+    exit code."""
     child = os.fork()
     if child == 0:
         left = step
@@ -62,7 +65,7 @@ def in_child(step: int, work: Callable[[], object]) -> int:
 
 
 def interruptions(work: Callable[[], object]) -> Iterator[int]:
-    """The work stopped at each of its steps in turn, until it is through."""
+    """Stops the work at each of its steps in turn, until one run completes it."""
     step = 0
     while True:
         code = in_child(step, work)
@@ -143,7 +146,8 @@ def test_a_restore_stopped_at_any_step_is_no_store_or_a_whole_one(
 def test_a_restore_that_is_stopped_again_where_one_was_before_is_no_store(
     image: StoreImage, copy: Path, tmp_path: Path
 ) -> None:
-    """The second one first takes away what the first one has moved to its place."""
+    """What is left when a second restore is stopped, too, must not count as a store: the second one
+    first removes what the first one had moved into place."""
     back_up(image, copy)
     new, left = tmp_path / "new", tmp_path / "left"
 
@@ -164,7 +168,7 @@ def test_a_restore_that_is_stopped_again_where_one_was_before_is_no_store(
 
 
 def is_refused(root: Path) -> bool:
-    """Whether no broker starts there; one does where there is nothing at all."""
+    """Whether no broker starts there. (One does start where there is nothing at all.)"""
     try:
         check_none(root)
     except StoreError:
@@ -190,7 +194,7 @@ def test_a_full_disk_says_what_to_do_and_the_backup_before_stays(
     assert not report.problems and report.counts["records"] == 1
     small_disk.free()
     result = back_up(image, copy)
-    assert result["copied_bytes"] < image.end - 2 * MIB  # what was whole is not copied again
+    assert result["copied_bytes"] < image.end - 2 * MIB  # what was copied whole is not copied again
     assert verify(copy).counts["records"] == 8001
     small_disk.fill(leave=3 * MIB)
     target = small_disk.path / "new"
