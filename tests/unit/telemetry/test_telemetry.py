@@ -1,7 +1,6 @@
-"""Goal: what OpenTelemetry hears of sends, polls and listeners' calls, and that a trace goes from
-one to the other by the message. Method: its SDK, which keeps spans and metrics in memory, beside a
-broker that runs.
-"""
+"""Goal: what OpenTelemetry is told of sends, polls and listeners' calls, and that a trace goes from
+one to the other by the message. Method: its SDK, which keeps spans and metrics in memory, and a
+broker that runs."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ class Told:
         return found
 
     def counts(self, name: str) -> dict[str, float]:
-        """By operation: a counter's value, or how often a histogram was told."""
+        """By operation: a counter's value, or how many values a histogram got."""
         data = self.reader.get_metrics_data()
         assert data is not None
         return {
@@ -177,7 +176,7 @@ def test_every_way_of_sending_is_a_span(rmq_broker: RunningBroker, told: Told) -
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the key")
 def test_a_send_of_a_loop_by_tls_is_one_span(told: Told, tmp_path: Path) -> None:
-    """Its connection is made before it begins, or cannot be made."""
+    """The send must be one span, whether its connection was made before, or cannot be made."""
     authority = Authority(tmp_path)
     pair = authority.pair("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
