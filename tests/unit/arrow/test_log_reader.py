@@ -146,8 +146,8 @@ def test_a_lost_page_takes_the_record_whose_end_is_in_it(tmp_path: Path, is_lost
 def test_the_log_ends_before_a_record_that_is_being_written(
     tmp_path: Path, is_followed: bool
 ) -> None:
-    """The log must end before a record whose body is there, but not all of its properties. Behind
-    it another record shows that its properties do end in zeros."""
+    """The log must end before a record whose body is there, but not all of its properties. If
+    another record follows it, its properties do end in zeros, and the log goes on."""
     data, ends = with_properties(*(b"A\1a\2", b"A\1\0\0", b"A\1a\2")[: 2 + is_followed])
     path = tmp_path / "00000000000000000000"
     path.write_bytes(data + bytes(4096))

@@ -42,7 +42,7 @@ def passed_s(clock: DrivenClock) -> float:
 
 
 class Looks:
-    """Looks at a clock that stands still, with a given finding of who is at work."""
+    """The looks of a clock that stands still, with a given finding of what is at work."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = DrivenClock()

@@ -1,4 +1,4 @@
-"""Who may ask a master for its accounts, passwords included, and is answered."""
+"""Which replicas get a master's accounts, passwords included."""
 
 from __future__ import annotations
 

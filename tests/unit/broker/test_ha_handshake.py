@@ -1,8 +1,8 @@
 """The handshake of master and slave over real sockets.
 
 Goal: the bytes are RocketMQ's. Each side takes exactly the other's handshake, in whatever pieces it
-comes. Garbage, an end and silence end the connection with the reason. Not shown here: RocketMQ's
-own brokers.
+comes. Garbage, an end of the connection and silence end the handshake with the reason. Not shown
+here: RocketMQ's own brokers.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ UNUSED = NAME + ".unused"
 
 
 async def killed_with_changes(directory: Path, copy: Path, log_end: int = 0) -> None:
-    """Copies a store as a kill leaves it: of five changes to topics and groups, only the first
-    topics are in the JSON files, the rest is in the journal."""
+    """Copies a store as a kill leaves it: topics first and gone and group g are in the JSON files,
+    and the changes after them are only in the journal."""
     core = FakeCore()
     core.log_end = log_end
     async with control(directory) as broker:

@@ -184,7 +184,7 @@ async def test_a_topic_that_was_made_anew_keeps_its_offsets_when_its_messages_ha
 async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mark beyond the slave's log, as of a master whose last writes failed, stops no copy."""
+    """A mark beyond the slave's log, as of a master whose last writes failed, must stop no copy."""
     monkeypatch.setattr("rmq.broker.replication.metadata_copy.REACH_S", 0.05)
     async with (
         live_broker(tmp_path / "m", **MASTER) as master,
@@ -210,7 +210,7 @@ async def test_topics_are_copied_while_a_deletion_is_ahead_of_the_log(
 
 @in_loop
 async def test_what_control_stores_is_answered_when_slaves_have_it(tmp_path: Path) -> None:
-    """A half message that an operator has checked again (323) waits for slaves as any message."""
+    """A half message that an operator has checked again (323) waits for slaves like any message."""
     async with (
         live_broker(tmp_path / "m", **SYNC, slaveTimeout=60_000) as master,
         BrokerClient(master.core.port) as client,

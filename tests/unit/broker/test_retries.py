@@ -187,8 +187,8 @@ class CutCore(FakeCore):
 def test_a_cut_lowers_no_offset_below_what_the_queue_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After a cut, an offset at the queue's lowest message must stay. When it was set to 0, the
-    next start logged as an error what the cut had written."""
+    """A cut must not set an offset below what the queue still has. It once did, and the next start
+    logged an error about what the cut had written."""
 
     @in_loop
     async def run() -> None:
@@ -254,7 +254,7 @@ async def test_the_file_says_whether_its_offsets_are_a_masters(tmp_path: Path) -
     for _ in range(3):
         core.store(SCHEDULE.decode(), 0)
     async with control(tmp_path, core, **levels) as broker:
-        broker.delays.copy({"1": 0, "2": 0})  # offsets of its own deliveries
+        broker.delays.copy({"1": 0, "2": 0})  # the offsets that it had already
         await broker.delays.save()
         assert file() == ({"1": 0, "2": 0}, True)
         broker.delays.copy({"1": 1})

@@ -91,8 +91,8 @@ async def test_what_the_controller_does_not_decide_is_asked_ever_more_seldom(
 @pytest.mark.parametrize("away_s", [0.5, 1.0, 2.0, 4.0, 8.0, 30.0])
 @in_loop
 async def test_a_controller_that_is_back_is_asked_soon(clock: DrivenClock, away_s: float) -> None:
-    """A controller that is back must be asked after at most an eighth of the time that it was away,
-    and the time until the next look."""
+    """A controller that is back must be asked within an eighth of the time that it was away, plus
+    the time until the next look."""
     on = Harness()
     on.core.acked = {2: 1000}
     await on.away(clock, away_s)

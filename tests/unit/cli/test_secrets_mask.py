@@ -1,5 +1,5 @@
-"""Goal: a text for others contains nothing that is a secret, or looks like one, and everything
-else.
+"""Goal: a text for others lacks everything that is a secret, or looks like one, and has all the
+rest.
 
 Not shown here: a secret that nobody knows, in a text that does not say that it is one.
 """

@@ -70,8 +70,8 @@ async def turn(times: int) -> None:
 def test_a_send_that_is_given_up_in_another_thread_wakes_the_loop(
     authority: Authority, context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A send that another thread gives up must end by a call that may come from another thread. A
-    loop in debug mode refuses any other call."""
+    """When another thread gives a send up, it must wake the loop by a call that other threads may
+    make: in debug mode a loop refuses all other calls."""
     monkeypatch.setattr(GRACE_MS, 100)
     problems: list[Any] = []
 
@@ -368,8 +368,8 @@ def test_commits_of_push_consumers_dial_such_a_broker_once_for_all_its_queues(
 def test_a_broker_that_is_connected_again_is_silent_no_more(
     authority: Authority, context: ssl.SSLContext
 ) -> None:
-    """A queue's pull and a commit must reach a broker although another queue's request, or one by
-    the broker's name, could not reach it a moment ago."""
+    """A pull and a commit must reach a broker that is connected again, although a request for
+    another queue, or by the broker's name, could not reach it a moment ago."""
 
     async def main() -> None:
         async with full_consumer(authority, context, 1, auto_commit=False) as (cluster, consumer):

@@ -37,8 +37,8 @@ def test_a_child_of_fork_closes_its_copy_of_every_client(broker: RunningBroker) 
 
 
 def test_a_copy_may_be_closed_twice_and_also_after_its_parent(broker: RunningBroker) -> None:
-    """The copy may be closed when it has already left the parent's client, and what is under way
-    stays the parent's."""
+    """A child must be able to close its copy twice, also that of a client which the parent has
+    closed already: it stays a copy, and what is under way is the parent's."""
     address = broker.namesrv_addr
     create(address, "fork-twice")
     with (

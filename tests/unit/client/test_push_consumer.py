@@ -367,8 +367,8 @@ def test_a_store_of_ones_own_keeps_the_offsets(broker: RunningBroker) -> None:
 
 def test_where_a_new_group_begins_is_kept(broker: RunningBroker) -> None:
     """A new group's start must be kept even if its first member reads nothing and leaves: what is
-    sent then must come to the next member. With a store, because the broker sends groups without
-    offsets to 0 while that message is in memory."""
+    sent then must come to the next member. With a store, because the broker lets groups without
+    offsets begin at 0 while the queue's first message is in memory."""
     address = broker.namesrv_addr
     create(address, "push-start")
     send(address, numbers("push-start", 0, 10))
@@ -528,7 +528,7 @@ def test_groups_begin_where_they_are_told(broker: RunningBroker) -> None:
         offset = admin.offset_at(admin.route("push-begin").readable()[0], middle)
     assert offset == 5
     kept = Kept()
-    # Because the broker sends groups without offsets to 0 while that message is in memory.
+    # Because the broker lets groups without offsets begin at 0 while message 0 is in memory.
     store = Forgetful()
     with consumer_of(address, "push-begin", kept, offset_store=store, **changes) as consumer:
         consumer.subscribe("push-begin")

@@ -217,8 +217,8 @@ def test_an_offset_that_a_hook_refuses_keeps_no_other_back(
 def test_offsets_that_nobody_answers_cost_one_timeout_together(
     clock: DrivenClock, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """Offsets that get no answer must cost one timeout together, not one each. This is so where all
-    threads that run callbacks are busy."""
+    """Offsets that get no answer, as when all threads that run callbacks are busy, must cost one
+    timeout together, not one each."""
     asked: Any = Asked()
     queues = [MessageQueue("t", "b", each) for each in range(5)]
     waited: list[float] = []

@@ -1,5 +1,5 @@
-"""A push consumer that reaches nobody, or finds no topic, says so once and starts. It says nothing
-of a missing retry topic, which no new group has. A listener that cannot be called in the way it
+"""A push consumer that reaches nobody, or finds no topic, says so once and starts. A missing retry
+topic is not reported, because no new group has one. A listener that cannot be called in the way it
 will be is refused at once.
 
 Method: an address where nobody listens, and a real broker; then the log. The tests wait for further

@@ -127,7 +127,7 @@ class Stopped:
 
 @pytest.fixture(scope="module")
 def stopped(broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
-    """All of these processes, stopped at the same time, in which they use no processor."""
+    """All of these processes, stopped at the same time: meanwhile they use no processor."""
     script = tmp_path_factory.mktemp("stopped") / "sender.py"
     script.write_text(SENDER)
     with ThreadPoolExecutor(3) as threads:

@@ -170,7 +170,7 @@ async def test_a_handshake_has_ten_seconds(clock: DrivenClock) -> None:
             "127.0.0.1", server.port, ssl=ClientTls(verify=False).context()
         )
         assert (await plain.call(206)).code == (await done.call(206)).code == 0
-        clock.advance(30)  # within which a silent client need not have decided for TLS
+        clock.advance(30)  # a silent client may speak no TLS at all
         half.writer.write(whole[: len(whole) // 2])
         other.writer.write(whole)
         assert await other.reader.read(1) == b"\x16", "it is answered, and does not go on"

@@ -210,7 +210,7 @@ async def test_who_has_his_answer_makes_room_for_his_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A connection that has its answer must make room for its address at once, however often it
-    asks. It is the one whose answer is longest ago."""
+    asks. The one whose answer is longest ago goes first."""
     monkeypatch.setattr(http, "OF_ADDRESS", AddressLimits(connections=3))
     async with served() as server:
         with Crowd(server) as crowd:

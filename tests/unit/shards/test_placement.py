@@ -221,9 +221,9 @@ def test_thread_keeps_to_the_processors_it_is_allowed() -> None:
 
 
 def test_children_begin_where_they_are_put_and_spread_when_they_serve() -> None:
-    """A child must begin on the processors that it is given, with the batch policy. Seen from a
-    thread that is started meanwhile, as a child inherits both; the starter itself must be as before
-    afterwards."""
+    """A child must begin on the processors that it is given, with the batch policy, and the starter
+    must be as before afterwards. A thread that is started meanwhile stands for the child, which
+    inherits both in the same way."""
     everywhere = os.sched_getaffinity(0)
     one = min(everywhere)
 

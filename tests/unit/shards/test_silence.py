@@ -193,7 +193,7 @@ async def test_one_that_takes_its_time_to_stop_is_restarted_and_has_not_crashed(
     sleeper: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It must not be taken for a serving shard either that can be drained meanwhile."""
+    """Nor must it be taken, while it stops, for a serving shard that can be drained."""
     started: list[int] = []
     monkeypatch.setattr(Supervisor, "_start", lambda _, shard: started.append(shard.index))
     async with stage(tmp_path, clock, sleeper.pid) as on:
