@@ -32,8 +32,9 @@ RECORDED = ROOT / "build" / "bench" / "instructions.json"
 DUMPS = 3  # of a stage: warm-up, N, 2 N
 TIMEOUT_S = 300
 CHOSEN_BY = {"avx2", "bmi2", "erms", "fsrm", "pclmulqdq", "crc32", "pmull"}
-# Whole turns before there were accounts and TLS, by the compiler of the file: whoever changes that
-# counts these anew with it. The stages of these names have both, and have them off.
+# Instructions of whole turns before rmq had accounts and TLS, built by the compiler that the file
+# names: with another compiler they must be counted again. The stages of the same names are built
+# with accounts and TLS, and run with both off.
 BEFORE_SECURITY = {"turn_send": 4004.0, "turn_pull": 13009.0}
 SECURITY_OFF_RATIO_MAX = 1.01
 GROWTH_MAX = 1.03  # two runs differ by 0.1 % at most, whole turns among them
@@ -73,7 +74,7 @@ class Row:
 
 
 def made_by() -> dict[str, str]:
-    """What instruction counts depend on besides the source."""
+    """Everything but the source on which instruction counts depend."""
     import Cython
 
     gcc = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True)
@@ -88,14 +89,14 @@ def made_by() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Of what it can do, that by which glibc and we choose how bytes are copied and summed up."""
+    """The processor's features by which glibc and rmq choose how to copy bytes and sum them up."""
     text = Path("/proc/cpuinfo").read_text()
     flags = re.search(r"^(?:flags|Features)\s*:(.*)", text, re.MULTILINE)
     return " ".join(sorted(CHOSEN_BY & set(flags[1].split() if flags else ())))
 
 
 def count(names: list[str] | None = None) -> dict[str, float]:
-    """Instructions per operation; RuntimeError with the process's words when it fails."""
+    """Instructions per operation; RuntimeError with the process's error output if it fails."""
     names = names or list(STAGES)
     with tempfile.TemporaryDirectory(prefix="rmq-stages-") as folder:
         out = Path(folder) / "counts"
@@ -119,7 +120,7 @@ def count(names: list[str] | None = None) -> dict[str, float]:
 
 
 def total_of(path: Path) -> int:
-    """What one of callgrind's files says was counted."""
+    """The number of instructions in one of callgrind's files."""
     found = re.search(r"^totals: (\d+)", path.read_text(), re.MULTILINE)
     if found is None:
         raise RuntimeError(f"{path.name} has no totals: callgrind was ended")
@@ -135,8 +136,7 @@ def compare(before: Counts, now: Counts) -> list[Row]:
 
 
 def dear_when_off(stages: dict[str, float]) -> list[str]:
-    """Of these counts, what accounts and TLS cost a broker that has them off, where that is too
-    much."""
+    """A line for each turn in which accounts and TLS that are off cost more than is allowed."""
     return [
         f"{name} takes {now:.2f} instructions with accounts and TLS off, {now / before:.3f} times "
         f"the {before:.0f} from before there were any"
@@ -169,7 +169,7 @@ def verdict(row: Row) -> str:
 
 
 def difference(before: Counts, now: Counts) -> str:
-    """Why the two cannot be compared; "": they can."""
+    """Why the two counts cannot be compared; "" if they can."""
     return ", ".join(
         f"{name} {now.made_by.get(name)} instead of {value}"
         for name, value in before.made_by.items()

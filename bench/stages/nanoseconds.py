@@ -1,8 +1,8 @@
-"""Nanoseconds of each stage, by pytest-benchmark: `make bench-stages`, no part of the suite.
+"""Nanoseconds of each stage, by pytest-benchmark: `make bench-stages`, not part of the suite.
 
-The table's times are those of a round, of as many operations as the stage's row in table.py says;
-ns per operation are printed above it and stand in each stage's extra_info. A whole turn gets a new
-core for each round: what it stores and pops is then the same in all of them.
+A time in pytest-benchmark's table is that of a round, which does as many operations as the stage's
+row in table.py says. The ns per operation are printed above this table, and are in each stage's
+extra_info. A whole turn gets a new core for each round, so that all rounds store and pop the same.
 """
 
 from collections.abc import Iterator

@@ -3,10 +3,10 @@ r"""The process that callgrind counts: each stage N times, then 2 N times, with 
     valgrind --tool=callgrind --instr-atstart=no --dump-before=stage_mark \
         python -m bench.stages.process DIRECTORY [STAGE ..]
 
-Callgrind begins to count when all stages are made and warm: the start of Python and its imports
-would be most of the instructions, and are in no result. At each mark it writes what it has counted
-since the last one. What Python does between two marks is the same for N and 2 N, so the difference
-is N operations and nothing else.
+Callgrind begins to count when all stages are made and warm, because the start of Python and its
+imports would be most of the instructions. At each mark it writes what it has counted since the
+last mark. What Python does between two marks is the same for N and 2 N operations, so the
+difference is N operations and nothing else.
 """
 
 import gc
@@ -17,7 +17,7 @@ from bench.stages.table import STAGES, Case
 from bench.stages.turns import Run
 from cext.testing.stage_loops import stage_counting_start, stage_mark
 
-WARM_UP = 2  # times N: tables are filled, pages touched, shapes known
+WARM_UP = 2  # times N operations: then tables are filled, pages touched, shapes known
 
 
 def main(directory: Path, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The stages that are measured: what each works on, and how many operations are one measurement.
+"""The stages that are measured: what each works on, and how many operations a measurement has.
 
     run = STAGES["json_header"].open(directory)
     run(1000)                               # 1000 operations
@@ -23,7 +23,7 @@ from rmq.format.message import encode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
 from rmq.names import AUTO_CREATE_TOPIC
 
-QUEUE_ENTRIES = 5_000_000  # of QueuePut: more than any measurement needs
+QUEUE_ENTRIES = 5_000_000  # room of QueuePut: more than any measurement needs
 PROPERTIES = encode_properties(
     {
         "UNIQ_KEY": "7F0000010AAA18B4AAC2123456780000", "KEYS": "order-17", "WAIT": "true",
@@ -49,11 +49,12 @@ BODY = bytes(range(256)) * 4
 
 @dataclass(frozen=True)
 class Case:
-    """`open` gives what runs operations, and may use the directory."""
+    """A stage. `open` returns the function that runs operations; it may put files into the
+    directory that it gets."""
 
     title: str
     open: Callable[[Path], Run]
-    operations: int = 400  # of one measurement
+    operations: int = 400  # in one measurement
 
 
 def binary_header() -> bytes:
@@ -77,7 +78,7 @@ def index_put(directory: Path) -> Run:
 
 
 def verdict(user_count: int, entry_count: int) -> Callable[[Path], Run]:
-    """So many users, with so many entries each."""
+    """Verdicts with `user_count` users who have `entry_count` entries each."""
 
     def opened(_: Path) -> Run:
         names = (*(f"of-another-team-{n}*" for n in range(entry_count - 1)), "orders*")

@@ -1,8 +1,8 @@
 """Whole turns of a core in this process, and the gather of a pull, as rows of the stages' table.
 
-A client's socket is written to, turns are made, its answers are read, in C and in one thread
-(cext/testing/driven_core.pyx). Counted is all of that; the kernel's part is not among the
-instructions, and is most of the nanoseconds.
+One thread writes to a client's socket, makes turns, and reads the answers, all in C
+(cext/testing/driven_core.pyx). All of this is counted. The kernel's part is not among the
+instructions, but is most of the nanoseconds.
 """
 
 import socket
@@ -31,7 +31,7 @@ SMALL = {
 }  # fmt: skip
 TOPIC, GROUP = "orders", "readers"
 AT_ONCE = 50  # requests in one write
-MESSAGES = 32  # of a pull
+MESSAGES = 32  # that a pull returns
 SENDER = Credentials("sender", "its secret")
 
 Run = Callable[[int], None]
@@ -62,7 +62,8 @@ class Rig:
         self.client.setblocking(False)
 
     def ask_who(self) -> None:
-        """From now on for each request. SENDER may send by the last of ten entries."""
+        """From now on each request is authenticated and authorized. It is the last of SENDER's ten
+        entries that lets it send."""
         allow = {"actions": ["Pub"], "decision": "Allow"}
         entries = [{"resource": f"Topic:of-others-{n}*", **allow} for n in range(9)]
         entries.append({"resource": f"Topic:{TOPIC}*", **allow})
@@ -72,10 +73,8 @@ class Rig:
         self.core.set_auth(True, True, [], [])
 
     def run(self, frame: bytes, at_once: int = AT_ONCE) -> Run:
-        """Sends it so often, `at_once` times in a write, and has all answers.
-
-        RuntimeError: it is refused.
-        """
+        """Returns a function that sends the frame so often, `at_once` times in a write, and reads
+        all answers. RuntimeError: the core refuses the frame, which is sent once beforehand."""
         frames = frame * at_once
         self.client.sendall(frame)
         while not (answer := self.answer()):
@@ -90,7 +89,7 @@ class Rig:
         return run
 
     def answer(self) -> bytes:
-        """What has come; b"": nothing yet."""
+        """The bytes that have come; b"" if there are none yet."""
         try:
             return self.client.recv(MIB)
         except BlockingIOError:
