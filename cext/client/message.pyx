@@ -112,6 +112,27 @@ cdef inline uint8_t* write_pair(uint8_t* out, const char* name, Py_ssize_t name_
 
 @cython.freelist(256)
 cdef class Message:
+    """A message to send.
+
+        Message("orders", b"paid", tags="a", keys=["42", "43"], delay_seconds=30)
+
+    topic              where it goes
+    body               bytes, or text that is sent as UTF-8; cannot be changed afterwards
+    tags               one word by which brokers filter, or None
+    keys               words by which the message is found again: text with blanks between, or list
+    properties         names and values of your own
+    flag               a number of your own
+    delay_level        1 to 18: 1s 5s 10s 30s 1m .. 2h; 0: no delay
+    delay_seconds      delivered after so many seconds, to the millisecond
+    deliver_at         delivered at this moment: a datetime, or milliseconds since 1970
+    sharding_key       messages with equal keys go to one queue and keep their order
+    wait_store_msg_ok  False: the broker answers once the message is written, which survives a kill
+                       of the broker but no power cut
+
+    The first send gives the message its unique key (message_id), and sending the same object again
+    keeps it, so that a consumer recognises the repetition. MessageError: no broker would take it.
+    """
+
     def __init__(self, str topic not None, body, str tags=None, keys=None, *,
                  properties=None, int32_t flag=0, int delay_level=0, delay_seconds=None,
                  deliver_at=None, str sharding_key=None, bint wait_store_msg_ok=True):
@@ -138,7 +159,7 @@ cdef class Message:
 
     @property
     def keys(self):
-        """Keys to find it by, separated by blanks; None without."""
+        """The keys by which the message is found again, separated by blanks; None: no keys."""
         return self.joined_keys
 
     @keys.setter
@@ -150,7 +171,7 @@ cdef class Message:
 
     @property
     def delay_level(self):
-        """1 to 18 (1s 5s 10s 30s 1m .. 2h); 0: not delayed."""
+        """The delay level, 1 to 18 (1s 5s 10s 30s 1m .. 2h); 0: the message is not delayed."""
         return int(self.extra.get("DELAY", 0)) if self.extra is not None else 0
 
     @delay_level.setter
@@ -161,19 +182,20 @@ cdef class Message:
 
     @property
     def sharding_key(self):
-        """What chooses its queue: messages with equal keys keep their order."""
+        """The key that chooses the queue: messages with equal keys go to one queue and keep their
+        order. None: the producer chooses a queue."""
         return self.extra.get("__SHARDINGKEY") if self.extra is not None else None
 
     @property
     def message_id(self):
-        """The unique key it was sent with; None before."""
+        """The unique key with which the message was sent; None before the first send."""
         if self.unique_bytes == 0:
             return None
         return (<const char*>self.unique)[:self.unique_bytes].decode()
 
     @property
     def properties(self):
-        """All properties it is sent with but its unique key; a copy."""
+        """A copy of all properties with which the message is sent, except its unique key."""
         found = {}
         if self.tags is not None:
             found["TAGS"] = self.tags
@@ -184,6 +206,7 @@ cdef class Message:
         return found
 
     def put_property(self, str name not None, value):
+        """Sets a property; the value is stored as text. MessageError: it cannot be sent."""
         if value is None:
             raise MessageError(f"property {name[:80]!r} is None: leave it out, or give it text")
         text = value if isinstance(value, str) else str(value)
@@ -200,10 +223,12 @@ cdef class Message:
             self.extra[name] = text
 
     def get_property(self, str name not None, default=None):
+        """The value of a property that is sent; `default` if the message has no such property."""
         return self.properties.get(name, default)
 
     def take_unique(self, str text not None):
-        """Sets its unique key, when none must be made (for a message passed on)."""
+        """Gives the message this unique key instead of a new one, for a message that is passed
+        on."""
         data = text.encode()
         if not 0 < len(data) <= MESSAGE_ID_BYTES_MAX:
             raise MessageError(f"UNIQ_KEY of {len(data)} bytes: 1 to {MESSAGE_ID_BYTES_MAX}")
@@ -339,8 +364,8 @@ cdef object host_text(const uint8_t* at, bint is_v6):
 
 
 def unpack_body(int sys_flag, bytes body not None):
-    """The body as the sender gave it; ProtocolError when it does not unpack, or to more than
-    UNPACKED_BYTES_MAX (rmq/format/packed_body.py)."""
+    """The body as the sender gave it; ProtocolError if it cannot be unpacked, or has more than
+    UNPACKED_BYTES_MAX then (rmq/format/packed_body.py)."""
     if not sys_flag & COMPRESSED_FLAG:
         return body
     kind = sys_flag & COMPRESSION_TYPE_COMPARATOR
@@ -364,12 +389,28 @@ def unpack_body(int sys_flag, bytes body not None):
 
 @cython.freelist(512)
 cdef class MessageExt:
+    """A received message. Consumers get it from a broker's answer; it cannot be made by hand.
+
+    topic, broker_name, queue_id, queue_offset   where the message is; `queue` has the first three
+    reconsume_times      how often the group has failed to consume it so far
+    flag                 the number that the sender gave
+    sys_flag             RocketMQ's bits: whether the body is compressed, the state of a transaction
+    born_timestamp       when the producer sent it, in milliseconds since 1970
+    store_timestamp      when the broker stored it, in milliseconds since 1970
+    commit_log_offset    the byte of the broker's log at which the record begins
+    store_size           bytes of the record
+    stored_body_bytes    bytes of the body as it is stored, perhaps packed
+    prepared_transaction_offset    the log offset of its half message, in a transaction
+
+    Body, properties and ids are read from the answer on first use.
+    """
+
     def __init__(self):
         raise TypeError(UNREAD)
 
     @property
     def body(self):
-        """The body, unpacked."""
+        """The body as the sender gave it: unpacked, if it is stored packed."""
         if self.read_body is None:
             stored = (<const char*>self.body_at)[:self.stored_body_bytes]
             self.read_body = unpack_body(self.sys_flag, stored)
@@ -387,7 +428,7 @@ cdef class MessageExt:
 
     @property
     def properties(self):
-        """All properties by name; changes stay with this object."""
+        """All properties by name. A change of this dict changes this object and nothing stored."""
         if self.read_properties is None:
             found = {}
             for pair in self.stored_properties.decode("utf-8", "replace").split("\x02"):
@@ -406,29 +447,33 @@ cdef class MessageExt:
         return text_str(&text)
 
     def get_property(self, str name not None, default=None):
+        """The value of a property; `default` if the message has no such property."""
         value = self.value_of(name.encode())
         return default if value is None else value
 
     @property
     def tags(self):
+        """The tag of the message, or None."""
         return self.value_of(b"TAGS")
 
     @property
     def keys(self):
+        """The keys of the message, separated by blanks, or None."""
         return self.value_of(b"KEYS")
 
     @property
     def message_id(self):
-        """The unique key the sender gave it; the offset id of a message without one."""
+        """The unique key that the sender gave the message; offset_message_id if it gave none."""
         return self.value_of(b"UNIQ_KEY") or self.offset_message_id
 
     @property
     def transaction_id(self):
+        """The id of the message's transaction; outside of one its unique key, or None."""
         return self.value_of(b"__transactionId__") or self.value_of(b"UNIQ_KEY")
 
     @property
     def offset_message_id(self):
-        """Where it is stored: broker's address and offset in its log."""
+        """The broker's id of the message: the broker's address and the offset in its log."""
         cdef uint8_t out[MESSAGE_ID_BYTES_MAX]
         cdef uint32_t host_bytes = 20 if self.sys_flag & STOREHOSTADDRESS_V6_FLAG else 8
         cdef uint32_t length
@@ -440,14 +485,17 @@ cdef class MessageExt:
 
     @property
     def born_host(self):
+        """"ip:port" of the producer that sent the message."""
         return host_text(self.born_host_at, self.sys_flag & BORNHOST_V6_FLAG)
 
     @property
     def store_host(self):
+        """"ip:port" of the broker that stored the message."""
         return host_text(self.store_host_at, self.sys_flag & STOREHOSTADDRESS_V6_FLAG)
 
     @property
     def delay_level(self):
+        """The delay level with which the message was sent; 0: none."""
         return int(self.value_of(b"DELAY") or 0)
 
     @property
@@ -473,7 +521,7 @@ cdef class MessageExt:
 
 cdef int read_record(const uint8_t* at, uint32_t total, bint check_crc,
                      MessageExt out) except -1:
-    """Sets the fields of one record; every length is compared with what is there."""
+    """Sets the fields of `out` from one record, and compares every length with the bytes there."""
     cdef uint32_t magic = load_u32(at + 4), flags = load_u32(at + 36)
     cdef uint64_t where = BORN_HOST_AT, length
     out.store_size = total

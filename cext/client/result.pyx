@@ -1,4 +1,4 @@
-"""Results of sends (result.pxd). A batch's results share the answer and know their place in it."""
+"""Results of sends (result.pxd). The results of a batch share its answer; each knows its place."""
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -15,23 +15,35 @@ STATUSES = {
 
 @cython.freelist(1024)
 cdef class SendResult:
+    """Where a message was stored, and how safely.
+
+    topic, broker_name, queue_id   the queue that has the message; `queue` is all three
+    queue_offset                   the message's number in this queue
+    code                           the broker's response code; 0: as safe as the broker promises
+
+    A batch gives one result for each of its messages.
+    """
+
     @property
     def status(self):
+        """SEND_OK, or in what way the message is less safe than the broker promises:
+        FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE."""
         return STATUSES.get(self.code, str(self.code))
 
     @property
     def is_ok(self):
-        """Whether every promise was kept; if not, it is stored, but not as safely as wished."""
+        """Whether the message is as safe as the broker promises. If not, it is stored all the same,
+        and `status` says what is missing."""
         return self.code == 0
 
     @property
     def message_id(self):
-        """The sender's id of the message; for a whole batch all ids, joined by commas."""
+        """The unique key that the sender gave the message (UNIQ_KEY); "" if it is not known."""
         return (<const char*>self.unique)[:self.unique_bytes].decode() if self.unique_bytes else ""
 
     @property
     def offset_message_id(self):
-        """The broker's: address and offset in its log."""
+        """The broker's id of the message: the broker's address and the offset in its log."""
         if self.reply is None:
             return (<const char*>self.id)[:self.id_bytes].decode()
         text = self.reply.fields.get("msgId", "")
@@ -45,17 +57,19 @@ cdef class SendResult:
 
     @property
     def transaction_id(self):
-        """The broker's name for an open transaction; for any other message its id."""
+        """The id that the broker's answer gives the transaction; without one, message_id."""
         found = None if self.reply is None else self.reply.fields.get("transactionId")
         return found or self.message_id
 
     @property
     def recall_handle(self):
-        """The text that recalls a message timed for later; None for any other message."""
+        """The text with which a timed message can be recalled; None for any other message."""
         return None if self.reply is None else self.reply.fields.get("recallHandle")
 
     @property
     def region_id(self):
+        """The broker's region (MSG_REGION); None if the answer was not kept, as after most sends of
+        a single message."""
         return None if self.reply is None else self.reply.fields.get("MSG_REGION")
 
     @property
