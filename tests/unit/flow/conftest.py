@@ -1,6 +1,5 @@
-"""Fixtures: a shard with one topic and one group, in this process. Files are not synced, as no test
-of this folder has a power cut.
-"""
+"""Fixtures: a shard with one topic and one group, in this process. Files are not synced, because no
+test of this folder has a power cut."""
 
 from support.no_syncs import no_syncs
 from support.shard import shard

@@ -18,7 +18,8 @@ def end_of_log(shard: Shard) -> int:
 
 
 def asked(shard: Shard, client: Client, frame: bytes) -> int:
-    """Sends it and waits until it is in the log's file; where its record ends."""
+    """Sends a request and waits until its record is in the log's file. Returns where the record
+    ends."""
     before = end_of_log(shard)
     client.put(frame)
     shard.until(lambda _: end_of_log(shard) > before)
@@ -58,7 +59,7 @@ def test_who_does_not_wait_passes_those_that_do(tmp_path: Path) -> None:
 
 
 def test_the_disk_alone_is_not_enough_nor_are_the_slaves(tmp_path: Path) -> None:
-    """The slave is ahead of this disk: the answer leaves with the sync, and not before."""
+    """If the slave is ahead of this disk, the answer leaves with the sync and not before."""
     with Shard(tmp_path, sync_flush=True, sync_replicas=True, slave_timeout_ms=600_000) as s:
         s.topic("t")
         client = s.connect()
@@ -76,7 +77,7 @@ def test_a_slave_that_is_late_is_told_as_such(tmp_path: Path, sync_flush: bool) 
         reply = client.ask(send("t"))
         assert reply.code == FLUSH_SLAVE_TIMEOUT
         assert reply.remark is not None and "slaveTimeout" in reply.remark
-        # It is stored, and where it is stands in the reply all the same.
+        # The message is stored all the same, and the reply says where.
         assert reply.fields["queueOffset"] == "0"
 
 

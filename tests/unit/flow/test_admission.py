@@ -1,7 +1,7 @@
-"""The reactor lets in whom the gate of the control side lets in (rmq/auth), of the codes it serves.
+"""For the codes that it serves, the reactor lets in whom control's gate lets in (rmq/auth).
 
-Method: one core; requests of every such code with random names, of users with random policies, are
-judged by both. Where they are refused the client reads the same text.
+Method: random requests of every such code, from users with random policies, are judged both by a
+core and by the gate. If they are refused, the client reads the same text from both.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from rmq.format.remoting import JSON, ROCKETMQ, Command, decode, encode
 from rmq.format.signature import Credentials
 
 NO_PERMISSION = 16
-ACKS_MAX = 8192  # of a batch, as cext/flow/auth/admission.pyx has it
-PROBE = 987_654_321  # an opaque
+ACKS_MAX = 8192  # acks in a batch that are looked at, as in cext/flow/auth/admission.pyx
+PROBE = 987_654_321  # the opaque of the request that follows a damaged one
 REVIVE_LOG = "rmq_sys_REVIVE_LOG_DefaultCluster"
 LETTERS = (310, 320, 325)
 PLAIN = (10, 11, 361, 200050, 200051, 37, 15, 36, 200053, 200052, 200054, 200055, 324, 370)
@@ -54,7 +54,7 @@ SOURCES = [[], [], [], ["127.0.0.1"], ["127.0.0.0/8"], ["10.0.0.0/8"], ["::1"], 
            ["10.0.0.0/8", "127.0.0.1/31"], ["127.0.0.8/29"], ["::/0"], ["::ffff:0:0/96"],
            ["::ffff:127.0.0.0/104"]]  # fmt: skip
 USERS = 12
-MANY = 200  # entries of every third user, of names that begin alike
+MANY = 200  # entries of every third user, for names that begin alike
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def random_accounts(source: random.Random) -> Accounts:
 
 
 def put(shard: Shard, accounts: Accounts) -> Gate:
-    """The same accounts to both; every request needs one."""
+    """Gives the same accounts to the core and to the gate; every request needs an account."""
     for user in accounts.users():
         shard.core.put_user(
             user.name.encode(), user.password.encode(), user.is_super, user.is_enabled,
@@ -155,10 +155,9 @@ def random_request(source: random.Random) -> Command:
 
 
 def verdict(shard: Shard, client: Client, command: Command) -> bool | None:
-    """Of a one-way request, so that no handler's answer comes between. None: it is control's.
-
-    Another request, which nobody has signed, goes behind it: when that is answered the first is
-    through, for the reactor takes a client's requests one after the other."""
+    """Whether the core lets a one-way request in; None: it leaves the request to control. One-way,
+    so that no handler's answer comes in between. An unsigned request is sent after it: when that
+    one is answered the first is done, because the reactor takes a client's requests in order."""
     before = judged(shard)
     client.put(encode(command), encode(Command(code=310, fields={"b": "t"}, opaque=7)))
     own = client.reply().code != NO_PERMISSION
@@ -174,7 +173,8 @@ def judged(shard: Shard) -> tuple[int, int]:
 
 
 def names_no_topic(command: Command) -> bool:
-    """It speaks of a message by its place: control looks at that."""
+    """Whether the request names a message by its place only: such requests are looked at by
+    control."""
     name = {36: "originTopic", 37: "topic"}.get(command.code)
     return name is not None and name not in command.fields
 
@@ -200,7 +200,8 @@ def test_both_sides_judge_alike(shard: Shard, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_both_sides_judge_alike_where_codes_need_no_entry(shard: Shard, seed: int) -> None:
-    """authorizationWhitelist: a signature is asked for all the same, and entries for all others."""
+    """With authorizationWhitelist a listed code still needs a signature, and other codes an
+    entry."""
     source = random.Random(seed)
     accounts = random_accounts(source)
     put(shard, accounts)
@@ -212,7 +213,8 @@ def test_both_sides_judge_alike_where_codes_need_no_entry(shard: Shard, seed: in
         gate = Gate(
             accounts, "DefaultCluster", authenticates=True, authorizes=True, unauthorized=free
         )
-        shard.core.set_auth(True, True, [], sorted({*free, 25, 105}))  # two are control's
+        # Codes 25 and 105 are served by control.
+        shard.core.set_auth(True, True, [], sorted({*free, 25, 105}))
         for _ in range(150):
             command = random_request(source)
             expected = gate.verdict(command, client.address).refusal
@@ -253,7 +255,8 @@ def test_a_code_that_needs_no_entry_needs_a_user(shard: Shard) -> None:
 def test_both_sides_judge_alike_of_as_many_entries_as_a_user_may_have(
     shard: Shard, seed: int
 ) -> None:
-    """Many begin as others do, and two hundred are one within the other."""
+    """The user has the most entries allowed: many names begin alike, and 200 are prefixes of each
+    other."""
     source = random.Random(seed)
     names = ["".join(source.choices("abc", k=source.randint(3, 12))) for _ in range(8000)]
     names += [f"long{'x' * (number % 200)}{source.choice('yz')}" for number in range(800)]
@@ -284,7 +287,7 @@ def test_both_sides_judge_alike_of_as_many_entries_as_a_user_may_have(
 
 
 def test_an_entry_may_have_a_thousand_places(shard: Shard) -> None:
-    """Of both families, some within others, in no order."""
+    """Ranges of IPv4 and IPv6 in no order, some inside others, are judged alike by both."""
     source = random.Random(7)
     places = [f"{source.choice((10, 127))}.{n % 256}.{n // 256}.0/{source.randint(20, 32)}"
               for n in range(990)] + ["::/0", "fd00::/8", "10.0.0.0/9"]  # fmt: skip
@@ -304,7 +307,7 @@ def test_an_entry_may_have_a_thousand_places(shard: Shard) -> None:
 
 
 def damaged(source: random.Random, frame: bytes) -> bytes:
-    """Some bits behind the length of the frame are others."""
+    """A copy of the frame with some bits flipped behind its length."""
     changed = bytearray(frame)
     for _ in range(source.choice((1, 1, 2, 8))):
         changed[source.randrange(4, len(frame))] ^= 1 << source.randrange(8)
@@ -312,8 +315,9 @@ def damaged(source: random.Random, frame: bytes) -> bytes:
 
 
 def as_read(frame: bytes) -> Command:
-    """As the reactor reads it: escapes in what nobody copies, such as the language, are not looked
-    at there (cext/wire/header.pyx). One in a value that is signed would have changed that value."""
+    """The request as the reactor reads it: it does not look at escapes in text that nobody copies,
+    such as the language (cext/wire/header.pyx). An escape in a signed value would have changed that
+    value."""
     try:
         return decode(frame[4:])
     except ProtocolError:
@@ -323,8 +327,8 @@ def as_read(frame: bytes) -> Command:
 
 
 def let_in(shard: Shard, frame: bytes) -> int:
-    """How many requests of it are: with a request behind it that nobody has signed, on a connection
-    that the frame may well close."""
+    """How many requests the core lets in of a frame that may make it close the connection. An
+    unsigned request follows the frame, to know when the frame is done."""
     before = judged(shard)[0]
     with (
         contextlib.closing(shard.connect()) as client,
@@ -340,7 +344,8 @@ def let_in(shard: Shard, frame: bytes) -> int:
 def test_what_is_damaged_on_the_way_is_let_in_where_it_is_still_signed(
     shard: Shard, seed: int
 ) -> None:
-    """A signature covers values of fields and the body: a bit of anything else may be another."""
+    """A signature covers the values of fields and the body: if other bits are damaged, it still
+    fits."""
     source = random.Random(seed)
     accounts = random_accounts(source)
     gate = put(shard, accounts)
@@ -393,7 +398,7 @@ def test_who_is_refused_reads_why(shard: Shard) -> None:
 
 
 def one_user(name: str, *entries: tuple[str, str]) -> Accounts:
-    """Who may do one thing on each resource."""
+    """Accounts with one user, who has one permission on each resource."""
     accounts = Accounts()
     accounts.create_user(name, {"password": "secret"}, by_super=True)
     accounts.put_acl(f"User:{name}", [{"policyType": "Custom", "entries": [
@@ -408,7 +413,7 @@ def one_user(name: str, *entries: tuple[str, str]) -> Accounts:
 def test_topics_that_the_broker_writes_for_itself_are_allowed_by_name_alone(
     shard: Shard, topic: str, everything: str
 ) -> None:
-    """There are messages of all topics in them."""
+    """These topics hold messages of all topics, so `*` must not open them."""
     pull = {"topic": topic, "consumerGroup": "g"}
     group = ("Group:g", "Sub")
     for entries, expected in (
@@ -451,8 +456,8 @@ WRONG = [
 def test_who_may_not_learns_nothing_else(
     shard: Shard, code: int, fields: dict[str, str], body: bytes
 ) -> None:
-    """Whatever else is wrong with a request, the account comes first: neither what is too large nor
-    what is not there is said to who has no right to it."""
+    """Whatever else is wrong with a request, the account is checked first: a client without the
+    right is not told what is too large or does not exist."""
     for resource, may in (("Topic:other", False), ("*", True)):
         put(shard, one_user("alice", (resource, "All")))
         signed = Credentials("alice", "secret").sign(fields, body)
@@ -466,7 +471,7 @@ def test_who_may_not_learns_nothing_else(
 def test_a_batch_of_acks_is_looked_at_as_far_as_one_may_go(
     shard: Shard, many: int, code: int
 ) -> None:
-    """Behind those it is too large, and refused for that."""
+    """With more acks than this the batch is too large, and is refused for that reason."""
     put(shard, one_user("alice", ("Topic:t", "Sub"), ("Group:g", "Sub")))
     body = acks_of(*["g"] * many, "of-others")
     signed = Credentials("alice", "secret").sign({}, body)
@@ -497,14 +502,16 @@ HEADER = b'{"code":%d,"extFields":{%s"AccessKey":%s,"Signature":"x"},"flag":2,"o
 def test_what_control_gives_back_is_judged_as_it_is_served(
     shard: Shard, code: int, fields: bytes, name: bytes, body: bytes, expected: bool
 ) -> None:
-    """Its signature is not looked at: control may have changed what it covers."""
+    """The core judges the request anew, but not its signature: control may have changed what it
+    covers."""
     accounts = one_user("alice", ("Topic:t", "All"), ("Group:g", "Sub"), ("Topic:7", "Pub"))
     accounts.create_user("7", {"password": "secret"}, by_super=True)
     accounts.put_acl("User:7", [{"policyType": "Custom", "entries": [
         {"resource": "Topic:t", "actions": ["All"], "decision": "Allow"}]}])  # fmt: skip
     put(shard, accounts)
     client = shard.connect()
-    client.put(encode(Command(code=35, opaque=2)))  # of which control says whose it is
+    # A code of control's, which tells control the connection's number.
+    client.put(encode(Command(code=35, opaque=2)))
     ((number, _),) = shard.reports(REQUEST)
     before = judged(shard)
     header = HEADER % (code, fields, name)
@@ -598,7 +605,7 @@ WHITE = ["", "127.0.0.1", "127.0.0.*", "127.*", "127.1-3.{0,5}.2", "10.0.0.1,127
 
 
 class From(Client):
-    """A client that connects from an address of its own, of this machine."""
+    """A client that connects from another loopback address."""
 
     def __init__(self, port: int, address: str) -> None:
         super().__init__(port)

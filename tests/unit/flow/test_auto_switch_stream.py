@@ -1,9 +1,9 @@
 """The log under a controller: streams with epochs, acks of a sync state set, leases.
 
-Goal: whoever acknowledges is sure of it: every member of the set has the record, the lease runs,
-and consumers see nothing that could be cut. Method: a core and a test that speaks the protocol
-behind its handshake. Not shown here: handshakes and elections (tests/unit/broker), whole clusters
-(tests/ha).
+Goal: a master that acknowledges a message is sure of it: every member of the set has the record,
+the lease runs, and consumers see nothing that could be cut. Method: a core, and a test that speaks
+the protocol that follows the handshake. Not shown here: handshakes and elections
+(tests/unit/broker), whole clusters (tests/ha).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NO_LEASE = 2**63 - 1
 
 
 class AutoSwitchLink(Link):
-    """The stream behind its handshake."""
+    """A stream whose handshake is over."""
 
     def report(self, offset: int) -> None:
         self.socket.sendall(REPORT.pack(2, offset))
@@ -71,7 +71,7 @@ class AutoSwitchLink(Link):
 
 
 class ControlledMaster(Master):
-    """A master of epoch 1, in the set with whom it is told."""
+    """A master of epoch 1, under a controller. The test tells it its sync state set."""
 
     def __enter__(self) -> ControlledMaster:
         super().__enter__()
@@ -94,7 +94,7 @@ class ControlledMaster(Master):
 
 
 class ControlledSlave(Slave):
-    """A slave under a controller, which knows epoch 1."""
+    """A slave under a controller. It knows epoch 1."""
 
     def __enter__(self) -> ControlledSlave:
         super().__enter__()
@@ -170,13 +170,14 @@ def test_consumers_see_what_all_members_have(master: ControlledMaster) -> None:
     client, reader = master.connect(), master.connect()
     before = master.core.log_range()[1]
     client.put(send("t", b"not yet", 5))
-    master.until(lambda _: master.core.log_range()[1] > before)  # counted before it is written
+    # The record is counted before it is written.
+    master.until(lambda _: master.core.log_range()[1] > before)
     end = master.core.log_range()[1]
-    assert len(found(reader)) == 1  # what was seen alone stays seen
+    assert len(found(reader)) == 1  # what consumers saw while the master was alone they still see
     link.report(end)
     assert client.reply().code == 0
     assert found(reader, 1) == [b"not yet"]
-    link.until_confirmed(end)  # and the slave hears of it, though nothing else is sent
+    link.until_confirmed(end)  # and the slave is told, although nothing else is sent
     link.close()
 
 
@@ -196,7 +197,8 @@ def test_a_member_that_is_gone_stops_acks_until_it_is_no_member(master: Controll
 
 
 def test_where_a_number_of_slaves_counts_the_set_promises_nothing(master: ControlledMaster) -> None:
-    """allAckInSyncStateSet=false: whoever leaves the set, or joins, is told to the core."""
+    """With allAckInSyncStateSet=false a change of the set is told to the core, but answers wait for
+    a number of slaves only."""
     master.core.set_sync_state(None, 0)
     master.core.set_ha(**{**HA, "slaves_needed": 1})
     link = master.joined(2)
@@ -216,10 +218,12 @@ def test_where_a_number_of_slaves_counts_the_set_promises_nothing(master: Contro
 
 
 def test_what_waits_for_a_member_outlives_its_files(master: ControlledMaster) -> None:
-    """Retention on a full disk takes files whose records no member has yet."""
+    """On a full disk retention may delete files whose records no member has yet; the answers that
+    wait for a member are still given."""
     link = master.joined(2)
     master.core.set_sync_state([2], 0)
-    client, sent, stored, refused = master.connect(), 0, 0, 0  # while the next file is made
+    # Refused: while the next file is made.
+    client, sent, stored, refused = master.connect(), 0, 0, 0
     while master.core.log_range()[1] <= 2 * SEGMENT_BYTES:
         sent += 1
         client.put(send("t", bytes(SEGMENT_BYTES // 4), sent))
@@ -227,7 +231,7 @@ def test_what_waits_for_a_member_outlives_its_files(master: ControlledMaster) ->
             stats = master.core.stats()
             stored, refused = stats["messages_in"], stats["sends_refused"]
     while master.core.log_range()[0] < 2 * SEGMENT_BYTES:
-        master.core.drop_segments(2**62, 1, 1)  # what is durable alone
+        master.core.drop_segments(2**62, 1, 1)  # limits retention to what is durable
     link.report(master.core.log_range()[1])
     assert sum(client.reply().code == 0 for _ in range(sent)) == stored > 6
     master.core.set_sync_state([], 0)
@@ -236,7 +240,8 @@ def test_what_waits_for_a_member_outlives_its_files(master: ControlledMaster) ->
 
 
 def test_a_set_that_became_too_small_promises_nothing(master: ControlledMaster) -> None:
-    """The only slave is gone, and the master has the one copy of what was on its way to two."""
+    """The only slave is gone, so the master has the only copy of messages that two brokers were to
+    have: their senders must be told."""
     link = master.joined(2)
     master.core.set_sync_state([2], 0)
     client = master.connect()
@@ -264,7 +269,7 @@ def test_a_set_that_is_too_small_is_whole_again_with_a_member_that_has_all(
     end = fill(master, 3)
     master.core.set_sync_state([], 1)
     link = master.joined(2, end)
-    master.core.set_sync_state([2], 1)  # it counts, and is no member yet
+    master.core.set_sync_state([2], 1)  # slave 2 counts for acks, and is no member yet
     master.core.set_sync_state([2], 0)
     client = master.connect()
     client.put(send("t", b"a", 5))
@@ -280,7 +285,7 @@ def test_who_joins_must_have_what_was_answered_without_it(master: ControlledMast
     end = fill(master, 10)
     link = master.joined(2)
     assert master.core.set_sync_state([2], 0) == end
-    assert len(found(master.connect())) == 10  # they were seen before
+    assert len(found(master.connect())) == 10  # consumers saw them before the slave joined
     link.close()
 
 
@@ -306,7 +311,7 @@ def test_sends_wait_with_control_until_a_new_master_is_complete(master: Controll
         master.core.resubmit(number, frame)
         master.core.send_done(number)
         client.reply()
-    assert client.reply().opaque == 3  # what came behind them
+    assert client.reply().opaque == 3  # what was sent behind the two that waited
     assert found(client) == [b"a", b"b", b"c"]
 
 
@@ -348,7 +353,7 @@ def test_half_a_handshake_instead_of_a_report_ends_the_connection_as_silence_doe
     clock: DrivenClock, master: ControlledMaster
 ) -> None:
     link = master.joined(2)
-    link.socket.sendall(REPORT.pack(1, 0))  # a handshake begins so, and is longer
+    link.socket.sendall(REPORT.pack(1, 0))  # a handshake begins with these bytes, but is longer
     clock.advance(21)  # haHousekeepingInterval
     assert link.is_closed()
 
@@ -413,7 +418,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def boundary(log: bytes, least: int) -> int:
-    """Where a record ends, at `least` or behind it."""
+    """Where a record ends, at `least` or later."""
     at = 0
     while at < least:
         at += int.from_bytes(log[at : at + 4], "big")
@@ -438,7 +443,8 @@ def test_an_epoch_that_is_not_known_ends_the_stream_where_it_begins(
 ) -> None:
     half, end = boundary(log, len(log) // 2), len(log)
     master = slave.followed()
-    master.give(0, log[:half], epoch=2, start=half)  # RocketMQ's label of the last piece before it
+    # RocketMQ gives the last piece before an epoch this label.
+    master.give(0, log[:half], epoch=2, start=half)
     master.until_reported(half)
     master.give(half, log[half:], epoch=2, start=half)
     assert slave.failure() == NEW_EPOCH
@@ -471,7 +477,8 @@ def test_messages_that_may_be_cut_are_given_to_nobody(slave: ControlledSlave, lo
 def test_what_a_start_has_put_into_queues_may_be_cut_until_a_master_confirms_it(
     slave: ControlledSlave, log: bytes
 ) -> None:
-    """Another one is elected then, which lacks the rest: nothing that was promised is lost."""
+    """The master that is elected then lacks the rest of the log, but nothing that was promised is
+    lost."""
     half, end = boundary(log, len(log) // 2), len(log)
     slave.core.append_raw(0, log)
     slave.until_has(end)
@@ -502,7 +509,8 @@ def test_a_promotion_shows_all(slave: ControlledSlave, log: bytes) -> None:
     slave.until(lambda _: slave.core.promote())
     reader = slave.connect()
     assert reader.ask(pull("g", "t")).code == 0
-    assert reader.ask(send("t", b"a")).code == SYSTEM_ERROR  # too few in sync, from the start
+    # Too few replicas are in sync, from the start on.
+    assert reader.ask(send("t", b"a")).code == SYSTEM_ERROR
 
 
 @pytest.mark.parametrize(

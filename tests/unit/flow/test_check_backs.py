@@ -21,7 +21,7 @@ from rmq.format.remoting import Command
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02TAGS\x01a\x02"
-AFTER_ALL = 1 << 50  # ms: every half message was stored before
+AFTER_ALL = 1 << 50  # ms: every half message is older than this time
 RULES = {"began_ms": AFTER_ALL, "young_ms": 0, "times_max": 15, "age_max_ms": AFTER_ALL}
 TIMES = "TRANSACTION_CHECK_TIMES"
 RECORDS_ON_DISK = 3
@@ -40,7 +40,7 @@ def shard(tmp_path: Path) -> Iterator[Shard]:
 
 
 def producer(shard: Shard, **options: int) -> tuple[Client, int]:
-    """A client, and the number that control knows it by."""
+    """A client, and the number by which control knows it."""
     client = shard.connect(**options)
     client.put(request(999))
     ((number, _),) = shard.reports(OPENED)
@@ -74,7 +74,7 @@ def open_ones(shard: Shard) -> list[int]:
 def asked(client: Client) -> tuple[Command, StoredMessage]:
     command = client.reply()
     assert (command.code, command.is_oneway, command.is_response) == (39, True, False)
-    message, used = decode_message(command.body)  # its checksum is looked at
+    message, used = decode_message(command.body)  # decode_message checks the checksum
     assert used == len(command.body)
     return command, message
 
@@ -127,7 +127,8 @@ def test_who_is_young_or_was_stored_meanwhile_is_left_alone(shard: Shard) -> Non
     send_half(shard, more=immune, born_ms=time.time_ns() // 1_000_000)
     send_half(shard, more=immune)
     send_half(shard)
-    assert check(shard, young_ms=AFTER_ALL) == (3, 1, 0, 0, [])  # its own limit is what counts
+    # The half message's own limit is what counts.
+    assert check(shard, young_ms=AFTER_ALL) == (3, 1, 0, 0, [])
     assert check(shard, began_ms=0) == (4, 0, 0, 0, [])
     assert open_ones(shard) == [0, 2, 3]
     assert check(shard) == (4, 2, 0, 0, [])
@@ -138,13 +139,14 @@ def test_who_is_young_or_was_stored_meanwhile_is_left_alone(shard: Shard) -> Non
 def test_what_is_to_be_given_up_is_controls(shard: Shard) -> None:
     _, number = producer(shard)
     shard.core.put_producers(b"P", {number: b""})
-    for seconds in ("x", "-1", "", "1"):  # what is no number counts as not there
+    for seconds in ("x", "-1", "", "1"):  # a text that is no number counts as absent
         send_half(shard, more=f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{seconds}\x02")
     send_half(shard, more=f"{TIMES}\x01often\x02")
     assert check(shard, times_max=0) == (5, 0, 0, 0, [0, 1, 2, 3, 4])
     assert check(shard, times_max=1) == (5, 5, 0, 0, [])
-    assert check(shard, times_max=1) == (10, 0, 0, 0, [5, 6, 7, 8, 9])  # often enough
-    assert check(shard, age_max_ms=1) == (10, 0, 0, 0, [5, 6, 7, 8, 9])  # too old
+    # They were checked often enough.
+    assert check(shard, times_max=1) == (10, 0, 0, 0, [5, 6, 7, 8, 9])
+    assert check(shard, age_max_ms=1) == (10, 0, 0, 0, [5, 6, 7, 8, 9])  # they are too old
     assert open_ones(shard) == [5, 6, 7, 8, 9]
 
 
@@ -222,7 +224,8 @@ def test_a_call_is_bounded_and_goes_on_where_it_ended(shard: Shard) -> None:
     assert places == {str(n) for n in range(300, 600)}
     shard.core.put_producers(b"P", {})
     send_half(shard, bytes(200_000), count=12)
-    assert check(shard, after=600) == (606, 0, 6, 0, [])  # so many are more than a MiB
+    # So many half messages are more than a MiB.
+    assert check(shard, after=600) == (606, 0, 6, 0, [])
 
 
 def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
@@ -236,7 +239,7 @@ def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
         assert (lonely, left) == (0, [])
         count += done
     assert (check_stop, at) == (1, count) and 0 < count < 120
-    while at < 120:  # what the system takes for it meanwhile is asked about, no more
+    while at < 120:  # what the system's buffers take meanwhile is still asked; no more than that
         at, done, *rest = check(shard, at, leave_full=True)
         assert rest == [0, 0, []]
         count += done
@@ -263,7 +266,8 @@ def test_while_the_log_takes_nothing_nobody_is_asked(shard: Shard) -> None:
 
 
 def test_who_may_not_end_a_transaction_is_not_asked_about_it(shard: Shard) -> None:
-    """Anybody may say that he is of a producer group, and the question carries the message."""
+    """A check back carries the message, and any client may claim to be of the producer group: a
+    user who may not end the transaction must not be asked."""
     mallory, one = producer(shard)
     alice, two = producer(shard)
     accounts = Accounts()
@@ -279,13 +283,13 @@ def test_who_may_not_end_a_transaction_is_not_asked_about_it(shard: Shard) -> No
         shard.core.put_user(name, b"x", super_, enabled, entries, white)
 
     def are_asked() -> tuple[int, int]:
-        """How many questions each gets, of four."""
+        """How many of four questions each of the two clients gets."""
         for _ in range(4):
             check(shard, times_max=100)
         return questions(mallory), questions(alice)
 
     def questions(client: Client) -> int:
-        """How many have come before the answer to what is sent now."""
+        """How many questions come before the answer to a send that follows them."""
         client.put(send("t"))
         codes = []
         while not (command := client.reply()).is_response:

@@ -1,4 +1,5 @@
-"""Between reactor and control thread: nothing is lost that must not be, and the rest is refused."""
+"""The link between reactor and control thread: what must not be lost is not lost, the rest is
+refused."""
 
 import os
 import socket
@@ -27,8 +28,8 @@ from rmq.format.remoting import ROCKETMQ, Command, decode, encode
 
 pytestmark = pytest.mark.still_clock
 
-WAITING_MAX = 65_536  # messages to the control thread
-HELD_BACK = WAITING_MAX // 256  # of one connection, which is not read from then on
+WAITING_MAX = 65_536  # messages that may wait for the control thread
+HELD_BACK = WAITING_MAX // 256  # of one connection: with more than this it is not read
 
 
 def test_more_requests_than_may_wait_are_refused_and_the_close_is_still_told(
@@ -60,26 +61,28 @@ def test_more_requests_than_may_wait_are_refused_and_the_close_is_still_told(
         each.close()
 
     def all_have_gone(counters: dict[str, int]) -> bool:
-        """Who is not read, for its share, is once the control thread has taken what waits."""
+        """A connection that is not read because it has too much with control is closed once the
+        control thread has taken what waits."""
         assert not shard.taken(REQUEST)
         return counters["connections"] == 1
 
     shard.until(all_have_gone)
-    told = shard.kept(OPENED)  # who came when there was no room at all is not known
+    # Connections that came when there was no room at all are not known to control.
+    told = shard.kept(OPENED)
     assert len(shard.reports(CLOSED, len(told))) == len(told) > 0
     client.put(request(999, 9))
     assert decode(shard.reports(REQUEST)[0][1]).opaque == 9
 
 
 def test_one_greedy_connection_waits_and_leaves_room_for_others(shard: Shard) -> None:
-    """It is not read for a while; what it asked for is all done in the end."""
+    """The greedy client is not read for a while, and all that it asked for is done in the end."""
     greedy, client = shard.connect(), shard.connect()
     one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
     for _ in range(40):
         greedy.put(one_way * 1000)
     shard.until(lambda counters: counters["control_requests"] > HELD_BACK)
     client.put(request(999, 7))
-    assert client.ask(send("t", b"x", 1)).code == 0  # so the request before it was handed over too
+    assert client.ask(send("t", b"x", 1)).code == 0  # so control has the request before it, too
     waiting = shard.until(lambda _: True)
     assert HELD_BACK < waiting["control_requests"] - 1 <= WAITING_MAX // 4
     found: list[tuple[int, bytes]] = []
@@ -147,15 +150,15 @@ def test_answers_of_a_client_to_the_broker_reach_control_and_are_not_answered(
     asked = client.reply()
     assert (asked.code, asked.opaque, asked.is_response) == (307, 70, False)
     answer = asked.reply(0, body=b"{}")
-    answer.code = 310  # a response code may look like a request's
+    answer.code = 310  # a response code may look like the code of a request
     client.put(encode(answer))
     assert decode(shard.reports(REQUEST)[0][1]) == answer
     assert client.is_silent()
 
 
 def test_calls_are_not_held_up_by_traffic_nor_the_other_way_round(shard: Shard) -> None:
-    """Both go on until the other is through with its share; how many fit beside each other is the
-    machine's business."""
+    """Calls and sends both make progress until the other side is done. How many of one go beside
+    the other depends on the machine."""
     client, calls = shard.connect(), list[int]()
 
     def call() -> None:
@@ -176,8 +179,8 @@ def test_calls_are_not_held_up_by_traffic_nor_the_other_way_round(shard: Shard) 
 
 
 def test_the_ends_of_all_queues_of_a_topic_come_together(tmp_path: Path) -> None:
-    """3000 queues are more than one call of the reactor looks at; after a restart nothing has asked
-    for any of them yet."""
+    """With 3000 queues the call needs several turns of the reactor; after a restart no queue has
+    been asked for yet."""
     full = {0: 2, 5: 1, 1023: 1, 1024: 3, 2999: 1}
     wanted = [(0, full.get(queue_id, 0)) for queue_id in range(3000)]
     with Shard(tmp_path) as shard:
@@ -205,7 +208,8 @@ def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: 
         client.put(pull("g", "t", 500, 900, HELD_MS))
         shard.until(lambda counters: counters["messages_in"] == 500)
         shard.stop()
-        answers: dict[int, int] = {}  # the pull's may come before those that wait for the sync
+        # The answer to the pull may come before those that wait for the sync.
+        answers: dict[int, int] = {}
         while len(answers.keys() - {900}) < 500:
             reply = client.reply()
             answers[reply.opaque] = reply.code
@@ -233,11 +237,12 @@ def test_a_stop_waits_for_a_client_that_is_taking_its_answer(tmp_path: Path) -> 
 
 
 def test_a_client_is_read_again_when_no_reason_against_it_is_left(shard: Shard) -> None:
-    """It has a send away and more than its share of what waits for control, in either order.
+    """A client has a send with control and more than its share of requests there, in either order:
+    it is read again only when both reasons are gone.
 
-    Of its own it would get both reasons by what one receive brings, and how much that is nobody can
-    say. So control gives back requests of it that the reactor hands over each time: commits of a
-    topic that nobody knows.
+    If the client sent all of these itself, it would depend on how much one receive brings whether
+    it gets both reasons. So the test gives back requests for it that the reactor hands to control
+    each time: commits for a topic that nobody knows.
     """
     again = request(
         15, 1, one_way=True, kind=ROCKETMQ, consumerGroup="g", topic="unknown", queueId=0,
@@ -286,7 +291,8 @@ print(client.ask(send("t")).code)
 
 
 def test_a_shard_that_is_forgotten_serves_on_and_is_not_freed(tmp_path: Path) -> None:
-    """Its threads would use what is freed: so here is a process that they could take with them."""
+    """Its threads still use its memory. The test runs in a process of its own, which would crash if
+    the memory were freed."""
     paths = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", ABANDON, str(tmp_path)],

@@ -1,6 +1,7 @@
 """What the reactor counts for operators, by topic, group and request: a real core, real sockets.
 
-Names and labels are tested in tests/unit/observe; here only that each event counts where it is to.
+Names and labels are tested in tests/unit/observe; this file only shows that each event is counted
+in the right place.
 """
 
 import asyncio
@@ -34,7 +35,8 @@ def test_messages_count_by_their_type(shard: Shard) -> None:
     client = shard.connect()
     assert client.ask(send("t", b"plain", 1)).code == 0
     assert client.ask(send("t", b"ordered", 2, i="__SHARDINGKEY\x01k\x02")).code == 0
-    assert client.ask(send("t", b"again", 3, i="DELAY\x010\x02")).code == 0  # a level of none
+    # A delay level of 0 is no delay.
+    assert client.ask(send("t", b"again", 3, i="DELAY\x010\x02")).code == 0
     assert client.ask(send_batch("t", [b"x", b"y", b"z"], 4)).code == 0
     assert counts(shard, "t") == {"normal": 5, "fifo": 1}
     found = topic(shard, "t")
@@ -61,7 +63,7 @@ def test_what_a_group_was_given_counts_for_it_alone(shard: Shard) -> None:
 
 
 def test_counters_of_a_removed_group_do_not_come_back(clock: DrivenClock, shard: Shard) -> None:
-    """A pull that waits keeps the address of its group's counters: they outlive the group."""
+    """A waiting pull keeps the address of its group's counters, so they outlive the group."""
     client = shard.connect()
     client.put(pull("g", "t", 0, 1, hold_ms=HELD_MS))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
@@ -75,7 +77,7 @@ def test_counters_of_a_removed_group_do_not_come_back(clock: DrivenClock, shard:
 
 def test_a_group_may_read_many_topics(shard: Shard) -> None:
     client = shard.connect()
-    names = [f"many-{n}" for n in range(300)]  # more than are counted apart
+    names = [f"many-{n}" for n in range(300)]  # more topics than are counted singly
     for name in names:
         shard.topic(name)
         shard.group("g", name)
@@ -105,7 +107,7 @@ def test_answers_are_timed_by_request_answer_and_holding(shard: Shard) -> None:
     }  # fmt: skip
     steps, total = shard.core.rpc_times()[11, 19, True]
     assert total >= 100
-    assert sum(steps[6:]) == 1  # between 100 ms and a second, or more on a busy machine
+    assert sum(steps[6:]) == 1  # held for 100 ms to a second, or longer on a busy machine
 
 
 def test_a_send_that_waits_for_the_disk_is_timed_until_its_answer(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_send_that_waits_for_the_disk_is_timed_until_its_answer(tmp_path: Path
         took_ms = (time.monotonic() - began) * 1000
         steps, total = shard.core.rpc_times()[310, 0, False]
         assert sum(steps) == 10
-        assert total <= took_ms + 10  # each is rounded to a millisecond
+        assert total <= took_ms + 10  # each answer's time is rounded to a millisecond
 
 
 @in_loop

@@ -1,7 +1,7 @@
 """Sends to retry topics that came too often: the reactor stores them among the dead letters.
 
-The test is the control thread here. It makes what is missing and gives the frame back, so whatever
-it is handed while all is known would have been a detour.
+The test acts as the control thread. It makes what is missing and gives the frame back. If it is
+handed a frame although nothing is missing, that is a needless detour.
 """
 
 from pathlib import Path
@@ -28,12 +28,12 @@ from rmq.format.remoting import JSON, ROCKETMQ, decode, encode
 pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 RETRY, DEAD, HALF = "%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_HALF_TOPIC"
-OLD_CLIENT = 120  # its maxReconsumeTimes does not count
+OLD_CLIENT = 120  # version of a client whose maxReconsumeTimes does not count
 MARKS = 'DELAY\x014\x02KEYS\x01ä "k"\x02TAGS\x01a\x02UNIQ_KEY\x01U\x02DELAY\x011\x02'
 
 
 def known(shard: Shard, retry_queues: int = 1) -> Shard:
-    """What control tells of group g, which tries 16 times, and of its topics."""
+    """What control tells the core of group g, which tries 16 times, and of its topics."""
     shard.core.put_retries(b"g", retry_queues, 16, b"")
     shard.topic(RETRY, retry_queues, retry_queues)
     shard.topic(DEAD)
@@ -99,7 +99,7 @@ def test_a_retry_that_came_too_often_is_a_dead_letter(shard: Shard, kind: int, c
         (4, 3, 477, True),
         (17, 20, 477, False),
         (0, 0, 477, False),
-        (0, -1, 477, True),  # the client's own -1 is a limit, no default
+        (0, -1, 477, True),  # the client's own -1 is a limit, and does not stand for the default
         (-5, None, 477, False),
         (-(2**31), -(2**31), 477, False),
         (2**31 - 1, 2**31 - 1, 477, False),
@@ -153,7 +153,8 @@ def test_what_a_group_in_order_cannot_consume_is_dead_at_once(shard: Shard) -> N
         ({"f": "4"}, 16, "TRAN_MSG or PGROUP is missing"),
         ({"i": "a\x01" + "b" * 32768 + "\x02"}, 13, "longer than 32767"),
         ({"i": "DELAY\x01" + "4" * 32768 + "\x02"}, 13, "longer than 32767"),
-        ({"i": "a\x01b\x02" * 70_000}, 13, "longer than 32767"),  # more than the scratch takes
+        # More than the scratch buffer holds.
+        ({"i": "a\x01b\x02" * 70_000}, 13, "longer than 32767"),
         ({"i": "TIMER_DELAY_SEC\x01999999\x02"}, 13, "the max delay"),
     ],
 )
@@ -181,7 +182,7 @@ def test_properties_of_the_greatest_length_lose_their_delay(tmp_path: Path) -> N
         shard.group("g")
         known(shard)
         client = shard.connect()
-        rest = "k\x01" + "\\" * (32767 - 4 - 8)  # each is two characters of JSON
+        rest = "k\x01" + "\\" * (32767 - 4 - 8)  # JSON needs two characters for each
         for marks in (f"DELAY\x011\x02{rest}\x02", f"{rest}\x02DELAY\x011"):
             reply = client.ask(send(RETRY, b"x", 1, j=17, i=marks))
             assert reply.code == 0, reply.remark
@@ -299,7 +300,8 @@ def test_control_makes_what_is_missing_and_gives_the_frame_back(
         client.put(frame)
         ((number, handed),) = shard.reports(REQUEST)
         assert handed == frame[4:]
-        shard.core.resubmit(number, handed)  # too early: refused, and not handed over again
+        # Too early: it is refused, and not handed to control again.
+        shard.core.resubmit(number, handed)
         reply = client.reply()
         assert (reply.code, "send again" in (reply.remark or "")) == (1, True)
         assert shard.kept(REQUEST) == []
@@ -333,7 +335,7 @@ def test_dead_letters_behind_one_that_is_away_wait_and_keep_their_order(shard: S
 
 
 def test_a_group_that_changes_meanwhile_decides_anew(clock: DrivenClock, shard: Shard) -> None:
-    """It may have been given more tries while the dead letters' topic was made."""
+    """The group may have been given more tries while the topic of dead letters was made."""
     shard.core.remove_topic(DEAD.encode())
     client = shard.connect()
     client.put(send(RETRY, b"x", 1, j=17))
@@ -341,12 +343,14 @@ def test_a_group_that_changes_meanwhile_decides_anew(clock: DrivenClock, shard: 
     shard.core.put_retries(b"g", 1, 20, b"")
     shard.core.resubmit(number, frame)
     assert client.reply().code == 0
-    clock.advance(4)  # nobody releases the client: it is read again when control's time is over
+    # Control does not release the client: it is read again when control's time is over.
+    clock.advance(4)
     assert [retry.body for retry in stored(client, RETRY)] == [b"x"]
 
 
 def test_control_is_asked_about_dead_letters_that_nobody_may_read_or_write(shard: Shard) -> None:
-    """The broker's own permission may be what is missing: only the topic's refuses."""
+    """Control is asked only if the topic has no permission at all, because the broker's own
+    permission may be the reason."""
     client = shard.connect()
     for perm in (2, 4, 6):
         shard.topic(DEAD, perm=perm)

@@ -15,11 +15,12 @@ from rmq.base import clock
 from rmq.errors import StoreError
 from rmq.format.message import tags_code
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+# The clock jumps to the next moment that is waited for.
+pytestmark = pytest.mark.usefixtures("clock")
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 HOUR_MS = 3_600_000
-TICK = 0.001  # the broker's clock counts whole ms: what comes at .9 of one is as of its beginning
+TICK = 0.001  # the broker's clock counts whole ms: an event at 0.9 ms has the time of its beginning
 
 
 def now_ms() -> int:
@@ -47,7 +48,7 @@ async def test_a_delayed_message_waits_in_its_level_and_comes_complete(tmp_path:
         assert (kept["DELAY"], kept["REAL_TOPIC"], kept["REAL_QID"]) == ("1", "t", "1")
         assert reply.fields["msgId"] == waiting.message_id
         await until(lambda: len(records(broker, "t", 1)) == 2)
-        assert due <= now_ms()  # how late: tests/process and bench measure that
+        assert due <= now_ms()  # how late it is: tests/process and bench measure that
         came = records(broker, "t", 1)[1]
         assert came.store_timestamp_ms >= due
         assert (came.body, came.flag, came.born_timestamp_ms) == (b"later", 7, 123)
@@ -132,7 +133,8 @@ async def test_records_that_left_memory_are_fetched_by_a_disk_reader(tmp_path: P
 async def test_an_entry_that_points_into_apaches_extension_is_due_by_its_record(
     tmp_path: Path,
 ) -> None:
-    """enableConsumeQueueExt replaces the due time in the queue by an address."""
+    """With enableConsumeQueueExt the queue entry has an address instead of the due time, so the due
+    time must come from the record."""
     async with served(tmp_path, messageDelayLevel="3s") as (_, client):
         assert (await client.send("t", b"later", i="DELAY\x011\x02")).code == 0
         sent_ms = int(clock.wall() * 1000)
@@ -151,7 +153,8 @@ async def test_a_deleted_topic_comes_back_for_what_is_due(tmp_path: Path) -> Non
     async with served(tmp_path, messageDelayLevel="1h") as (broker, client):
 
         def set_delay(ms: int) -> None:
-            """What waits is due now: the deletion, on a slow disk, was not to be too late."""
+            """Makes waiting messages due only now, so that a deletion on a slow disk is not too
+            late."""
             offsets, _ = broker.core.delay_offsets(1)
             broker.core.set_delay_levels([ms], offsets)
 
@@ -213,7 +216,8 @@ async def test_a_clock_that_is_set_delivers_nothing_early_nor_late(
     tmp_path: Path, by_ms: int
 ) -> None:
     async with served(tmp_path, messageDelayLevel="1s 2s") as (broker, client):
-        began_ms = now_ms()  # the turn of the next send may have begun before, that after it not
+        # The turn of the next send may have begun before this, that of the send after it not.
+        began_ms = now_ms()
         await client.send("t", b"make")
         began = clock.monotonic()
         await client.send("t", b"before", i="DELAY\x012\x02")

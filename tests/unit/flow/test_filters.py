@@ -1,7 +1,7 @@
-"""Message filters in the reactor, over a socket: SQL92 by subscription and brought along, held
-pulls, bounded work per turn, records from the disk, queue entries without the tag's code.
+"""Message filters in the reactor, over a socket: SQL92 from a subscription or from a pull, held
+pulls, bounded work in a turn, records from the disk, queue entries without the tag's code.
 
-What expressions mean is tested elsewhere (tests/unit/wire/test_sql_program.py).
+The meaning of expressions is tested in tests/unit/wire/test_sql_program.py.
 """
 
 import mmap
@@ -23,7 +23,7 @@ from rmq.format.message import decode_messages
 pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 FUNCTION_PULL = 5
-READ_RECORDS_MAX = 64  # brought by one read of a disk reader
+READ_RECORDS_MAX = 64  # that one read of a disk reader brings
 HEAD = struct.Struct("=iiiiqqqqqq")
 
 
@@ -41,7 +41,7 @@ def subscribe(
 
 
 def fill(shard: Shard, count: int, topic: str = "t", first: int = 0, more: str = "") -> None:
-    """Message n has the properties n = n and odd = n % 2."""
+    """Sends messages; message n has the properties n = n and odd = n % 2."""
     client = shard.connect()
     for begin in range(first, first + count, 500):
         numbers = range(begin, min(begin + 500, first + count))
@@ -52,7 +52,7 @@ def fill(shard: Shard, count: int, topic: str = "t", first: int = 0, more: str =
 
 
 def pull_through(client: Client, frame: Callable[[int], bytes], end: int) -> tuple[list[int], int]:
-    """Pulls on from 0 to the end; what came, and by how many requests."""
+    """Pulls from offset 0 to the end; returns the bodies and the number of requests."""
     found: list[int] = []
     offset = requests = 0
     while offset < end:
@@ -99,7 +99,7 @@ def test_a_pull_brings_its_expression_along_once_control_has_compiled_it(shard: 
     shard.core.put_expression(text.encode(), program(text))
     shard.core.resubmit(number, handed)
     assert bodies(client.reply()) == [b"8", b"9"]
-    assert bodies(client.ask(frame)) == [b"8", b"9"]  # without control
+    assert bodies(client.ask(frame)) == [b"8", b"9"]  # control is not asked again
     assert shard.kept(REQUEST) == []
     tags = pull("g", "t", sysFlag=4, subscription="*", expressionType="")
     assert len(bodies(client.ask(tags))) == 10
@@ -175,7 +175,8 @@ def test_a_held_pull_waits_for_a_message_that_passes(shard: Shard, by: str) -> N
 def test_a_held_pull_goes_on_behind_what_does_not_pass(
     clock: DrivenClock, shard: Shard, by: str
 ) -> None:
-    """So that it has nothing to catch up when its message comes."""
+    """A held pull skips messages that do not pass as they come, so nothing is left to skip when its
+    message comes."""
     if by == "sql":
         subscribe(shard, "s", "n = 40000")
     else:
@@ -192,14 +193,14 @@ def test_a_held_pull_goes_on_behind_what_does_not_pass(
     waiting.put(pull("s", "t", 1001, hold_ms=5000))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
     fill(shard, 10, first=1000)
-    clock.advance(5.5)  # a pull ends with a tick of its wheel
+    clock.advance(5.5)  # a pull ends at a tick of its wheel
     reply = waiting.reply()
     assert (reply.code, reply.fields["nextBeginOffset"]) == (19, "1011")
     assert shard.core.stats()["entries_skipped"] == before
 
 
 def test_a_turn_spends_a_bounded_amount_on_filters(shard: Shard, tmp_path: Path) -> None:
-    """Ten pulls that skip all they see leave the broker answering others within moments."""
+    """Ten pulls that skip all messages must not keep the broker from answering others."""
     fill(shard, 20_000)
     subscribe(shard, "s", "n < 0")
     skippers = [shard.connect() for _ in range(10)]
@@ -207,7 +208,7 @@ def test_a_turn_spends_a_bounded_amount_on_filters(shard: Shard, tmp_path: Path)
     end = shard.core.log_range()[1]
     shard.core.sync_log(end)
     (segment,) = tmp_path.rglob(f"commitlog/{0:020d}")
-    with kept_in_memory(segment, end):  # a read of the disk would count among what a pull may cost
+    with kept_in_memory(segment, end):  # reads of the disk would change what a pull costs
         before = shard.core.stats()
         for skipper in skippers:
             skipper.put(pull("s", "t"))
@@ -216,13 +217,13 @@ def test_a_turn_spends_a_bounded_amount_on_filters(shard: Shard, tmp_path: Path)
     stats = shard.core.stats()
     passed = [int(reply.fields["nextBeginOffset"]) for reply in replies]
     assert {reply.code for reply in replies} == {20}
-    # A page that the kernel moves to another place counts as not in memory for that moment: the
-    # records on it come from the disk, cost no turn, and the pull is answered before its end.
+    # A page that the kernel moves counts as not in memory for that moment: its records come from
+    # the disk, cost no turn, and the pull is answered before its end.
     reads = stats["pulls_from_disk"] - before["pulls_from_disk"]
     assert all(at == 16_384 for at in passed) or (reads > 0 and max(passed) <= 16_384)
     skipped = stats["entries_skipped"] - before["entries_skipped"]
     assert skipped == sum(passed)
-    # At 17 per record and 32768 a turn, 163,840 records take 85 turns.
+    # A record costs 17, and a turn has 32768: 163,840 records take 85 turns.
     assert stats["turns"] - before["turns"] >= (skipped - reads * READ_RECORDS_MAX) * 17 // 32_768
 
 
@@ -248,7 +249,8 @@ def test_retried_messages_are_judged_by_their_own_topics_filter_when_it_is_asked
         )
         shard.core.append(retry.encode(), 0, b"%d" % n, properties, 0, 0, 1, bytes(8), 1, 0)
     client = shard.connect()
-    assert client.ask(pull("s", retry)).code == 20  # filterSupportRetry=false: its own filter
+    # With filterSupportRetry=false the retry topic's own filter counts.
+    assert client.ask(pull("s", retry)).code == 20
     shard.core.set_option("filter_retries", 1)
     assert bodies(client.ask(pull("s", retry))) == [b"2", b"3", b"0", b"0"]
 
@@ -277,8 +279,8 @@ def test_filtered_messages_come_from_the_disk_too(tmp_path: Path, by: str) -> No
 
 
 def test_entries_that_were_skipped_are_not_looked_at_again(tmp_path: Path) -> None:
-    """The queue's next ones are not in memory, and come from the disk. Where a page is there before
-    the kernel has said that it is missing, once more."""
+    """A pull whose next queue entries come from the disk counts each skipped entry once. It is
+    tried again if the page came into memory before the kernel said that it was missing."""
     until = time.monotonic() + HANG_S
     with Shard(tmp_path) as shard:
         shard.topic("t")

@@ -1,6 +1,6 @@
-"""Each of the three settings of ASYNC_FLUSH counts from the moment it is changed, also for a wait
-that has begun: the flusher would otherwise sleep for days here, and only it syncs the log.
-"""
+"""A change of any of the three settings of ASYNC_FLUSH takes effect at once, also in a wait that
+has begun. Without this the flusher would sleep for days here, and only the flusher syncs the
+log."""
 
 from pathlib import Path
 

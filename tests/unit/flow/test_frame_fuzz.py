@@ -1,11 +1,13 @@
-"""Any bytes: the reactor lives, a bad frame costs its connection alone, a good one gets one answer.
+"""Any bytes: the reactor survives, a bad frame closes only its own connection, a good frame gets
+one answer.
 
 Method: seeded frames from right to hostile (support/frame_maker.py) go through the compiled reactor
-over many connections, cut anywhere. For each connection it is known beforehand which answers have
-to come; a connection that must be closed may lose answers, never gain or repeat one. Beside them a
-well-behaved client checks that it is served right all the time. At the end every buffer is back,
-the log lines add up, and the offline checker finds the store sound. So too where accounts are in
-use and most frames are signed: then the gate of the control side says which are refused.
+over many connections, cut anywhere. For each connection the test knows beforehand which answers
+must come; a connection that must be closed may lose answers, but never gains or repeats one. Beside
+them a well-behaved client checks all the time that it is served correctly. At the end every buffer
+is back, the number of log lines is right, and the offline checker finds the store sound. The same
+is done with accounts, with most frames signed: then the gate of the control side says which frames
+must be refused.
 
 20,000 frames, 100,000 in `make test-slow`; RMQ_FUZZ_FRAMES asks for more. What it cannot see:
 memory errors that do not crash; `make debug` runs such frames under AddressSanitizer.
@@ -40,20 +42,21 @@ SEEDS = volume(2, 4)
 CONNECTIONS = 24
 FRAMES_EACH = 50
 SENDS, PULL = (10, 310, 320), 11
-CONTROLS, NO_PERMISSION = 3, 16  # what control answers here, and who may not
+# Control's answer in this test; the code for users without permission.
+CONTROLS, NO_PERMISSION = 3, 16
 ANYWHERE = "127.0.0.1:1"
 ALICE = Credentials("alice", "secret")
-# Of those who sign; Bob may do one thing.
+# Those who sign frames. Bob has one permission.
 SIGNERS = [ALICE, ALICE, ALICE, ALICE, Credentials("alice", "secret", "token"),
            Credentials("bob", "word"), Credentials("carol", "off"),
            Credentials("alice", "wrong")]  # fmt: skip
-# There are other reasons for its code, as messages that are no transaction's.
+# NO_PERMISSION (16) has other reasons as well, such as messages of no transaction.
 REFUSAL = re.compile("User:|username cannot be|check signature failed|parse authorization")
 MORE_LINES = re.compile(rb"(\d+) more lines of this second were not logged")
 
 
 class Control(threading.Thread):
-    """The control thread's part: every request that is handed over is answered once."""
+    """The test's control thread: it answers every request that it is handed once."""
 
     def __init__(self, shard: Shard, gate: Gate | None = None) -> None:
         super().__init__()
@@ -103,14 +106,15 @@ class Control(threading.Thread):
 
 
 class Stream:
-    """One fuzzing connection: what it sends and what has to come back."""
+    """One fuzzing connection: what it sends, and which answers must come."""
 
     def __init__(
         self, client: Client, maker: FrameMaker, hostile: float, gate: Gate | None = None
     ) -> None:
         self.client = client
         self.gate = gate
-        self.refused: dict[int, set[bool]] = collections.defaultdict(set)  # by opaque
+        # Whether each request may be refused, by opaque.
+        self.refused: dict[int, set[bool]] = collections.defaultdict(set)
         self.sure: collections.Counter[int] = collections.Counter()  # answers that must come
         self.possible: collections.Counter[int] = collections.Counter()
         self.closes = Due.NEVER
@@ -137,7 +141,7 @@ class Stream:
                 self.refused[made.opaque].add(bool(refusal))
 
     def write(self, size: int) -> bool:
-        """Sends the next piece; False when there is none."""
+        """Sends the next piece; False if nothing is left to send."""
         piece, self.data = self.data[:size], self.data[size:]
         if piece:
             try:
@@ -149,7 +153,7 @@ class Stream:
     def check(self) -> None:
         if self.cut or self.closes is not Due.NEVER:
             if self.cut or self.closes is Due.MAYBE:
-                with contextlib.suppress(OSError):  # it may have closed already
+                with contextlib.suppress(OSError):  # the core may have closed it already
                     self.client.socket.shutdown(1)
             self.read_to_the_end()
             return
@@ -174,13 +178,13 @@ class Stream:
 
 
 def signed(frame: bytes) -> bytes:
-    """The request, by Alice; who has no accounts does not look at that."""
+    """The request, signed by Alice. A broker without accounts does not look at the signature."""
     given = decode(frame[4:])
     return request(given.code, given.opaque, given.body, **ALICE.sign(given.fields, given.body))
 
 
 def use_accounts(shard: Shard) -> Gate:
-    """Those of SIGNERS, on both sides."""
+    """Makes the accounts of SIGNERS in the core and in the gate."""
     accounts = Accounts()
     for name, password in (("alice", "secret"), ("bob", "word"), ("carol", "off")):
         kind = "Super" if name == "alice" else "Normal"
@@ -198,7 +202,7 @@ def use_accounts(shard: Shard) -> Gate:
 
 
 class Witness:
-    """A client that does everything right and expects the same."""
+    """A client that does everything right and expects correct answers."""
 
     def __init__(self, shard: Shard) -> None:
         self.client = shard.connect()
@@ -221,7 +225,7 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
 ) -> None:
     maker = FrameMaker(seed, SIGNERS if by == "accounts" else ())
     frames = closed = answered = 0
-    # In turn: of few rounds chance might have only mild ones.
+    # In a fixed order, because in few rounds chance might choose only mild ones.
     shares = itertools.cycle([0.0, 0.02, 0.3])
     with Shard(tmp_path, suspend_max_ms=40, jumbo_buffers=16) as shard:
         shard.topic("t", 4, 4)
@@ -261,14 +265,14 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
             control.join()
         witness.look()
         counters = shard.core.stats()
-        # The frames are neither so mild nor so rough that one side is never reached.
+        # Both kinds of frame must come often enough, good ones and bad ones.
         assert counters["malformed_frames"] >= closed > frames // 1000
         assert answered > frames // 3
         assert (
             min(counters[name] for name in ("pulls_found", "pulls_held", "messages_in"))
             > frames // 500
         )
-        told = ("malformed_frames", "corrupt_records", "auth_refused")  # a line for each
+        told = ("malformed_frames", "corrupt_records", "auth_refused")  # each of these logs a line
         assert control.lines == sum(counters[name] for name in told)
         if gate is not None:
             assert min(counters["auth_allowed"], counters["auth_refused"]) > frames // 10
@@ -277,8 +281,8 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
 
 
 def is_refused(reply: Command) -> bool:
-    """By control (3), for its account (16), or as one of so many fields that the reactor reads it
-    for nobody, which control gave back."""
+    """Whether the answer is a refusal: by control (3), for the account (16), or because the request
+    has more fields than the reactor reads, so that control gave it back."""
     return reply.code in (3, 16) or (
         reply.code == 1 and (reply.remark or "").startswith("the request has more header fields")
     )
@@ -286,8 +290,8 @@ def is_refused(reply: Command) -> bool:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_no_frame_of_a_stranger_is_served(tmp_path: Path, seed: int) -> None:
-    """Where accounts are in use: the same frames, signed by nobody. Each is refused or closes its
-    connection, and nothing is stored, read or moved."""
+    """With accounts, the same frames without a signature: each is refused or closes its connection,
+    and nothing is stored, read or moved."""
     maker = FrameMaker(seed)
     frames = 0
     with Shard(tmp_path, suspend_max_ms=40, jumbo_buffers=16) as shard:

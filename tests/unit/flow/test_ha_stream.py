@@ -1,9 +1,9 @@
 """The log goes from a master to its slaves, as RocketMQ's brokers send it.
 
-Goal: a slave's log is the master's, byte for byte, whatever the pieces; sends wait for as many
-slaves as are wanted; what does not fit ends the connection, and harms nothing. Method: two cores
-and a socket between them, or a core and a test that speaks the protocol. Not shown here: Apache's
-brokers (tests/compat), who is master.
+Goal: a slave's log is the master's, byte for byte, in whatever pieces it comes; sends wait for as
+many slaves as are needed; what does not fit ends the connection and harms nothing. Method: two
+cores and a socket between them, or a core and a test that speaks the protocol. Not shown here:
+Apache's brokers (tests/compat), which broker is master.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SLAVE_NOT_AVAILABLE, FLUSH_SLAVE_TIMEOUT = 11, 12
 
 
 class Link:
-    """A socket that a test speaks by."""
+    """The test's end of an HA connection."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
@@ -52,11 +52,11 @@ class Link:
         self.socket.sendall(REPORT.pack(offset))
 
     def reported(self) -> int:
-        """What the core says next of how far it is."""
+        """The next offset that the core reports."""
         return int(REPORT.unpack(self.exactly(REPORT.size))[0])
 
     def last_report(self) -> int | None:
-        """None: the core has closed the connection."""
+        """The next offset that the core reports; None: the core has closed the connection."""
         try:
             return self.reported()
         except (AssertionError, ConnectionResetError):
@@ -71,7 +71,7 @@ class Link:
         return offset, self.exactly(count)
 
     def log(self, start: int, end: int) -> bytes:
-        """The log of these offsets, from frames that follow each other."""
+        """The bytes of the log between these offsets, from consecutive frames."""
         found = b""
         while start + len(found) < end:
             offset, piece = self.frame()
@@ -91,7 +91,7 @@ class Link:
         return found
 
     def is_closed(self) -> bool:
-        """Whether the core closes it; what comes before is passed."""
+        """Reads until the core closes the connection; what comes before that is ignored."""
         try:
             while self.socket.recv(1 << 16):
                 pass
@@ -104,7 +104,7 @@ class Link:
 
 
 def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
-    """Both ends of a connection, as brokers make them."""
+    """Both ends of a connection, with the options that brokers set."""
     ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
     for each in ends:
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -112,11 +112,11 @@ def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
 
 
 class Master(Shard):
-    """A core, and an HA port: what connects there is its slave."""
+    """A core with an HA port: whoever connects there is its slave."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         directory.mkdir(exist_ok=True)
-        # No slave is late on a busy machine, but where that is what a test is about.
+        # No slave counts as late on a busy machine, except in tests that are about this.
         given = {"segment_bytes": SEGMENT_BYTES, "slave_timeout_ms": 600_000, **options}
         super().__init__(directory, **given)
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -135,7 +135,7 @@ class Master(Shard):
         self.core.set_ha(*{**HA, "slaves_needed": slaves, **changed}.values())
 
     def connection(self) -> socket.socket:
-        """The other end of a slave's connection."""
+        """Makes a connection of a slave and returns the slave's end."""
         ours, accepted = connected(self.listener)
         accepted.setblocking(False)
         self.core.adopt_slave(accepted.detach())
@@ -155,7 +155,7 @@ HA = {"slaves_needed": 0, "send_bytes": MIB, "heartbeat_ms": 5000, "silence_ms":
 
 
 class Slave(Shard):
-    """A slave; follow() connects it."""
+    """A core that is a slave. follow() connects it to a master."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
         directory.mkdir(exist_ok=True)
@@ -177,7 +177,7 @@ class Slave(Shard):
         return self.adopt(master.connection())
 
     def follow_by_tls(self, master: Master, pair: Pair) -> int:
-        """pair: what the master shows. The slave does not look at it."""
+        """Follows by TLS. pair: the master's certificate, which the slave does not check."""
         ours, accepted = connected(master.listener)
         for each in (ours, accepted):
             each.setblocking(False)
@@ -198,14 +198,14 @@ class Slave(Shard):
         return connection
 
     def by_hand(self, whole: bool = False) -> Link:
-        """The test is its master."""
+        """Connects the slave to the test, which acts as its master."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             ours, theirs = connected(listener)
             self.adopt(theirs, whole)
         return Link(ours)
 
     def failure(self) -> int:
-        """Why its connection to the master ended."""
+        """The reason why the slave's connection to the master ended."""
         self.reports(CLOSED_CONNECTION)
         failure: int = self.core.ha_client()[4]
         return failure
@@ -224,7 +224,7 @@ def pair(directory: Path, **options: Any) -> Iterator[tuple[Master, Slave]]:
 
 
 def fill(master: Shard, count: int, size: int = 300, opaque: int = 1000) -> int:
-    """Sends messages of random sizes; where the log ends then."""
+    """Sends messages of random sizes; returns where the log ends after them."""
     made, client = random.Random(count), master.connect()
     frames = [send("t", made.randbytes(made.randrange(1, size)), opaque + n) for n in range(count)]
     for start in range(0, count, 64):
@@ -236,7 +236,7 @@ def fill(master: Shard, count: int, size: int = 300, opaque: int = 1000) -> int:
 
 
 def same_logs(directory: Path, end: int) -> None:
-    """Of the two that pair() made, once they have stopped."""
+    """The master and slave of pair(), which have stopped, have the same log and the same queues."""
     master, slave = directory / "master" / "store", directory / "slave" / "store"
     assert log_of(slave, end) == log_of(master, end)
     assert queues_of(slave) == queues_of(master)
@@ -247,7 +247,7 @@ def same_logs(directory: Path, end: int) -> None:
 
 def test_a_slave_gets_what_was_there_and_what_comes(tmp_path: Path) -> None:
     with pair(tmp_path) as (master, slave):
-        end = fill(master, 9000)  # several segments
+        end = fill(master, 9000)  # the log has several segments
         assert end > 2 * SEGMENT_BYTES
         slave.follow(master)
         slave.until_has(end)
@@ -263,7 +263,8 @@ def test_a_slave_gets_what_was_there_and_what_comes(tmp_path: Path) -> None:
 
 
 def test_history_that_is_not_in_memory_comes_from_the_disk(tmp_path: Path) -> None:
-    """Whoever reads files on this machine may bring pages back: then once more, with more of it."""
+    """A program that reads files on this machine may bring pages back into memory: then the test
+    tries again with a longer log."""
     until, opaque = time.monotonic() + HANG_S, 1000
     with pair(tmp_path, ring_bytes=MIB, record_max_bytes=256 << 10) as (master, slave):
         while master.core.stats()["ha_reads"] == 0:
@@ -288,7 +289,7 @@ def test_a_slave_that_comes_again_goes_on_where_it_was(tmp_path: Path) -> None:
 def comes_again(
     tmp_path: Path, follow: Callable[[Slave, Master], object], times: int, count: int
 ) -> None:
-    """So often, and so many messages come each time."""
+    """Connects the slave so many times, and sends so many messages each time."""
     with pair(tmp_path) as (master, slave):
         end = 0
         for number in range(times):
@@ -311,11 +312,11 @@ def test_sends_wait_for_the_slave_and_are_answered_by_its_ack(tmp_path: Path) ->
         master.needs(1)
         client = master.connect()
         client.put(send("t", b"a", 5), send("t", b"b", 6))
-        end = len(link.log(0, 1))  # they leave before they are acknowledged
+        end = len(link.log(0, 1))  # records go to the slave before it acknowledges them
         assert client.is_silent()
         link.report(end)
         assert {each.code for each in client.replies(2).values()} == {0}
-        # One that wants no such promise.
+        # A send with WAIT=false waits for no slave.
         client.put(send("t", b"c", 7, i="WAIT\x01false\x02"))
         assert client.reply().code == 0
         link.close()
@@ -348,7 +349,7 @@ def test_without_enough_slaves_a_send_is_stored_and_says_so(
         link = master.slave()
         master.until(lambda _: master.acked() == [0])
         client.put(send("t", b"b"))
-        link.log(0, 1)  # before the turn ends in which it begins to wait
+        link.log(0, 1)  # before the end of the turn in which the send begins to wait
         master.until(lambda stats: stats["messages_in"] == 2)
         clock.advance(3.1)
         master.look_at_clock()
@@ -409,7 +410,7 @@ def test_both_say_that_they_live_and_silence_ends_the_connection(
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Of a master, with the end of a segment in it."""
+    """The log of a master that has more than one segment."""
     directory = tmp_path_factory.mktemp("log")
     with Master(directory / "master") as master:
         end = fill(master, 3000, 700)
@@ -421,14 +422,16 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.parametrize("whole", [False, True], ids=["from 0", "from 1"])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_pieces_make_the_same_log(tmp_path: Path, log: bytes, seed: int, whole: bool) -> None:
-    """From 1: RocketMQ's masters send all of it to who has the first byte, and it is always 0."""
+    """A slave that says it has the first byte begins at 1: RocketMQ's masters send the whole log
+    only to such a slave, and the first byte is always 0."""
     made, at, sent = random.Random(seed), int(whole), 0
     sizes = ((1, 5, 60), (200, 900, 3000), (32768,), (1, 9, 400, 32768, 300_000))[seed]
     with Slave(tmp_path / "slave") as slave:
         master = slave.by_hand(whole)
         assert master.reported() == at
         while at < len(log):
-            # Small pieces where a log and its second segment begin: between them all is the same.
+            # Small pieces at the beginning of the log and of its second segment; elsewhere size
+            # does not matter.
             near = at < NEAR_BYTES or abs(at - SEGMENT_BYTES) < NEAR_BYTES
             size = min(made.choice(sizes) if near else 32_768, len(log) - at)
             size = min(size, SEGMENT_BYTES - at % SEGMENT_BYTES)
@@ -436,7 +439,7 @@ def test_any_pieces_make_the_same_log(tmp_path: Path, log: bytes, seed: int, who
             cut = made.randrange(len(stream))
             master.socket.sendall(stream[:cut])
             sent += len(stream)
-            if made.random() < 0.02:  # the two halves come in different turns
+            if made.random() < 0.02:  # the core receives the two halves in different turns
                 here = sent - len(stream) + cut
                 slave.until(lambda stats, here=here: stats["received_bytes"] == here)
             master.socket.sendall(stream[cut:])
@@ -497,7 +500,7 @@ def test_what_does_not_fit_ends_the_stream_and_the_log_stays_whole(
 
 
 def flipped(data: bytes) -> bytes:
-    """One bit of a body is another."""
+    """A copy of the record with one bit of the body flipped."""
     changed = bytearray(data)
     changed[len(data) // 2] ^= 1
     return bytes(changed)

@@ -1,8 +1,8 @@
-"""Goal: a record larger than any buffer, which a store of another broker may have, is given to who
-consumes it, or refused with the way on.
+"""Goal: a record larger than any buffer, which a store of another broker may have, reaches its
+consumer, or is refused with a text that says how to go on.
 
-Method: one core wrote the store, and another with smaller buffers serves it. Cannot show: what
-becomes of a machine that has no memory for the record.
+Method: one core writes the store, and another one with smaller buffers serves it. Cannot show: what
+happens on a machine that has no memory for the record.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ RETRY = "%RETRY%g_t"
 
 def written(directory: Path, large: bytes = LARGE, topic: str = "t", **options: Any) -> None:
     with Shard(directory, **options) as shard:
-        shard.group("g_t")  # whose retry topic it is here
+        shard.group("g_t")  # the group of the retry topic that tests use
         shard.core.put_retries(b"g_t", 1, 16, b"")
         shard.topic(topic)
         client = shard.connect()
@@ -46,7 +46,7 @@ def ready(shard: Shard) -> Client:
 
 
 def popping(shard: Shard) -> Client:
-    """A client of a shard that has what pops write to."""
+    """A client of a shard that has the topics and delay levels which pops need."""
     client = ready(shard)
     for topic in (TIMER_TOPIC, REVIVE_LOG):
         shard.topic(topic)
@@ -60,7 +60,8 @@ def pop(client: Client, **fields: Any) -> list[bytes]:
 
 
 def refused(client: Client, **fields: Any) -> str:
-    """The remark. The pop may wait: the queue's file is looked at before its entry is believed."""
+    """The remark of a refused pop. The pop may wait first, because the queue's file is checked
+    before its entry is believed."""
     reply = client.ask(request(POP, **pop_fields("g", "t", pollTime=HELD_MS, **fields)))
     assert reply.code == SYSTEM_ERROR
     return reply.remark or ""
@@ -138,7 +139,8 @@ def test_one_that_is_larger_than_may_be_read_says_how_to_go_on(tmp_path: Path) -
 def test_a_pop_ends_before_it_and_the_next_is_refused(
     tmp_path: Path, limits: dict[str, int], order: str
 ) -> None:
-    """Nothing is written and nothing moved; a pull gives it, and a reset goes on behind it."""
+    """The refused pop writes nothing and moves no offset. A pull returns the record, and an offset
+    reset lets pops go on behind it."""
     written(tmp_path)
     with Shard(tmp_path, **limits) as shard:
         client = popping(shard)
@@ -195,7 +197,8 @@ def test_one_in_a_retry_topic_holds_up_that_queue_alone(tmp_path: Path) -> None:
 
 
 def test_who_waits_is_refused_once_when_it_comes_to_the_head(tmp_path: Path) -> None:
-    """Held while the message before it is in somebody's hands, in order."""
+    """The pop is held in order behind a message that another consumer has; when the large record is
+    next, the pop is refused, once."""
     written(tmp_path)
     with serving(tmp_path) as shard:
         client, *waiting = popping(shard), shard.connect(), shard.connect()

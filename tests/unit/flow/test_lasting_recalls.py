@@ -1,7 +1,7 @@
 """Recalls outlive a stop, a kill and a damaged file in the second before their message is due.
 
-A recall is due up to a second before its message, and is passed then: from there on only what the
-broker keeps of it stops the message. A kill is a copy of the running broker's store.
+A recall is due up to a second before its message, and is passed then: after this only what the
+broker has kept of the recall stops the message. A kill is a copy of the running broker's store.
 """
 
 import shutil
@@ -19,7 +19,7 @@ from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.format.message import encode_properties
 
-# What is waited for comes at once.
+# Waits end at once: the clock jumps ahead.
 pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 
@@ -36,7 +36,8 @@ def bodies(broker: Broker) -> list[bytes]:
 
 
 async def send_and_recall(client: BrokerClient, due_ms: int) -> None:
-    """Its recall is due 999 ms before it, when `due_ms` is a whole second."""
+    """Sends a timed message and recalls it. The recall is due 999 ms before the message if `due_ms`
+    is a whole second."""
     sent = await client.send("t", b"recalled", i=at(due_ms, UNIQ_KEY="U"))
     handle = sent.fields["recallHandle"]
     assert (await client.call(370, producerGroup="P", topic="t", recallHandle=handle)).code == 0
@@ -48,12 +49,13 @@ async def pass_until(broker: Broker, time_ms: int) -> None:
 
 
 def copy_as_killed(live: Path, killed: Path) -> None:
-    """Files that are made beside others, and may be gone in a moment, are left out."""
+    """Copies the running store. Temporary files, which may vanish at any moment, are left out."""
     copy_store(live, killed, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
 
 
 async def goes_on_without(directory: Path, due_ms: int, *came: bytes) -> None:
-    """What the store brings when the broker goes on with it, and the message is due."""
+    """A broker that goes on with this store must not deliver the recalled message when it is due.
+    `came`: the bodies that were delivered already."""
     async with live_broker(directory) as broker:
         await pass_until(broker, due_ms + 300)
         await until(lambda: is_recalled(broker) or len(bodies(broker)) > len(came))
@@ -77,7 +79,7 @@ async def test_a_stop_forgets_no_recall_that_is_passed(tmp_path: Path) -> None:
 
 @in_loop
 async def test_two_stops_forget_no_recall_that_is_passed(tmp_path: Path) -> None:
-    """The second broker has it from a file, and the third one from the same."""
+    """The second broker knows the recall from a file, and the third one from the same file."""
     due = (now_ms() // 1000 + 5) * 1000
     async with served(tmp_path, recallMessageEnable=True) as (broker, client):
         await client.send("t", b"make")
@@ -92,7 +94,8 @@ async def test_two_stops_forget_no_recall_that_is_passed(tmp_path: Path) -> None
 
 @in_loop
 async def test_a_kill_forgets_no_recall_that_is_passed(tmp_path: Path) -> None:
-    """Another message is delivered between them: so far is the position."""
+    """Another message is delivered between the recall and its message, so the stored position is
+    behind the recall."""
     live, killed = tmp_path / "live", tmp_path / "killed"
     due = (now_ms() // 1000 + 5) * 1000
     async with served(live, recallMessageEnable=True) as (broker, client):
@@ -107,12 +110,14 @@ async def test_a_kill_forgets_no_recall_that_is_passed(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_seal_takes_the_recalls_along_that_are_passed(tmp_path: Path) -> None:
-    """What was fed is in files after a minute, and is not read from the queue any more."""
+    """After a minute what was fed to the timers is sealed into files and no longer read from the
+    queue: the files must have the recall."""
     live, killed = tmp_path / "live", tmp_path / "killed"
     async with served(live, recallMessageEnable=True) as (broker, client):
         await client.send("t", b"make")
         driven_clock.pass_some_time((1500 - now_ms() % 1000) % 1000 / 1000)
-        due = (now_ms() // 1000 + 61) * 1000  # in 60.5 s, the seal in 60.0, the recall in 59.5
+        # Due in 60.5 s; the seal comes in 60.0 s, the recall in 59.5 s.
+        due = (now_ms() // 1000 + 61) * 1000
         await send_and_recall(client, due)
         await client.send("t", b"other", i=at(due - 700))
         driven_clock.pass_some_time(58)
@@ -126,7 +131,7 @@ async def test_a_seal_takes_the_recalls_along_that_are_passed(tmp_path: Path) ->
 
 @in_loop
 async def test_timers_that_are_made_anew_forget_no_recall_that_is_passed(tmp_path: Path) -> None:
-    """As after a damaged file, and by a new master."""
+    """Timers are made anew after a damaged file, and by a new master."""
     due = (now_ms() // 1000 + 5) * 1000
     async with served(tmp_path, recallMessageEnable=True) as (broker, client):
         await client.send("t", b"make")

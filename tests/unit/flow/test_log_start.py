@@ -1,9 +1,9 @@
-"""An empty log of a slave begins where its master's does.
+"""An empty log of a slave begins where its master's log begins.
 
-Goal: whatever was begun before somebody was master, the slave takes the master's log then, and
-a restart finds it; of half messages it has those that are in it. A log with a byte in it, a
-master's, or a place where no segment begins, is refused, and nothing happens. Method: a real master
-whose oldest segments are gone; its bytes are fed by hand.
+Goal: whatever was begun before the slave knew its master, the slave then takes the master's log,
+and a restart finds it; of half messages the slave has those that are in this log. It is refused,
+and nothing happens, if the log has a byte in it, if the core is a master, or if no segment begins
+at the place. Method: a real master whose oldest segments are gone; its bytes are fed by hand.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SEGMENT = int(SMALL["mappedFileSizeCommitLog"])
 HALF = b"RMQ_SYS_TRANS_HALF_TOPIC"
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
 COMMIT = 8
-# No transaction is asked about.
+# No producer is asked about its transaction.
 CALM: dict[str, object] = {"transactionCheckInterval": 3_600_000, "transactionTimeOut": 3_600_000}
 
 
 async def masters_log(directory: Path) -> tuple[int, bytes]:
-    """Where the log of the master, which was stopped, begins, and all of it."""
+    """The offset at which the log of a master begins, and the whole log. The master is stopped."""
     async with live_broker(directory) as master, BrokerClient(master.core.port) as client:
         await client.call(17, topic="t", **TOPIC)
         await fill_log(master, client, "t", SEGMENT + SEGMENT // 2)
@@ -56,14 +56,15 @@ async def commit(client: BrokerClient, half: Command) -> None:
 
 
 async def log_with_halves(directory: Path) -> tuple[int, bytes]:
-    """A master's log without its first segment. In that were the half messages 0 to 4, of which 1
-    was committed later; 5, 6 and 7 are in what is left, 6 committed."""
+    """A master's log without its first segment. That segment had the half messages 0 to 4, of which
+    1 was committed later. The rest of the log has 5, 6 and 7, of which 6 is committed."""
     async with (
         live_broker(directory, **CALM) as master,
         BrokerClient(master.core.port) as client,
     ):
         await client.call(17, topic="t", **TOPIC)
-        born = int(clock.wall() * 1000)  # what is older than the log is kept is given up
+        # A half message older than the time for which the log is kept is given up.
+        born = int(clock.wall() * 1000)
         older = [await client.send("t", b"half", i=MARKS, g=born) for _ in range(5)]
         await fill_log(master, client, "t", SEGMENT + (1 << 20))
         await commit(client, older[1])
@@ -118,7 +119,7 @@ async def test_it_takes_the_masters_log_from_there(tmp_path: Path) -> None:
 async def test_half_messages_begin_where_the_log_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each of those before it would be given up by the new master, with a line in its log."""
+    """Otherwise the new master would give up each earlier half message, with a line in its log."""
     start, log = await log_with_halves(tmp_path / "master")
     one = await fed_slave(tmp_path / "one", tmp_path / "master", **CALM)
     await begin(one, start)
@@ -139,8 +140,8 @@ async def test_half_messages_begin_where_the_log_does(
 async def test_queues_of_a_log_that_was_there_before_are_none_of_it(
     tmp_path: Path, is_running: bool
 ) -> None:
-    """Only the disk of the log was replaced. A queue would go on where it ended, with blanks up to
-    the first message that is there, or lack all of them."""
+    """Only the disk of the log was replaced. If the old queue stayed, it would go on at its old
+    end, with blanks up to the first message that is there, or would lack all of them."""
     start, log = await masters_log(tmp_path / "master")
     async with live_broker(tmp_path / "one") as one, BrokerClient(one.core.port) as client:
         await client.call(17, topic="t", **TOPIC)
@@ -148,7 +149,7 @@ async def test_queues_of_a_log_that_was_there_before_are_none_of_it(
             assert (await client.send("t", b"old", queue)).code == 0
     assert len(queues_of(tmp_path / "one")) >= 4
     shutil.rmtree(tmp_path / "one" / "commitlog")
-    if not is_running:  # as a start that finds its master
+    if not is_running:  # as in a start that finds its master
         begin_at(settings_of(tmp_path / "one"), start)
     again = await fed_slave(tmp_path / "one", tmp_path / "master")
     if is_running:

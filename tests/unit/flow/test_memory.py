@@ -1,8 +1,9 @@
-"""Goal: all memory of the data path is taken at the start, from one sealed arena, and what a user's
+"""Goal: all memory of the data path is taken at the start, from one sealed arena, and whatever a
 message needs later is in it.
 
-Method: the counters of a real core. Cannot prove: that no page comes from another node; this
-machine has one (tests/unit/memory/test_region.py asks the kernel for the policy of a range).
+Method: the counters of a real core. Cannot prove: that no page comes from another NUMA node,
+because this machine has one (tests/unit/memory/test_region.py asks the kernel for the policy of a
+range).
 """
 
 import gc

@@ -17,7 +17,7 @@ def commit_fields(offset: object, **fields: Any) -> dict[str, Any]:
 
 
 async def known(client: BrokerClient) -> None:
-    """Topic t of 4 queues and group g are there."""
+    """Makes topic t with 4 queues, and group g."""
     assert (await client.send("t")).code == 0
     assert (await client.call(CREATE_GROUP, b'{"groupName":"g"}')).code == 0
 
@@ -36,7 +36,8 @@ async def test_commits_are_taken_without_the_control_thread(tmp_path: Path, kind
         client.serialize_type = kind
         before = broker.core.stats()["control_requests"]
         version = broker.core.offsets_version
-        for offset in (9, 5, 2**63 - 1, 5):  # backwards too, as with Apache's broker
+        # An offset may also become lower, as with Apache's broker.
+        for offset in (9, 5, 2**63 - 1, 5):
             reply = await client.call(COMMIT, **commit_fields(offset))
             assert (reply.code, reply.remark or "") == (0, "")
         for queue in range(4):

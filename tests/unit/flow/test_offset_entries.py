@@ -1,4 +1,5 @@
-"""Consumer offsets in the compiled core: copied whole, or what changed since the last copy."""
+"""Consumer offsets in the compiled core: copied as a whole, or only those that changed since the
+last copy."""
 
 import random
 from pathlib import Path
@@ -17,7 +18,7 @@ def pair(topic: bytes, group: bytes) -> bytes:
 
 
 class Model:
-    """The core's table, and what a reader has who takes each change."""
+    """The table of a core, and the table of a reader that takes each change."""
 
     def __init__(self, shard: Shard) -> None:
         self.core = shard.core
@@ -79,7 +80,7 @@ def test_who_takes_the_changes_has_what_the_core_has(seed: int, tmp_path: Path) 
         model.take()
         model.remove(None, None)
         model.commit(b"t", b"g", 3, 1)
-        # the core is closed with entries in its list
+        # the core is closed while entries are in its list
 
 
 def test_more_changes_than_a_turn_takes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What acks are in the log, when they are answered, and what is known of pops after a kill."""
+"""Which acks are in the log, when an ack is answered, and what is known of pops after a kill."""
 
 import contextlib
 from base64 import b64encode
@@ -37,11 +37,11 @@ from rmq.errors import RmqError
 from rmq.format import fastjson
 from rmq.observe.metrics import render
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = pytest.mark.usefixtures("clock")  # waits end at once: the clock jumps ahead
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
-PAIRS_MAX, CHECK_POINTS_MAX = 262_144, 65_536  # of pop_table.pxd and revive_ring.pxd
+PAIRS_MAX, CHECK_POINTS_MAX = 262_144, 65_536  # limits in pop_table.pxd and revive_ring.pxd
 
 
 async def fill(client: BrokerClient, count: int, queues: int = 1) -> None:
@@ -59,7 +59,7 @@ def ack_records(broker: Broker) -> list[dict[str, Any]]:
 
 
 def acked(broker: Broker) -> list[tuple[int, int]]:
-    """(queue id, offset) of all messages that the log has acks of."""
+    """(queue id, offset) of all messages for which the log has an ack."""
     return sorted(
         (row["q"], offset) for row in ack_records(broker) for offset in row.get("aol", [row["ao"]])
     )
@@ -80,10 +80,10 @@ async def test_acks_of_one_check_point_that_come_together_are_one_record(tmp_pat
     async with served(tmp_path) as (broker, client):
         await fill(client, 40, 2)
         first = await pop(client, "g", "t", invisibleTime=10_000)
-        await pass_seconds(broker.core, 0.01)  # another pop time
+        await pass_seconds(broker.core, 0.01)  # so that the next pop has another time
         rest = await pop(client, "g", "t", invisibleTime=10_000)
         assert await ack_in_one_write(client, first[1:] + rest) == [0] * 39
-        assert len(ack_records(broker)) < 20  # 3 or 4, as long as the socket keeps them together
+        assert len(ack_records(broker)) < 20  # 3 or 4, if the socket keeps the requests together
         assert acked(broker) == places(first[1:] + rest)
         assert broker.core.stats()["pop_acks"] == 39
         pass_some_time(8)
@@ -162,7 +162,7 @@ async def test_who_leaves_before_the_answer_disturbs_nobody(tmp_path: Path) -> N
                     leaving.post(ACK, **ack_fields("g", one))
         assert await ack_in_one_write(client, some[2:3]) == [0]
         client.post(ACK, one_way=True, **ack_fields("g", some[3]))
-        # The last words of who left may be lost.
+        # What a client sent just before it left may be lost.
         await until(lambda: set(places(some[2:])) <= set(acked(broker)))
 
 
@@ -170,7 +170,7 @@ async def test_who_leaves_before_the_answer_disturbs_nobody(tmp_path: Path) -> N
 
 
 async def forget(broker: Broker) -> None:
-    """The broker's offsets are those of its file again, as after a kill."""
+    """Sets the broker's offsets back to those of its file, as a kill does."""
     broker.core.remove_offsets(None, None)
     for key, queues in stored_offsets(Path(broker.settings.storePathRootDir)).items():
         topic, _, group = key.partition("@")
@@ -202,7 +202,7 @@ async def test_the_log_says_where_a_group_goes_on_that_pops(tmp_path: Path) -> N
 
 @in_loop
 async def test_a_group_that_its_file_does_not_have_goes_on_there_too(tmp_path: Path) -> None:
-    """The pop made the group, and the power went before subscriptionGroup.json had it."""
+    """The pop made the group, and the power was cut before subscriptionGroup.json had it."""
     async with served(tmp_path) as (broker, client):
         await fill(client, 20)
         await broker.offsets.save()
@@ -220,7 +220,7 @@ async def test_what_an_operator_has_reset_since_stays_reset(tmp_path: Path) -> N
         some = await pop(client, "g", "t", invisibleTime=5000)
         assert len(some) == 20
         await broker.offsets.reset("g", "t", {0: 0})
-        # The check point comes out of the timer behind the file's mark.
+        # The check point comes out of the timer behind the position in the file.
         await until(lambda: broker.core.stats()["pop_revived"] == 20)
         await change(client, "g", some[3], 60_000)
         await forget(broker)
@@ -264,7 +264,8 @@ async def test_what_came_again_says_so_in_the_log(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_check_point_that_is_delivered_twice_is_one(tmp_path: Path) -> None:
-    """As by a kill between what the timer delivers and its position; of the acks there is one."""
+    """A kill between a delivery of the timer and the write of its position delivers the check point
+    again; it has one ack all the same."""
     async with served(tmp_path) as (broker, client):
         await fill(client, 3)
         some = await pop(client, "g", "t", invisibleTime=60_000)
@@ -288,7 +289,8 @@ async def test_a_change_within_the_pops_millisecond_is_a_check_point_of_its_own(
 ) -> None:
     async with served(tmp_path) as (broker, client):
         await fill(client, 1)
-        clock.set_wall(-60)  # the broker's clock stands still until it is where it was
+        # The broker's clock stands still until it reaches the earlier time again.
+        clock.set_wall(-60)
         (one,) = await pop(client, "g", "t", maxMsgNums=1, invisibleTime=60_000)
         changed = await change(client, "g", one, 60_000)
         twice = await change(client, "g", changed, 60_000)
@@ -305,11 +307,11 @@ async def test_a_change_within_the_pops_millisecond_is_a_check_point_of_its_own(
 
 
 def put_pairs(core: ShardCore, topic: bytes, groups: Iterable[bytes]) -> None:
-    """As pops make them."""
+    """Makes pairs of topic and group, as pops do."""
     core.put_topic(topic, 1, 1, 6, 0)
     block = pop_orders.packed({"o": [0], "popTime": 0})
     for group in groups:
-        with contextlib.suppress(RmqError):  # there is no such queue, and now there is the pair
+        with contextlib.suppress(RmqError):  # the queue does not exist, but the pair is made
             core.put_pop_order(topic, group, -1, block)
 
 
@@ -321,8 +323,9 @@ def put_many_pairs(core: ShardCore, count: int) -> None:
 async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since(
     tmp_path: Path,
 ) -> None:
-    """As many pairs of topic and group as pops may make are there when the check point comes out
-    of the timer. The group goes on behind its message, so nobody else would bring it back."""
+    """When the check point comes out of the timer, there are as many pairs of topic and group as
+    pops may make. Only this check point can bring the message back, because the group's offset is
+    behind it."""
     async with served(tmp_path) as (_, client):
         await fill(client, 1)
         assert len(await pop(client, "g", "t", invisibleTime=60_000)) == 1
@@ -333,7 +336,7 @@ async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since
         await until(lambda: core.stats()["pop_revived"] == 1)
         assert [each.body for each in records(broker, RETRY)] == [b"0"]
         assert core.stats()["pop_unreadable"] == 0
-        # Its pair went with its check point: there are no more than there may be.
+        # Its pair is gone with its check point, because there are as many pairs as there may be.
         reply = await client.call(POP, **pop_fields("g", "t"))
         assert reply.code == ResponseCode.POLLING_FULL
 
@@ -342,8 +345,9 @@ async def test_what_was_popped_before_a_start_comes_again_however_many_pop_since
 async def test_a_pair_that_a_pop_made_stays_when_a_check_point_of_it_ends_among_too_many(
     tmp_path: Path,
 ) -> None:
-    """One of another group waits then, whose pair is the one too many."""
-    one_ring = {"reviveQueueNum": 1}  # check points end by time
+    """Meanwhile a check point of another group waits, whose pair is one too many."""
+    # With one revive queue check points end in the order of their times.
+    one_ring = {"reviveQueueNum": 1}
     async with served(tmp_path, **one_ring) as (_, client):
         await fill(client, 2)
         few = {"maxMsgNums": 1, "invisibleTime": 60_000}
@@ -363,8 +367,8 @@ async def test_a_pair_that_a_pop_made_stays_when_a_check_point_of_it_ends_among_
 
 @in_loop
 async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: Path) -> None:
-    """Whoever changes invisible times makes check points of pairs that are not known; a pop in
-    order would keep its pair for ever."""
+    """A change of an invisible time makes a check point of a pair that is not known; a pop in order
+    would keep its pair for ever."""
     groups = [f"late{number}" for number in range(5)]
     async with served(tmp_path) as (_, client):
         await fill(client, 2)
@@ -379,7 +383,7 @@ async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: P
     async with running(settings, core) as broker, BrokerClient(core.port) as client:
         for group, one in some.items():
             await change(client, group, one, 5000)
-        # They wait a second; where the machine had no time for it, they are over.
+        # The check points wait for a second. If the machine was too slow, they are over.
         await until(lambda: core.stats()["pop_pairs"] > PAIRS_MAX or all_came())
         for group in groups:
             reply = await client.call(POP, **pop_fields(group, "t", order="true"))
@@ -389,7 +393,7 @@ async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: P
         assert reply.code == ResponseCode.POLLING_FULL
         assert core.stats()["pop_pairs"] == PAIRS_MAX
         assert [len(records(broker, f"%RETRY%{group}_t")) for group in groups] == [1] * 5
-        core.remove_topic(b"other")  # and its pairs: there is room
+        core.remove_topic(b"other")  # the pairs of this topic go with it, so there is room
         assert len(await pop(client, groups[0], "t", maxMsgNums=1)) == 1
 
 
@@ -398,9 +402,10 @@ async def test_pairs_beside_those_of_pops_go_with_their_check_points(tmp_path: P
 
 @in_loop
 async def test_more_check_points_than_a_ring_holds_are_hurried_and_told(tmp_path: Path) -> None:
-    """They end at one moment. Ten are not read when it comes, as the ring is full: for each of them
-    another one makes room before it is known which acks are in the log. The rest waits for them."""
-    one_file = {"mappedFileSizeCommitLog": 64 << 20}  # they come faster than files are made
+    """The check points end at the same moment. The ring is full, so ten cannot be read: for each of
+    them another one makes room before it is known which acks are in the log. The others wait until
+    it is known."""
+    one_file = {"mappedFileSizeCommitLog": 64 << 20}  # check points come faster than files are made
     async with served(tmp_path, reviveQueueNum=1, **one_file) as (broker, client):
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
@@ -409,14 +414,14 @@ async def test_more_check_points_than_a_ring_holds_are_hurried_and_told(tmp_path
                 b'"t":"t"}')  # fmt: skip
         revive_log, host = REVIVE_LOG.encode(), bytes(8)
         for number in range(CHECK_POINTS_MAX + 10):
-            # Each is another pop, of a message that is not there.
+            # Each check point is of another pop, of a message that does not exist.
             check_point = body % (3_600_000 + number, begun_ms - number)
             core.append(revive_log, 0, check_point, b"TAGS\x01ck\x02", 0, 0, begun_ms, host, 0, 0)
         assert core.stats()["pop_hurried"] == core.stats()["pop_unreadable"] == 0
         pass_some_time(3_600)
         await until(lambda: core.stats()["pop_unreadable"] == CHECK_POINTS_MAX + 10)
         hurried = core.stats()["pop_hurried"]
-        assert 10 <= hurried < 100  # some more while the disk is asked for what is to be read
+        assert 10 <= hurried < 100  # some more while records are fetched from the disk
         (told,) = {line for line in render([broker.sampler.take()]).decode().splitlines()
                    if line.startswith("rmq_pops_hurried_total{")}  # fmt: skip
         assert told.endswith(f" {hurried}")

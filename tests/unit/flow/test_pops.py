@@ -1,6 +1,6 @@
-"""Consumers that pop: a real shard core, loopback sockets, invisible times that a driven clock
-lets pass. They are of seconds where something has to be done before they end: the machine's time
-passes, too."""
+"""Consumers that pop: a real shard core, loopback sockets, invisible times that a driven clock lets
+pass. An invisible time is a few seconds if the test must do something before it ends, because the
+machine's own time passes, too."""
 
 import socket
 from base64 import b64encode
@@ -41,7 +41,7 @@ from rmq.format import fastjson
 from rmq.format.message import decode_messages
 from rmq.format.remoting import Command, encode, field_texts
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = pytest.mark.usefixtures("clock")  # waits end at once: the clock jumps ahead
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
@@ -159,7 +159,7 @@ async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
                 posts = [sender.post_send("t", b"%d" % n) for n in range(50)]
             for post in posts:
                 await sender.reply(post)
-        pass_some_time(1.5)  # who is left is told that there is nothing
+        pass_some_time(1.5)  # pops that still wait are answered that there is nothing
         replies = [await client.reply(opaque) for opaque in waiting]
         found = [popped(reply, "g", "t") for reply in replies if reply.code == 0]
         assert numbers([one for some in found for one in some]) == list(range(50))
@@ -168,7 +168,8 @@ async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
 
 @in_loop
 async def test_who_is_gone_waits_no_more(tmp_path: Path) -> None:
-    """Two may wait and one more; those whose client has left leave their places."""
+    """Two pops may wait, and one more is refused; pops of a client that has left give their places
+    back."""
     async with served(tmp_path, popPollingSize=1) as (broker, client):
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
@@ -185,7 +186,8 @@ async def test_who_is_gone_waits_no_more(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_message_is_not_kept_for_who_does_not_read(tmp_path: Path) -> None:
-    """The first that waits is woken, but its client takes no answers: the next one has it."""
+    """The first pop in line is woken, but its client takes no answers: the message goes to the next
+    one."""
     async with served(tmp_path) as (broker, client):
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
@@ -211,7 +213,7 @@ def frame_of(code: int, fields: dict[str, object]) -> bytes:
 
 @in_loop
 async def test_a_pop_waits_for_what_could_not_be_made_anew_for_now(tmp_path: Path) -> None:
-    """The queue's file is gone, and another one cannot be made: the log has all messages."""
+    """The queue's file is gone and no other one can be made, but the log has all messages."""
     file = tmp_path / "consumequeue" / "t" / "0" / f"{0:020d}"
     async with served(tmp_path) as (_, client):
         await fill(client, 3)
@@ -287,17 +289,19 @@ async def test_a_batch_of_which_one_in_order_is_refused_counts_but_for_that(tmp_
         await fill(client, 8)
         first, *_ = await pop(client, "g", "t", order="true", maxMsgNums=3)
         other = await pop(client, "h", "t", maxMsgNums=2, invisibleTime=10_000)
-        # 5 is in the queue but not of the batch 0, 1, 2
+        # 5 is in the queue, but not in the batch 0, 1, 2
         body = batch_of((first, "g", [0, 1, 5]), (other[0], "h", [0, 1]))
         assert (await client.call(BATCH_ACK, body)).code == 13
         assert numbers(await pop_all(client, "h", "t", 6)) == [2, 3, 4, 5, 6, 7]
         await pass_seconds(broker.core, 10.5, 1.0)
         assert await pop(client, "h", "t") == []  # 0 and 1 do not come again
-        # acknowledged before, 2 of the batch, and 50 outside of the queue, which nobody minds
+        # 0 and 1 were acknowledged before, 2 is of the batch, 50 is outside of the queue and does
+        # no harm
         assert (await client.call(BATCH_ACK, batch_of((first, "g", [0, 2, 50])))).code == 0
         second, *_ = await pop(client, "g", "t", order="true", maxMsgNums=1)
         assert int(second.body) == 3
-        # of another pop than the one that has the batch: nothing is refused, nothing counts
+        # 3 is of another pop than the one that has the batch: nothing is refused, and nothing
+        # counts
         assert (await client.call(BATCH_ACK, batch_of((first, "g", [3])))).code == 0
         assert await pop(client, "g", "t", order="true") == []
         assert (await client.call(BATCH_ACK, batch_of((second, "g", [3])))).code == 0
@@ -408,7 +412,7 @@ async def test_wrong_requests_get_apaches_codes(tmp_path: Path) -> None:
 async def test_what_waits_for_its_time_outlives_a_restart(tmp_path: Path) -> None:
     async with served(tmp_path) as (_, client):
         await fill(client, 6, 2)
-        some = await pop(client, "g", "t", invisibleTime=60_000)  # a restart may take seconds
+        some = await pop(client, "g", "t", invisibleTime=60_000)  # longer than a restart takes
         assert len(some) == 6
         await ack(client, "g", *[one for one in some if int(one.body) < 4])
     async with served(tmp_path) as (_, client):
@@ -443,7 +447,8 @@ async def test_what_is_popped_in_order_outlives_a_restart(tmp_path: Path) -> Non
 async def test_a_batch_of_a_topic_that_is_gone_is_forgotten_by_the_next_start(
     tmp_path: Path,
 ) -> None:
-    """Killed after the topic's deletion, and before the file of batches was written."""
+    """The broker is killed after the topic was deleted and before the file of batches was
+    written."""
     fields = {"order": "true", "maxMsgNums": 2}
     async with served(tmp_path) as (_, client):
         await fill(client, 2)
@@ -479,7 +484,8 @@ async def test_what_the_log_has_become_too_small_for_holds_up_no_other(tmp_path:
 
 @in_loop
 async def test_what_was_acknowledged_elsewhere_blocks_no_queue_in_order(tmp_path: Path) -> None:
-    """By the master of a while, or just before a kill: the offset says it, the block does not."""
+    """The messages were acknowledged at another master, or just before a kill: the offset shows it,
+    the batch does not."""
     fields = {"order": "true", "maxMsgNums": 3, "invisibleTime": 3_600_000}
     async with served(tmp_path) as (broker, client):
         await fill(client, 8)
@@ -501,7 +507,7 @@ async def test_an_ack_passes_over_nothing_when_its_batch_is_not_known_any_more(
         await ack(client, "g", *await pop(client, "g", "t", order="true", maxMsgNums=1))
         some = await pop(client, "g", "t", order="true", maxMsgNums=3)
     for file in (tmp_path / "config").glob("consumerOrderInfo.json*"):
-        file.unlink()  # killed before it was written
+        file.unlink()  # the broker is killed before this file was written
     async with served(tmp_path) as (_, client):
         await ack(client, "g", some[2])
         again = await pop(client, "g", "t", order="true", maxMsgNums=2)
@@ -535,8 +541,8 @@ async def test_retry_topics_of_version_2_go_with_their_topic(tmp_path: Path) -> 
 
 @in_loop
 async def test_the_retry_topic_of_a_group_is_popped_by_no_other(tmp_path: Path) -> None:
-    """%RETRY%g_t is what group g gets again of topic t; where there is a group g_t it is its own,
-    as in ACL 1.0, which knows no pops."""
+    """%RETRY%g_t brings group g what it did not acknowledge of topic t. If there is a group g_t it
+    is the retry topic of that group, as in ACL 1.0, which knows no pops."""
     async with served(tmp_path) as (broker, client):
         await fill(client, 2)
         assert (await client.heartbeat("g_t", "t")).code == 0
@@ -554,8 +560,8 @@ async def test_the_retry_topic_of_a_group_is_popped_by_no_other(tmp_path: Path) 
 
 @in_loop
 async def test_no_other_group_brings_its_retries_again(tmp_path: Path) -> None:
-    """By a handle of his own making: what was given to nobody, and is not acknowledged, would come
-    to him when its time is over."""
+    """A client makes a handle itself and changes the invisible time of a message that was given to
+    nobody. The message must not come to this client when that time is over."""
     async with served(tmp_path) as (broker, client):
         await fill(client, 1)
         (own,) = await pop(client, "g", "t", invisibleTime=60_000)
@@ -574,8 +580,8 @@ async def test_no_other_group_brings_its_retries_again(tmp_path: Path) -> None:
 
 @in_loop
 async def test_what_came_back_before_there_was_such_a_group_is_not_lost(tmp_path: Path) -> None:
-    """One message is out when the group g_t is made, the other one waits. What is sent back to
-    that group may have come again before: it is not g's."""
+    """One message is popped when the group g_t is made, and another one waits. What is sent back to
+    the group g_t, even with the properties of a message that came again, is not g's."""
     async with served(tmp_path) as (broker, client):
         await fill(client, 2)
         await pop(client, "g", "t", invisibleTime=1000)
@@ -602,7 +608,7 @@ async def until_revived(broker: Broker, count: int) -> None:
 
 
 async def pop_binary(client: BrokerClient, **fields: int) -> list:
-    """Binary headers have 16 bits for the code."""
+    """Pops with a binary header, which has only 16 bits for the code."""
     reply = await client.call(POP & 0xFFFF, **pop_fields("g", "t", **fields))
     assert reply.code == 0, reply.remark
     return popped(reply, "g", "t")
@@ -612,24 +618,24 @@ async def pop_binary(client: BrokerClient, **fields: int) -> list:
 async def test_what_comes_again_waits_until_there_is_room_to_note_that_it_did(
     tmp_path: Path,
 ) -> None:
-    """The log's next file is late, and the present one has room for the message alone: without a
-    note a kill would bring it once more."""
+    """The log's next file is late, and the present one has room for the message but not for the
+    note that it came again. Without the note a kill would bring it once more."""
     size, left = 1 << 20, 4000
     settings = {"mappedFileSizeCommitLog": size, "osPageCacheBusyTimeOutMills": 1}
     async with served(tmp_path, **settings) as (broker, client):
         core = broker.core
         began = core.log_range()[1]
         await fill(client, 1)
-        overhead = core.log_range()[1] - began - 1  # of a message of one byte
+        overhead = core.log_range()[1] - began - 1  # the bytes of a record around its body
 
         def noted() -> list[tuple[int, int, int]]:
             return [each for number in range(8) for each in entries(broker, REVIVE_LOG, number)]
 
         assert len(await pop(client, "g", "t", invisibleTime=60_000)) == 1
         pass_some_time(57)
-        await until(noted)  # its check point, a second before it is due
+        await until(noted)  # the message's check point, a second before it is due
         late = tmp_path / "commitlog" / f"{2 * size:020}"
-        late.mkdir()  # no file can be made there
+        late.mkdir()  # so that no file can be made there
         while (more := 2 * size - left - core.log_range()[1]) > overhead:
             record = more if more <= 200_000 else 100_000
             assert (await client.send("t", bytes(record - overhead))).code == 0

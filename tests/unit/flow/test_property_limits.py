@@ -1,8 +1,8 @@
 """Properties of nearly 32767 bytes, which is all that a record holds: what is accepted comes out.
 
-What the broker adds counts: its own properties, where a delayed message is meant to go, the
-checksum of enabledAppendPropCRC. Each test looks for the longest properties that are taken, and
-then for the message at the end of its way; and that one byte more is refused, with nothing stored.
+What the broker adds counts: its own properties, the real topic of a delayed message, the checksum
+of enabledAppendPropCRC. Each test finds the longest properties that are taken, then looks for the
+message at the end of its way, and shows that one byte more is refused with nothing stored.
 """
 
 import struct
@@ -23,7 +23,7 @@ from rmq.broker.broker import Broker
 from rmq.format import fastjson
 from rmq.format.message import record_crc_pair
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = pytest.mark.usefixtures("clock")  # waits end at once: the clock jumps ahead
 
 MAX = 32767
 CHECKSUM = 20
@@ -33,7 +33,7 @@ QUICK = {"messageDelayLevel": "1s 1s 1s", "timerPrecisionMs": 100}
 
 
 def properties(length: int, before: str = "", end: str = "\x02") -> str:
-    """`length` bytes of them, `before` first."""
+    """Properties with this number of bytes; `before` comes first."""
     rest = length - len(before) - len("PAD\x01") - len(end)
     return before + "PAD\x01" + "x" * rest + end
 
@@ -46,7 +46,7 @@ def item(body: bytes, text: str) -> bytes:
 
 
 async def longest(take: Callable[[int], Awaitable[int]], low: int = 30000) -> int:
-    """The most bytes for which `take` says 0; it says 13 for any more."""
+    """The largest number of bytes for which `take` returns 0; it returns 13 for any more."""
     high = MAX + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -85,7 +85,7 @@ def test_a_batch_is_stored_whole_or_refused_whole(
 
 
 def test_a_batch_whose_properties_end_in_a_zero_is_whole_after_a_kill(tmp_path: Path) -> None:
-    """Behind the last record there are zeros, too."""
+    """After the last record the file has zeros, too."""
     (tmp_path / "live").mkdir()
     with running_shard(tmp_path / "live") as shard:
         shard.topic("t")
@@ -126,7 +126,8 @@ async def test_a_single_send_counts_what_the_broker_adds(tmp_path: Path) -> None
 async def accepted(
     broker: Broker, client: BrokerClient, marks: str
 ) -> tuple[int, list[dict[str, str]]]:
-    """Sends the longest properties with these marks; their length and replies' fields."""
+    """Sends the longest properties that are accepted with these marks; returns their length and the
+    fields of the answer."""
     replies: list[dict[str, str]] = []
 
     async def take(length: int) -> int:
@@ -209,7 +210,8 @@ async def test_the_longest_half_message_can_be_asked_about_and_then_timed(tmp_pa
 
 @in_loop
 async def test_what_was_stored_without_checksums_still_gets_everywhere(tmp_path: Path) -> None:
-    """Its properties leave no room for one: it goes on without, and nothing waits behind it."""
+    """Their properties leave no room for a checksum: they are delivered without one, and nothing
+    waits behind them."""
     settings = {**QUICK, "messageDelayLevel": "3s 1s 1s", "popConsumerKVServiceEnable": False}
     async with served(tmp_path, **settings) as (broker, client):
         await client.send("t", b"make")

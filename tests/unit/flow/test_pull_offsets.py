@@ -1,4 +1,5 @@
-"""Up to where a group has pulled, beside what it has committed (208): real sockets and reactor."""
+"""Up to where a group has pulled, in addition to what it has committed (208): real sockets and
+reactor."""
 
 import asyncio
 from pathlib import Path
@@ -19,7 +20,7 @@ STATS, RESET, COMMIT = 208, 222, 15
 async def offsets(
     client: BrokerClient, queue_id: int = 1, group: str = "g", topic: str = "t"
 ) -> tuple[int, int, int]:
-    """(broker's, pulled, committed)"""
+    """(the broker's offset, the pulled offset, the committed offset)"""
     reply = await client.call(STATS, consumerGroup=group, topic=topic)
     row = fastjson.loads(reply.body)["offsetTable"][MessageQueue(topic, "broker-a", queue_id)]
     return row["brokerOffset"], row["pullOffset"], row["consumerOffset"]
@@ -46,7 +47,7 @@ async def test_what_was_pulled_is_told_from_what_is_committed(tmp_path: Path) ->
         assert len(await client.pulled("g", "t", queue=1, offset=4)) == 6
         assert await offsets(client) == (10, 10, 2)
         await commit(client, 10)
-        # Another consumer that begins anew: the newest pull counts, never less than the commits.
+        # A second consumer begins anew. The newest pull counts, but never less than the commits.
         assert len(await client.pulled("g", "t", queue=1, maxMsgNums=3)) == 3
         assert await offsets(client) == (10, 10, 10)
         assert await offsets(client, 3) == (0, 0, 0)

@@ -127,7 +127,7 @@ def test_what_the_reactor_does_not_know_goes_to_control(shard: Shard) -> None:
         ((number, handed),) = shard.reports(REQUEST)
         assert handed == frame[4:]
         shard.core.resubmit(number, handed)
-        assert client.reply().code == 1  # not a second time to control
+        assert client.reply().code == 1  # control is not asked a second time
     assert shard.kept(REQUEST) == []
 
 
@@ -169,7 +169,8 @@ def test_a_held_pull_is_answered_by_the_message_it_waits_for(shard: Shard) -> No
 
 
 def test_a_held_pull_ends_when_its_time_is_over(shard: Shard) -> None:
-    """Deadlines between two ticks of the wheel used to wait for its next round, 102 s later."""
+    """A deadline between two ticks of the wheel used to wait for the wheel's next round, 102 s
+    later."""
     holds_ms = (1, 99, 130, 151, 200, 250, 377)
     clients = [shard.connect() for _ in holds_ms]
     waited_ms: dict[int, list[tuple[float, float]]] = {hold_ms: [] for hold_ms in holds_ms}
@@ -301,12 +302,12 @@ def test_what_could_not_be_mended_for_now_is_not_called_damaged(
         shard.topic("t")
         fill(shard, 10)
     file = tmp_path / "store" / "consumequeue" / "t" / "0" / f"{0:020d}"
-    with Shard(tmp_path) as shard:  # the entries are in the file alone
+    with Shard(tmp_path) as shard:  # the entries are only in the file
         shard.topic("t")
         shard.group("g", "t")
         client = shard.connect()
         file.rename(tmp_path / "aside")
-        file.mkdir()  # can neither be read nor written
+        file.mkdir()  # so that it can neither be read nor written
         reply = client.ask(pull("g", "t", 1))
         assert (reply.code, "offset 1 could not be made anew" in str(reply.remark)) == (2, True)
         file.rmdir()
@@ -344,7 +345,7 @@ def test_more_pulls_may_wake_in_a_turn_than_there_are_reply_buffers(tmp_path: Pa
 def test_a_pull_that_was_let_in_before_an_account_changed_is_not_held_behind_it(
     shard: Shard,
 ) -> None:
-    """It waits for its client to read other answers, and is looked at again when that has."""
+    """Such a pull waits until its client reads other answers, and is looked at again then."""
     for topic in ("t", "quiet"):
         shard.topic(topic)
         shard.group("g", topic)
@@ -362,7 +363,8 @@ def test_a_pull_that_was_let_in_before_an_account_changed_is_not_held_behind_it(
 
 
 def test_a_change_of_accounts_does_not_say_that_the_queue_ends(shard: Shard) -> None:
-    """A pull that waits for its connection was never held: who reads up to the end would stop."""
+    """A pull that waits for its connection was never held: if it were answered that the queue ends,
+    a client that reads to the end would stop."""
     fill(shard, 4, 2 * MIB)
     deaf = shard.connect(receive_buffer=4096)
     deaf.put(*(pull("g", "t", n % 4, n) for n in range(8)))
@@ -376,7 +378,8 @@ def test_a_change_of_accounts_does_not_say_that_the_queue_ends(shard: Shard) -> 
 
 
 def test_a_reset_is_told_however_many_pulls_wait(tmp_path: Path) -> None:
-    """Where pulls are refused as their client does not read, it would go on where it was."""
+    """If pulls are refused because their client does not read, the client must still be told of the
+    reset, or it would go on where it was."""
     with Shard(tmp_path, pulls_max=32) as shard:
         shard.topic("t", 32, 32)
         shard.group("g", "t")

@@ -1,4 +1,4 @@
-"""Recalls (370): the reactor stores them by itself, a real shard core and its control side."""
+"""Recalls (370), which the reactor stores by itself: a real shard core and its control side."""
 
 import base64
 import time
@@ -104,13 +104,13 @@ async def test_thousands_at_once_are_all_stored_and_answered_in_a_few_writes(
 async def test_more_than_the_ring_holds_are_stored_in_their_order(tmp_path: Path) -> None:
     async with served(tmp_path, recallMessageEnable=True) as (broker, client):
         await client.send("t", b"make")
-        fields = {"topic": "t", "producerGroup": "g" * 5000}  # 10 MB of records, the ring has 8
+        fields = {"topic": "t", "producerGroup": "g" * 5000}  # 10 MB of records; the ring has 8 MB
         with client.in_one_write():
             sent = [
                 client.post(370, recallHandle=handle(key=f"U{n}"), **fields) for n in range(2000)
             ]
         replies = [await client.reply(opaque) for opaque in sent]
-        # On a busy disk the next log file may not be there yet.
+        # On a busy disk the next log file may not be ready yet.
         failed = {(reply.code, reply.remark) for reply in replies if reply.code != 0}
         assert failed <= {(1, "recall failed, execute error")}
         stored = [each.properties["UNIQ_KEY"] for each in records(broker, TIMER)]
@@ -134,7 +134,7 @@ BAD = [
     (lambda: handle_of("v1"), INVALID),
     (lambda: handle(key="a\x01b"), INVALID),
     (lambda: handle(key="a\x02b"), INVALID),
-    (lambda: handle(key="abc")[:-1], INVALID),  # half of its padding
+    (lambda: handle(key="abc")[:-1], INVALID),  # without half of its padding
     (lambda: "+" + handle()[1:], INVALID),
     (lambda: handle(topic="u"), "recall failed, topic not match"),
     (lambda: handle(topic=""), "recall failed, topic not match"),
@@ -266,7 +266,8 @@ async def test_what_cannot_be_stored_is_refused(tmp_path: Path) -> None:
     settings = {"recallMessageEnable": True, "timerWheelEnable": False}
     async with served(tmp_path / "off", **settings) as (_, client):
         await client.send("t", b"make")
-        for key in ("U", "k" * 100):  # the second one's buffer goes back
+        # The second handle is so long that it needs a buffer, which is given back.
+        for key in ("U", "k" * 100):
             reply = await recall(client, handle(key=key))
             assert (reply.code, reply.remark) == (1, "recall failed, execute error")
 
@@ -312,5 +313,5 @@ def test_recalls_go_to_control_until_sends_are_accepted(tmp_path: Path) -> None:
         client = shard.connect()
         client.put(request(370, 8, topic="t", recallHandle="!!"))
         ((number, frame),) = shard.reports(REQUEST)
-        shard.core.resubmit(number, frame)  # control knows better
+        shard.core.resubmit(number, frame)  # control says that sends are accepted
         assert client.reply().code == 604

@@ -1,10 +1,10 @@
-"""Goal: a topic or group that is deleted is freed, with all that was kept for it, and not before
-the last pull or pop that still has its address.
+"""Goal: a topic or group that is deleted is freed, with everything that was kept for it, but not
+before the last pull or pop that still has its address.
 
-Method: a real core, driven by requests and by what the control thread would call; the counts of
-what was removed, and what this process has of malloc. `make debug` runs the same on
-AddressSanitizer, which ends a use of what was freed. A disk fetch under way:
-tests/fault/test_disk_fetches.py.
+Method: a real core, driven by requests and by the calls that the control thread would make; the
+number of removed objects that were freed, and the bytes of malloc that this process uses.
+`make debug` runs the same under AddressSanitizer, which ends the process at a use of freed memory.
+For a disk fetch that is under way: tests/fault/test_disk_fetches.py.
 """
 
 import ctypes
@@ -47,8 +47,8 @@ class MallocInfo(ctypes.Structure):
 
 
 def malloced_bytes() -> int:
-    """What this process has of malloc and has not given back, to the byte. Pages in memory say
-    less: they come and go with mapped files, and with what other tests left in the process."""
+    """The bytes that this process has from malloc now. The number of pages in memory says less:
+    they come and go with mapped files, and with what other tests left in the process."""
     ask = ctypes.CDLL(None).mallinfo2
     ask.restype = MallocInfo
     info = ask()
@@ -65,13 +65,13 @@ def shard(clock: DrivenClock, tmp_path: Path) -> Iterator[Shard]:
 
 
 def started(shard: Shard) -> None:
-    """Requests of consumers that pop are taken."""
+    """Makes the core accept requests of consumers that pop."""
     shard.core.set_delay_levels([1000], [0])
     shard.topic(REVIVE_LOG)
 
 
 def notification(group: str, topic: str, opaque: int, wait_ms: int = 0) -> bytes:
-    """Makes the pair of group and topic."""
+    """A request that makes the pair of group and topic."""
     return request(
         NOTIFICATION, opaque, consumerGroup=group, topic=topic, queueId=-1, pollTime=wait_ms,
         bornTime=0,
@@ -79,14 +79,15 @@ def notification(group: str, topic: str, opaque: int, wait_ms: int = 0) -> bytes
 
 
 def freed(shard: Shard, count: int) -> None:
-    """So many topics, pairs and counters in all, and no more."""
+    """Waits until so many topics, pairs and counters in all were freed, and no more wait for it."""
     wait_until(lambda: shard.core.stats()["removed_waiting"] == 0)
     assert shard.core.stats()["removed_freed"] == count
 
 
 def live_through(shard: Shard, client: Client, numbers: range) -> None:
-    """A topic and a group for each, new, from the first request to the deletion. Their requests are
-    one write: a switch of threads for each of them is most of what they would cost."""
+    """For each number a new topic and a new group live from their first request to their deletion.
+    All requests are sent in one write, because a switch of threads for each would be most of the
+    cost."""
     pairs = [(f"topic-{number:06}", f"group-{number:06}", 2 * number) for number in numbers]
     for topic, group, _ in pairs:
         shard.topic(topic, 8, 8)
@@ -115,7 +116,8 @@ def test_what_topics_and_groups_take_is_given_back(tmp_path: Path) -> None:
                 marks.append((malloced_bytes(), resident_bytes(os.getpid())))
         stats = shard.core.stats()
         assert (stats["topics"], stats["pop_pairs"]) == (1, 0), "the revive log's topic alone"
-        # What is lost with each topic is lost in each thousand of them; something else of this
+        # A leak of each topic shows in each thousand topics. Memory that another part of this
+        # process takes once shows in one of them only.
         # process that takes memory once, in one.
         malloced = [after[0] - before[0] for before, after in itertools.pairwise(marks)]
         assert min(malloced) < 1 << 14, f"{malloced} bytes for 1,000 topics each"
@@ -146,7 +148,7 @@ def test_a_group_goes_while_its_consumers_wait(shard: Shard) -> None:
     shard.until(lambda stats: stats["pulls_waiting"] == 2)
     shard.core.remove_group(b"g")
     assert client.reply().code == NO_GROUP
-    wait_until(lambda: shard.core.stats()["removed_freed"] == 1)  # the pair
+    wait_until(lambda: shard.core.stats()["removed_freed"] == 1)  # the pair of group and topic
     assert shard.core.stats()["removed_waiting"] == 1, "the pull uses the counter"
     shard.group("g", "t")
     assert shard.connect().ask(send("t", b"x")).code == SUCCESS
@@ -155,7 +157,8 @@ def test_a_group_goes_while_its_consumers_wait(shard: Shard) -> None:
 
 
 def test_who_does_not_take_answers_keeps_what_it_asked_of(shard: Shard) -> None:
-    """A deferred pull goes on when the client reads: its topic is gone, and then freed."""
+    """A deferred pull goes on when the client reads: it finds that its topic is gone, and the topic
+    is freed after that."""
     sender = shard.connect()
     for number in range(20):
         assert sender.ask(send("t", bytes(50_000), number)).code == SUCCESS
@@ -193,7 +196,7 @@ async def test_pops_in_flight(clock: DrivenClock, tmp_path: Path, code: int) -> 
                 assert (await client.send(topic, b"%d" % number)).code == SUCCESS
             assert len(await pop(client, "g", topic, invisibleTime=3000)) == 5
             delivered = core.stats()["timers_delivered"]
-            clock.advance(2.1)  # a second before its time the check point comes to memory
+            clock.advance(2.1)  # the check point comes to memory a second before its time
             await until(partial(has_delivered, core, delivered + 1), still=True)
             await pass_seconds(core, 0.1)
             waiting = client.post(POP, **pop_fields("g", topic, pollTime=60_000))
@@ -204,7 +207,8 @@ async def test_pops_in_flight(clock: DrivenClock, tmp_path: Path, code: int) -> 
             )  # fmt: skip
             assert (await client.call(code, **fields)).code == SUCCESS
             if core.stats()["pop_revived"] == revived:
-                break  # else the messages came again before: on a busy machine
+                # On a busy machine the messages may have come again before: then try once more.
+                break
             await client.reply(waiting)
         assert (await client.reply(waiting)).code == refusal
         assert (await client.send(topic, b"newer")).code == SUCCESS
@@ -216,7 +220,8 @@ async def test_pops_in_flight(clock: DrivenClock, tmp_path: Path, code: int) -> 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_walk(tmp_path: Path, clock: DrivenClock, seed: int) -> None:
-    """Whatever comes in whatever order; Shard looks in the end whether all is given back."""
+    """Random requests and removals in random order. At its end Shard checks that everything is
+    given back."""
     random = Random(seed)
     names, groups = ["a", "b", "c"], ["g", "h"]
     with Shard(tmp_path, pool_bytes=random.choice([0, 1 << 25])) as shard:

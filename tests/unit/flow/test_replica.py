@@ -1,5 +1,5 @@
-"""A second core is fed the bytes of a first one's log and is the same broker: queues, transactions,
-groups that pop; then it takes the first one's place.
+"""A second core is fed the bytes of a first core's log and is then the same broker: queues,
+transactions, groups that pop. Then it takes the first one's place.
 
 The first is a whole broker that has sent, delayed, timed, committed, popped and acknowledged. The
 test carries the bytes itself, in pieces that the protocol would not choose.
@@ -22,7 +22,7 @@ from rmq.base import clock
 from rmq.errors import StoreCorruptError, StoreError
 from rmq.format.remoting import Command
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = pytest.mark.usefixtures("clock")  # waits end at once: the clock jumps ahead
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 SEGMENT_BYTES = 4 << 20
@@ -33,7 +33,7 @@ WAITS_MS = 600_000
 
 
 async def work(broker: Any, client: Any) -> None:
-    """Something of everything that makes records; returns when nothing more is due."""
+    """Does everything that makes records, and returns when nothing more is due."""
     for number in range(200):
         tag = f"TAGS\x01tag{number % 3}\x02"
         assert (await client.send("t", b"%d" % number * 20, number % 4, i=tag)).code == 0
@@ -99,7 +99,7 @@ async def test_a_replica_is_what_its_master_is(tmp_path: Path, seed: int) -> Non
         be_replica(replica)
         feed(replica, log, seed)
         assert replica.core.open_halves(0, 10) == open_halves == (2, 3, [2])
-        # Where nothing was popped no check point says where the group begins.
+        # If nothing was popped, no check point says where the group begins.
         popped = [replica.core.query_offset(b"g", b"t", queue) for queue in range(4)]
         assert [max(offset, 0) for offset in popped] == offsets and max(offsets) == 8
         consumer = replica.connect()
@@ -151,7 +151,8 @@ async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None
         assert bodies(consumer.ask(pull("g", "t", queue=1))) == [b"0"]
         consumer.put(pull("g", "t", offset=1, queue=1, hold_ms=HELD_MS))
         replica.until(lambda stats: stats["pulls_waiting"] == 1)
-        replica.core.set_visible(ends[1] + 1)  # not where a record ends: up to the one before
+        # Not the end of a record: the queue is visible up to the record before.
+        replica.core.set_visible(ends[1] + 1)
         assert bodies(consumer.reply()) == [b"1"]
         assert replica.core.queue_range(b"t", 1) == (0, 2)
         assert replica.core.promote()
@@ -160,8 +161,8 @@ async def test_consumers_see_what_is_visible_and_no_more(tmp_path: Path) -> None
 
 @in_loop
 async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
-    """An Apache master is asked for its topics each 10 s: meanwhile 0 was said to be the end. One
-    that leads before the master was asked is told which topics it lacks."""
+    """A slave asks an Apache master for its topics every 10 s; until then 0 was said to be the end
+    of a queue. A replica that leads before it has asked is told which topics it lacks."""
     async with served(tmp_path / "master", mappedFileSizeCommitLog=SEGMENT_BYTES) as (_, client):
         for number in range(5):
             assert (await client.send("new", b"%d" % number, 1)).code == 0
@@ -176,7 +177,8 @@ async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
         assert replica.core.queue_range(b"other" * 9999, 0) is None
         lone = sorted(replica.core.queues_without_topic())
         assert [each[:2] for each in lone] == [(b"new", 1), (b"newer", 3)]
-        assert 0 < lone[0][2] < lone[1][2] < replica.core.log_range()[1]  # the last of each
+        # The place of the last record of each queue.
+        assert 0 < lone[0][2] < lone[1][2] < replica.core.log_range()[1]
         replica.topic("new", 4, 4)
         assert [each[:2] for each in replica.core.queues_without_topic()] == [(b"newer", 3)]
         replica.core.remove_topic(b"new")
@@ -184,8 +186,8 @@ async def test_a_queue_is_there_before_its_topic_is(tmp_path: Path) -> None:
 
 
 def test_a_topic_that_was_made_anew_begins_anew(tmp_path: Path) -> None:
-    """Its old queue stood in the way of the first messages of the new one, which were in no queue
-    of the replica. Nor does a deletion that is heard of late take what came since."""
+    """The old queue used to stand in the way of the new topic's first messages, which were then in
+    no queue of the replica. A deletion that is heard of late must not remove what came since."""
     (tmp_path / "master").mkdir()
     files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 30_000}
     with Shard(tmp_path / "master", **files) as master:
@@ -246,8 +248,8 @@ async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("broken", ["size", "magic"])
 def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
-    """The first records have left the tail ring, and one of them is damaged on the disk, before
-    consumers may see them."""
+    """The first records have left the tail ring, and one of them is damaged on the disk before
+    consumers may see it."""
     (tmp_path / "master").mkdir()
     body = bytes(60_000)
     files = {"segment_bytes": SEGMENT_BYTES, "queue_file_entries": 30_000}
@@ -266,7 +268,7 @@ def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
         at = 0
         while at < end:
             at = replica.core.append_raw(at, log[at : at + MIB])
-        # Written to its file: what comes there later would heal the damage.
+        # Everything is written to the file: bytes that come later would heal the damage.
         replica.until(lambda _: replica.core.log_range()[2] == end)
         first = tmp_path / "replica" / "store" / "commitlog" / f"{0:020d}"
         with first.open("r+b") as file:
@@ -281,5 +283,5 @@ def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
         assert replica.core.queue_range(b"t", 0) == (0, 250)
         consumer = replica.connect()
         found = consumer.ask(pull("g", "t", maxMsgNums=2))
-        # The second one is a blank.
+        # The second entry is a blank.
         assert (bodies(found), found.fields["nextBeginOffset"]) == ([body, body], "3")

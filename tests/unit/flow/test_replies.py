@@ -1,7 +1,7 @@
 """Request-reply in the reactor: a consumer's answer goes to the producer that asked.
 
-The test is the control thread: it says which connection a client has, and nothing else of a push
-comes to it.
+The test acts as the control thread: it only says which connection a client has. Nothing else about
+a push is handed to control.
 """
 
 from collections.abc import Iterator
@@ -38,9 +38,9 @@ def shard(tmp_path: Path) -> Iterator[Shard]:
 
 
 def asker(shard: Shard, client_id: str = "asker@1") -> Client:
-    """A producer that control has told the reactor of."""
+    """A producer whose connection control has told to the reactor."""
     client = shard.connect()
-    client.put(request(999))  # whoever asks control for something is introduced to it
+    client.put(request(999))  # a client becomes known to control with its first request for it
     ((number, _),) = shard.reports(OPENED)
     shard.taken(REQUEST)
     shard.core.put_client(client_id.encode(), number)
@@ -108,10 +108,10 @@ def test_a_producer_may_refuse_leave_or_answer_for_another(shard: Shard) -> None
     reply = consumer.reply()
     assert (reply.opaque, reply.code) == (1, 1)
     assert reply.remark == 'push reply message to asker@1 fail: the "caller" is gone'
-    assert reply.fields["queueOffset"] == "0"  # it is stored all the same
+    assert reply.fields["queueOffset"] == "0"  # the reply is stored all the same
     answer(producer, pushed[1])
     assert consumer.reply().code == 0
-    answer(producer, pushed[1], 1)  # nobody waits for it any more
+    answer(producer, pushed[1], 1)  # nobody waits for this answer any more
     producer.close()
     reply = consumer.reply()
     assert (reply.opaque, reply.code) == (3, 1)
@@ -122,17 +122,17 @@ def test_a_producer_may_refuse_leave_or_answer_for_another(shard: Shard) -> None
 def test_who_cannot_be_told_for_want_of_a_buffer_is_closed_once_at_the_end_of_the_turn(
     tmp_path: Path,
 ) -> None:
-    """One buffer for all replies, and a consumer that answers itself: its second answer of a turn
-    finds none, and neither does the word that it could not be pushed. What was queued before goes
-    out, then the connection ends."""
+    """There is one buffer for all replies, and a consumer that answers itself. Its second answer in
+    a turn finds no buffer, and neither does the message that it could not be pushed. What was
+    queued before goes out, then the connection ends."""
     fields = {**LONG, "properties": PROPERTIES.replace("asker@1", "self@1")}
     both = b"".join(request(324, n, bytes(9000), **fields) for n in (1, 2))
     with Shard(tmp_path, reply_buffers=1) as shard:
         shard.topic(TOPIC)
         closed = 0
-        for _ in range(20):  # the two may come in two turns, which then have room for each
+        for _ in range(20):  # the two answers may come in two turns, and then each has room
             client = asker(shard, "self@1")
-            # Behind a request for the control thread less is received at once.
+            # After a request for the control thread the reactor receives less at once.
             assert client.ask(send(TOPIC, b"first")).code == 0
             client.put(both)
             assert (client.reply().code, shard.core.stats()["replies_pushed"]) == (326, 0)

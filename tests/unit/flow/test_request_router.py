@@ -1,4 +1,4 @@
-"""Which requests the reactor handles itself, and what becomes of the others, over real sockets."""
+"""Which requests the reactor handles itself, and what happens to the others, over real sockets."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from support.shard import REQUEST, Shard, request
 from rmq.codes import ResponseCode
 from rmq.format.remoting import JSON, ROCKETMQ
 
-# Without fields and body each is refused by its own handler, which says what is missing.
+# Without fields and body each of these is refused by its handler, which says what is missing.
 HANDLED = (10, 310, 320, 11, 361, 36, 37, 370)
 POPS = (200050, 200051, 200052, 200053, 200054, 200055, 200151)
-# Heartbeat, a code that nobody knows; 3442 and 3543, which stand for pops in binary headers only.
+# A heartbeat, a code that nobody knows, and two that stand for pops in binary headers only.
 CONTROLS = (34, 31999, 3442, 3543)
 MISSING = 1
 
 
 @pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
 def test_what_has_a_handler_is_answered_without_control(shard: Shard, kind: int) -> None:
-    shard.core.set_delay_levels([1000], [0])  # the broker has started
+    shard.core.set_delay_levels([1000], [0])  # as after the start of the broker
     client = shard.connect()
     for code in (*HANDLED, *POPS):
         wire_code = code & 0xFFFF if kind == ROCKETMQ else code
@@ -37,7 +37,7 @@ def test_what_has_none_goes_to_control_as_it_came(shard: Shard) -> None:
 
 
 def test_what_has_none_is_refused_where_control_gives_it_back(shard: Shard) -> None:
-    """Handed over again and again it would go round for ever."""
+    """If it were handed over again and again, it would go round for ever."""
     shard.core.set_delay_levels([1000], [0])
     client = shard.connect()
     for code in CONTROLS:

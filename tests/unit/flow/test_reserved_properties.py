@@ -1,8 +1,9 @@
-"""POP_CK is the broker's own: what a sender says there is stored nowhere, all else is as it was.
+"""POP_CK belongs to the broker: a sender's POP_CK is never stored, other properties stay as they
+are.
 
-A consumer acknowledges by it, and clients take one that is there for the broker's. RocketMQ
-removes it from the properties of a send's header; here also from those of a batch's messages, of
-replies, and of what is copied from a store that has it already.
+A consumer acknowledges with POP_CK, and clients take one that is there for the broker's. RocketMQ
+removes it from the properties of a send's header; rmq also removes it from the messages of a batch,
+from replies, and from what is copied out of a store that has it already.
 """
 
 import struct
@@ -17,7 +18,7 @@ from support.waiting import until
 
 from rmq.format.remoting import JSON, ROCKETMQ
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = pytest.mark.usefixtures("clock")  # waits end at once: the clock jumps ahead
 
 LIE = "POP_CK\x011 2 3 4 0 other 0 9\x02"
 WAYS = {
@@ -63,7 +64,8 @@ def test_each_message_of_a_batch_loses_it(shard: Shard) -> None:
 
 
 def test_a_full_batch_message_may_lie_without_breaking_the_batch(shard: Shard) -> None:
-    """As long as a record holds, one of them with the lie: measured and appended are the same."""
+    """The messages have the longest properties that a record holds, and one of them contains
+    POP_CK: the batch is measured and appended in the same way."""
     client = shard.connect()
     full = "PAD\x01" + "x" * (32767 - 4)
     lying = LIE + "PAD\x01" + "x" * (32767 - 4 - len(LIE))
@@ -114,7 +116,8 @@ async def test_a_lying_message_is_popped_and_acknowledged_as_any(tmp_path: Path)
 
 @in_loop
 async def test_names_longer_than_any_are_refused_and_end_nothing(tmp_path: Path) -> None:
-    """Of a group, and of the broker in a consumer's own POP_CK: both come from the wire."""
+    """Names of groups, and the broker's name in a consumer's own POP_CK, come from the wire and may
+    have any length."""
     async with served(tmp_path) as (_, client):
         await client.send("t", b"make")
         await client.heartbeat("g", "t")

@@ -1,8 +1,8 @@
-"""Goal: a core's role is one of five states, and only what follows from one changes it.
+"""Goal: a core's role is one of five states, and only an event that may follow changes it.
 
-Method: each event from each state, in a child process of its own: it gives the facts of the state
-after it, or the process ends. That a core calls the events where they happen is shown by test_roles
-and test_switch_stream.
+Method: each event from each state, in a child process of its own, which says the facts of the state
+after it, or ends. That a core calls the events when they happen is shown by test_roles and
+test_switch_stream.
 """
 
 import json
@@ -13,7 +13,8 @@ from support.source_tree import ROOT
 from support.waiting import HANG_S
 
 EVENTS = ["lead", "follow", "stream_began", "stream_ended", "doubt", "confirm"]
-# How each is reached, and its facts: slave, writable, its master's log comes, unconfirmed.
+# The events that lead to each state, and its facts: slave, writable, its master's log comes,
+# unconfirmed.
 STATES = {
     "master": ([], (False, True, False, False)),
     "slave": (["follow"], (True, False, False, False)),
@@ -22,7 +23,8 @@ STATES = {
     "following unconfirmed": (["follow", "doubt", "stream_began"], (True, False, True, True)),
 }
 ENDS = "the process ends"
-# Behind each event, in their order. Who is asked once more for what it is stays so.
+# The state after each event, in the order of EVENTS. An event that asks for the present role
+# changes nothing.
 AFTER = {
     "master": ["master", "slave", ENDS, ENDS, ENDS, ENDS],
     "slave": ["master", "slave", "following", ENDS, "unconfirmed", ENDS],
@@ -35,7 +37,7 @@ AFTER = {
     ],
 }  # fmt: skip
 
-# A fork each: an interpreter each would take half a minute.
+# Each walk runs in a fork: a new interpreter for each would take half a minute.
 CHILD = """
 import json, os, resource, sys
 from cext.testing.role_probe import role_after
@@ -56,7 +58,7 @@ SIGABRT = -6
 
 
 def outcomes(walks: list[list[str]]) -> tuple[list[str], str]:
-    """The state after each walk, or that the process ended; and what was said of that."""
+    """The state after each walk, or ENDS if the process ended; and what the processes printed."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, json.dumps(walks)],
         cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=True,

@@ -80,7 +80,7 @@ def test_of_a_master_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
         shard.core.set_unconfirmed()
     assert bodies(client.ask(pull("g", "t"))) == [b"body"]
     as_slave(shard)
-    shard.core.set_replicated(end - 1)  # a master is elected that has less
+    shard.core.set_replicated(end - 1)  # the number of a master that is elected with a shorter log
     shard.core.set_visible(0)
     with pytest.raises(ProtocolError, match="consumers are to see"):
         shard.core.set_visible(-1)
@@ -104,7 +104,7 @@ NOT_WRITABLE = {
 def test_control_appends_nothing_that_a_send_would_not_be_taken_for(
     shard: Shard, reason: str
 ) -> None:
-    """It would be cut when another master is elected, or fill the disk."""
+    """Such a record would be cut when another master is elected, or would fill the disk."""
     stop, resume = NOT_WRITABLE[reason]
     record = (b"t", 0, b"body", b"", 0, 0, 1, b"\x7f\0\0\1\0\0\0\0", 0, 0)
     stop(shard.core)
@@ -176,7 +176,7 @@ def test_a_demotion_waits_for_what_was_appended_and_takes_no_more(
 
 
 async def things_that_wait(client: BrokerClient) -> str:
-    """Something of everything that a master does later by itself; a recall handle."""
+    """Makes one of everything that a master does later by itself; returns a recall handle."""
     for number in range(4):
         assert (await client.send("t", b"popped %d" % number, 0)).code == 0
     assert (await client.send("t", b"delayed", 1, i="DELAY\x012\x02")).code == 0
@@ -249,7 +249,8 @@ async def test_a_slave_does_nothing_by_itself_until_it_leads(
 async def test_a_commit_by_an_old_place_counts_at_the_next_master(
     tmp_path: Path, clock: DrivenClock, times_max: int
 ) -> None:
-    """The log says that the half message of that place is ended, whatever was done with it."""
+    """The log only says that the half message at the old place is ended, not what happened to it
+    then."""
     settings = {**SETTINGS, "transactionCheckMax": times_max}
     async with served(tmp_path / "master", **settings) as (broker, client):
         assert (await client.send("t", b"make", 0)).code == 0
@@ -258,7 +259,7 @@ async def test_a_commit_by_an_old_place_counts_at_the_next_master(
         moved = "RMQ_SYS_TRANS_HALF_TOPIC" if times_max > 1 else "TRANS_CHECK_MAX_TIME_TOPIC"
         await until(lambda: any(m.body == b"half" and m.queue_offset >= (times_max > 1)
                                 for m in records(broker, moved)))  # fmt: skip
-    # What came while it was stopped is in it.
+    # The log also has what came while the broker was stopped.
     log = log_of(tmp_path / "master", 1 << 40)
     log = log[: records_of(log)[-1]]
     copy_tables(tmp_path / "master", tmp_path / "slave")

@@ -1,4 +1,4 @@
-"""What consumers could not consume (36, and sends to retry topics): a real shard core."""
+"""Messages that consumers could not process (36, and sends to retry topics): a real shard core."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import StoredMessage, tags_code
 
-pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+pytestmark = pytest.mark.usefixtures("clock")  # waits end at once: the clock jumps ahead
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LEVELS = "1s 1s 5s 1h"
@@ -66,7 +66,7 @@ async def test_a_failed_message_waits_with_what_it_was_and_comes_back(tmp_path: 
         assert (came.body, came.reconsume_times) == (b"job", 1)
         assert came.properties == kept
         assert entries(broker, "%RETRY%g")[0][2] == tags_code("a")
-        # The second failure keeps where it came from and waits a level longer.
+        # The second failure keeps the message's origin, and waits one level longer.
         assert (await client.call(36, **asks(came))).code == 0
         second = records(broker, SCHEDULE, 3)[0]
         assert second.reconsume_times == 2
@@ -104,7 +104,7 @@ async def test_the_last_failure_goes_to_the_dead_letters(tmp_path: Path) -> None
         assert (dead[1].properties["RETRY_TOPIC"], dead[1].properties["DELAY"]) == ("t", "0")
         assert "REAL_TOPIC" not in dead[1].properties
         assert entries(broker, "%DLQ%g")[1][2] == tags_code("a")
-        # The client's own limit counts more than the group's.
+        # The limit of the client counts more than that of the group.
         assert (await client.call(36, **asks(tired, maxReconsumeTimes=16))).code == 0
         assert (await client.call(36, **asks(source, maxReconsumeTimes=0))).code == 0
         assert [message.body for message in records(broker, "%DLQ%g")][2:] == [b"job"]
@@ -170,7 +170,8 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
         reply = await client.call(36, **missing)
         assert (reply.code, "delayLevel" in (reply.remark or "")) == (1, True)
         await broker.groups.update(GroupConfig("g", retry_queues=0))
-        assert (await client.call(36, **asks(source))).code == 0  # dropped, as the group wants it
+        # The message is dropped, because the group's settings say so.
+        assert (await client.call(36, **asks(source))).code == 0
         assert len(records(broker, SCHEDULE, 2)) == 1
         broker.settings.set("brokerPermission", "4")
         broker.settings_changed(["brokerPermission"])
@@ -180,7 +181,8 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_message_is_sent_back_after_a_restart(tmp_path: Path) -> None:
-    large = {"mappedFileSizeCommitLog": 16 << 20}  # the next one is ready before it is full
+    # So large that the next file is ready before this one is full.
+    large = {"mappedFileSizeCommitLog": 16 << 20}
     async with served(tmp_path, messageDelayLevel=LEVELS, **large) as (broker, client):
         source = await source_of(broker, client)
         big = b"y" * 900_000
@@ -225,7 +227,7 @@ async def test_own_retries_that_came_too_often_are_dead(tmp_path: Path) -> None:
         assert not any("DELAY" in each.properties for each in dead)
         assert [code for _, _, code in entries(broker, "%DLQ%g")] == [tags_code("a")] * 2
         assert records(broker, SCHEDULE, 3) == []
-        # The first had its topic made.
+        # For the first dead letter control made the topic.
         assert (control_requests(broker), broker.core.stats()["dead_letters"]) == (before + 1, 2)
         await broker.topics.delete("%DLQ%g")
         assert (await client.send("%RETRY%g", b"made anew", 0, j=17)).code == 0
@@ -327,7 +329,8 @@ async def test_resets_of_one_group_and_queue_leave_others_alone(tmp_path: Path) 
         for group in ("g", "h"):
             await client.heartbeat(group, "t")
         broker.core.reset_offset(b"g", b"t", 1, 0)
-        broker.core.reset_offset(b"g", b"t", 300, 0)  # beyond the topic's queues: no harm
+        # Beyond the topic's queues, which does no harm.
+        broker.core.reset_offset(b"g", b"t", 300, 0)
         for group, queue in (("g", 0), ("h", 0), ("h", 1)):
             assert (await client.pull(group, "t", queue, offset=1)).code == 19
         assert (await client.pull("g", "t", 1, offset=1)).code == 21

@@ -1,4 +1,5 @@
-"""Sends over a socket: what is stored, what is refused and in whose words, when it is acked."""
+"""Sends over a socket: what is stored, what is refused and with which text, when it is
+acknowledged."""
 
 import contextlib
 import os
@@ -90,7 +91,7 @@ def test_a_batch_is_stored_in_order_and_its_reply_names_every_message(shard: Sha
 
 
 def test_a_body_of_0_bytes_is_stored_in_a_batch_and_refused_by_itself(shard: Shard) -> None:
-    """As Apache RocketMQ does: only a send of one message is looked at."""
+    """As with Apache RocketMQ, only the body of a single send is checked."""
     client = shard.connect()
     refused = client.ask(send("t", b"", 1))
     assert (refused.code, "no body" in (refused.remark or "")) == (13, True)
@@ -216,13 +217,14 @@ def test_a_send_for_a_queue_below_zero_goes_to_some_queue(shard: Shard) -> None:
 def test_an_unknown_topic_goes_to_control_and_comes_back(clock: DrivenClock, shard: Shard) -> None:
     client = shard.connect()
     client.put(send("new", b"first", 8), send("t", b"other", 9))
-    assert client.reply().opaque == 9  # nobody waits for control
+    assert client.reply().opaque == 9  # other sends do not wait for control
     ((number, frame),) = shard.reports(REQUEST)
     shard.topic("new")
     shard.group("g", "new")
     shard.core.resubmit(number, frame)
     assert client.reply().opaque == 8
-    clock.advance(4)  # nobody releases the client: it is read again when control's time is over
+    # Control does not release the client: it is read again when control's time is over.
+    clock.advance(4)
     assert bodies(client.ask(pull("g", "new"))) == [b"first"]
 
 
@@ -257,12 +259,12 @@ def test_removing_a_topic_refuses_its_sends_and_keeps_the_others(
     client.put(send("short", b"x", 2), send("t", b"y", 3))
     assert client.reply().opaque == 3
     shard.topic("short")
-    clock.advance(4)  # control had its time for the refused one
+    clock.advance(4)  # control's time for the refused send is over
     assert client.ask(send("short", b"z", 4)).code == 0
 
 
 def leave_one_descriptor(taken: list[int]) -> None:
-    """Enough for a file, not for its directory as well."""
+    """Leaves enough descriptors for a file, but not for its directory as well."""
     with contextlib.suppress(OSError):
         while True:
             taken.append(os.dup(0))
@@ -273,7 +275,7 @@ def leave_one_descriptor(taken: list[int]) -> None:
 def test_without_descriptors_sends_wait_for_a_file_and_the_log_is_not_poisoned(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """No directory could be opened to be synced: that used to count as a failed sync."""
+    """No directory could be opened to be synced, which used to count as a failed sync."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     large = send("t", bytes(100_000))
     taken: list[int] = []
@@ -287,9 +289,10 @@ def test_without_descriptors_sends_wait_for_a_file_and_the_log_is_not_poisoned(
                 resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 8, hard)
             )
             while codes[-5:].count(0) or len(codes) < 40:
-                leave_one_descriptor(taken)  # the flusher gives one back with each full segment
+                # The flusher gives a descriptor back with each full segment.
+                leave_one_descriptor(taken)
                 client.put(large)
-                while client.is_silent(0.1):  # a send that waits does so for a second
+                while client.is_silent(0.1):  # a send that waits for a file waits a second
                     clock.advance(0.5)
                 codes.append(client.reply().code)
                 assert len(codes) < 400
@@ -309,11 +312,11 @@ def test_sends_behind_one_to_a_new_topic_wait_until_control_is_done(shard: Shard
     away = shard.reports(REQUEST, 2)
     client.put(send("new", b"c", 3), send("t", b"d", 4))
     shard.topic("new")
-    assert other.ask(send("new", b"of another", 1)).code == 0  # held back is one client only
+    assert other.ask(send("new", b"of another", 1)).code == 0  # only the one client is held back
     shard.core.resubmit(*away[0])
     shard.core.send_done(away[0][0])
     assert client.reply().opaque == 1
-    assert client.is_silent()  # the second one is away still
+    assert client.is_silent()  # the second send is still with control
     shard.core.resubmit(*away[1])
     shard.core.send_done(away[1][0])
     replies = [client.reply() for _ in range(3)]

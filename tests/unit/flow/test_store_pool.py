@@ -1,4 +1,5 @@
-"""transientStorePoolEnable over a socket: acked in the pool, seen once written, refused when full.
+"""transientStorePoolEnable over a socket: a message is acknowledged in the pool, visible once it is
+written, and refused when the pool is full.
 
 NEVER keeps the committer from writing until it must, so that a test sees the time in between.
 """
@@ -66,7 +67,7 @@ def test_a_clean_stop_loses_nothing_that_was_acked(tmp_path: Path) -> None:
 
 
 def test_what_has_to_be_on_the_disk_does_not_wait_for_the_committers_time(tmp_path: Path) -> None:
-    """As at each stop."""
+    """A stop needs this each time."""
     hour = dict.fromkeys(("commit_interval_ms", "commit_thorough_ms"), 3_600_000)
     with pooled(tmp_path, **{**NEVER, **hour}) as shard:
         assert prepared(shard).connect().ask(send("t", b"x", 1)).code == 0
@@ -146,8 +147,8 @@ def test_the_pools_size_is_that_of_so_many_log_files() -> None:
 def test_who_may_be_a_slave_has_no_pool(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, replica: dict[str, str]
 ) -> None:
-    """It tells its master where its log ends by what is in its files; behind that there would be
-    more, which nobody cuts."""
+    """A slave tells its master where its files end; bytes in a pool would be behind that end, and
+    nobody would cut them."""
     settings = {
         "storePathRootDir": str(tmp_path), "transientStorePoolEnable": "true",
         "transientStorePoolSize": "1", "mappedFileSizeCommitLog": "16777216",

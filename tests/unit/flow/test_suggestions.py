@@ -1,7 +1,7 @@
 """Where a pull's answer sends the client next: suggestWhichBrokerId, as the reactor computes it.
 
-The memory of this machine is said to be 10,000 bytes, so that a reader is slow who is 4,000 bytes
-behind the log's end.
+The memory of this machine is said to be 10,000 bytes, so a reader that is 4,000 bytes behind the
+log's end counts as slow.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import pytest
 from support.shard import Shard, pull, send
 
 OFF, ON, UNSET = 0, 1, 2
-BODY = 900  # a record is 1000 bytes then, about
+BODY = 900  # with this body a record has about 1000 bytes
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def suggested(shard: Shard, offset: int, group: str = "g", **fields: object) -> 
 def test_who_reads_far_behind_the_end_is_sent_to_the_slave(shard: Shard) -> None:
     assert suggested(shard, 0, maxMsgNums=1) == 1
     assert suggested(shard, 9, maxMsgNums=1) == 0
-    # It is the last message of the answer that counts.
+    # The last message of the answer is the one that counts.
     assert suggested(shard, 0, maxMsgNums=10) == 0
-    # And where nothing is found, nobody is behind.
+    # A reader that finds nothing is not behind.
     assert suggested(shard, 10) == 0
 
 
@@ -54,7 +54,8 @@ def test_a_reader_whose_filter_passes_nothing_is_slow_as_well(shard: Shard) -> N
     client.replies(20_000)
     reply = client.ask(pull("filtered", "t", 0))
     assert reply.code == 20
-    assert int(reply.fields["nextBeginOffset"]) < 20_000  # so many are not looked at in one go
+    # So many entries are not looked at in one pull.
+    assert int(reply.fields["nextBeginOffset"]) < 20_000
     assert reply.fields["suggestWhichBrokerId"] == "1"
 
 

@@ -21,18 +21,19 @@ from rmq.errors import StoreError
 from rmq.format.message import StoredMessage, encode_properties, tags_code
 from rmq.offline.checker import check_store
 
-# What is waited for comes at once.
+# Waits end at once: the clock jumps ahead.
 pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 TIMER = "rmq_sys_wheel_timer"
-# A quarter of the pool, 4 MiB, is written at once; what is less waits for longer than a test.
+# The committer writes a quarter of the pool, 4 MiB, at once; less than that waits longer than a
+# test.
 POOL = {
     "transientStorePoolEnable": True, "transientStorePoolSize": 1,
     "mappedFileSizeCommitLog": 16 << 20,
     "commitCommitLogLeastPages": 1 << 20, "commitIntervalCommitLog": 60_000,
     "commitCommitLogThoroughInterval": 60_000,
 }  # fmt: skip
-HOUR_MS = 3_600_000  # not over before the test is: the broker's clock is set forward by it
+HOUR_MS = 3_600_000  # longer than a test: to get there the broker's clock is set forward by it
 
 
 def now_ms() -> int:
@@ -75,7 +76,8 @@ async def test_a_timed_message_waits_as_apache_stores_it_and_comes_complete(tmp_
         assert handle == f"v1 t broker-a {int(kept['TIMER_OUT_MS']) + 1} U"
         await until(lambda: len(records(broker, "t", 1)) == 2)
         came = records(broker, "t", 1)[1]
-        assert came.store_timestamp_ms >= due  # how late: tests/process and bench measure that
+        # How late it is: tests/process and bench measure that.
+        assert came.store_timestamp_ms >= due
         assert (came.body, came.flag, came.born_timestamp_ms) == (b"later", 7, 123)
         added = {"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"}
         assert came.properties.keys() - kept.keys() == added
@@ -96,7 +98,8 @@ async def test_each_property_says_when(tmp_path: Path) -> None:
         await client.send("t", b"at", i=at(before + 20_000))
         await client.send("t", b"past", i=at(before - 5))
         await client.send("t", b"none", i="TIMER_DELAY_SEC\x010\x02")
-        assert len(entries(broker, TIMER)) == 3  # what is due already is stored where it belongs
+        # A message that is due already is stored in its own topic at once.
+        assert len(entries(broker, TIMER)) == 3
         driven_clock.pass_some_time(9)
         await until(lambda: len(bodies(broker)) == 4)
         driven_clock.pass_some_time(8)
@@ -127,7 +130,8 @@ async def test_what_cannot_be_served_is_refused_in_apaches_words(tmp_path: Path)
         broker.settings.set("timerMaxDelaySec", str(10 * 365 * 86400))
         broker.settings_changed(["timerMaxDelaySec"])
         assert (await client.send("t", i="TIMER_DELAY_SEC\x01300000000\x02")).code == 0
-        for key in ("U", "u+U", "t", "tt+U", "+t"):  # those of others, who may be somebody else's
+        # Keys of other messages, which may belong to somebody else.
+        for key in ("U", "u+U", "t", "tt+U", "+t"):
             marks = at(now_ms() + 4000, TIMER_DEL_UNIQKEY=key)
             for more in ("", "TRAN_MSG\x01true\x02PGROUP\x01P\x02"):
                 reply = await client.send("t", i=marks + more)
@@ -171,7 +175,7 @@ async def test_what_waits_survives_a_stop_and_is_delivered_once(tmp_path: Path) 
             client.post_send("t", b"b%d" % n, i=after(1.5))
         await client.send("t", b"last", i=after(1.5))
     async with live_broker(tmp_path) as broker:
-        assert broker.core.stats()["timers_covers"] == 2 * 381  # 20 were due at once
+        assert broker.core.stats()["timers_covers"] == 2 * 381  # 20 messages were due at once
         await until(lambda: len(bodies(broker)) == 402)
         await pass_seconds(broker.core, 0.2)
         assert len(bodies(broker)) == 402
@@ -233,7 +237,8 @@ async def test_a_recall_that_cannot_be_is_refused_in_apaches_words(tmp_path: Pat
 
 @in_loop
 async def test_a_step_of_the_clock_delivers_no_delay_early_nor_late(tmp_path: Path) -> None:
-    """What has a delay keeps its remaining time; what has a time waits for the clock to say it."""
+    """A message with a delay keeps its remaining time; a message with a time waits until the clock
+    says that time."""
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         sent_ms = now_ms()
@@ -241,9 +246,10 @@ async def test_a_step_of_the_clock_delivers_no_delay_early_nor_late(tmp_path: Pa
         await client.send("t", b"time", i=at(sent_ms + HOUR_MS + 2200))
         broker.core.set_option("clock_skew_ms", HOUR_MS)
         await until(lambda: len(bodies(broker)) == 3)
-        # Stored times are the machine's.
+        # The stored times are those of the machine's clock.
         came = {each.body: each.store_timestamp_ms - sent_ms for each in records(broker, "t")}
-        assert came[b"delay"] >= 1199  # a delay is measured by another clock, each in whole ms
+        # A delay is measured by another clock, and each clock counts whole ms.
+        assert came[b"delay"] >= 1199
         assert came[b"time"] >= 2200
         sent_ms = now_ms()
         await client.send("t", b"back", i=after(7.0))
@@ -314,7 +320,8 @@ async def test_a_message_far_off_is_stored_anew_before_its_log_file_goes(tmp_pat
         waiting: list[StoredMessage] = records(broker, TIMER)
         assert len(waiting) >= 3
         for times, (before, again) in enumerate(itertools.pairwise(waiting), 1):
-            assert again.store_timestamp_ms - before.store_timestamp_ms >= 500  # the last: half
+            # The last wait is half as long.
+            assert again.store_timestamp_ms - before.store_timestamp_ms >= 500
             assert again.properties["TIMER_ROLL_TIMES"] == str(times)
             assert again.properties["TIMER_OUT_MS"] == before.properties["TIMER_OUT_MS"]
             assert (again.body, again.properties["REAL_TOPIC"]) == (b"far", "t")
@@ -349,7 +356,7 @@ async def test_a_committed_transaction_may_be_timed(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -> None:
-    """Its entries' tags codes are hashes, its TIMER_OUT_MS whole seconds."""
+    """Apache's entries have hashes as tag codes, and TIMER_OUT_MS in whole seconds."""
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         second = now_ms() // 1000 * 1000
@@ -361,7 +368,7 @@ async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -
             broker.core.append(
                 TIMER.encode(), 0, b"%d" % n, properties, 0, 0, out, b"\x7f\0\0\1\0\0\0\1", 0, 0
             )
-        await until(lambda: len(bodies(broker)) == 3)  # two are long due
+        await until(lambda: len(bodies(broker)) == 3)  # two are long overdue
     for path in (tmp_path / "rmqTimers").rglob("*"):
         if path.is_file():
             path.unlink()
@@ -373,7 +380,7 @@ async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -
         await until(lambda: len(bodies(broker)) == 4)
         broker.core.set_option("clock_skew_ms", HOUR_MS)
         await until(lambda: len(bodies(broker)) == 5)
-        assert bodies(broker)[3:] == [b"1", b"2"]  # the slot of 0 had fired
+        assert bodies(broker)[3:] == [b"1", b"2"]  # Apache had delivered the slot of message 0
         assert records(broker, "t")[4].store_timestamp_ms >= second + 345
 
 
@@ -381,8 +388,8 @@ async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -
 async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
     tmp_path: Path,
 ) -> None:
-    """Its check file is beyond our position then, and there is its wheel; one of our own never is,
-    and what is without a wheel or from days to come is damage."""
+    """Apache's check file is then beyond rmq's position, and Apache's wheel exists. A check file of
+    rmq is never beyond its position; one without a wheel, or with a time days ahead, is damaged."""
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         await client.send("t", b"0", i=after(0.1))
@@ -393,7 +400,7 @@ async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
     check = tmp_path / "config" / "timercheck"
     numbers = [int.from_bytes(check.read_bytes()[at : at + 8], "big") for at in range(0, 56, 8)]
     second = (max(now_ms(), due) + 1999) // 1000 * 1000
-    numbers[0], numbers[2] = second, 3  # it fired number 1, and has 2 in its wheel
+    numbers[0], numbers[2] = second, 3  # Apache has delivered message 1, and has 2 in its wheel
     check.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
     (tmp_path / "timerwheel").write_bytes(bytes(1024))
     driven_clock.pass_some_time(max(0, second - now_ms()) / 1000)
@@ -408,13 +415,14 @@ async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
 async def test_a_flipped_bit_in_the_check_file_loses_no_timed_message(
     tmp_path: Path, wheel: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It has no checksum; taken for Apache's word, all that waits would be taken for delivered."""
+    """The file has no checksum; if it were taken for Apache's, every waiting message would be taken
+    for delivered."""
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         await client.send("t", b"0", i=after(2))
     check = tmp_path / "config" / "timercheck"
     data = bytearray(check.read_bytes())
-    data[2] ^= 0x40  # of the time: years ahead
+    data[2] ^= 0x40  # in the bytes of the time, which is then years ahead
     check.write_bytes(data)
     if wheel:
         (tmp_path / "timerwheel").write_bytes(bytes(1024))
@@ -424,7 +432,7 @@ async def test_a_flipped_bit_in_the_check_file_loses_no_timed_message(
 
 
 async def client_sees_a_new_one(broker: Broker) -> None:
-    """By then all that was due before has come."""
+    """Waits for a new timed message: then everything that was due before it has come."""
     async with BrokerClient(broker.core.port) as client:
         await client.send("t", b"new", i=after(0.3))
     await until(lambda: b"new" in bodies(broker))
@@ -442,7 +450,7 @@ async def test_a_damaged_position_repeats_nothing_while_a_copy_is_whole(
             await client.send("t", b"%d" % n, i=after(0.1))
         await until(lambda: len(bodies(broker)) == 6)
         position = tmp_path / "rmqTimers" / "position"
-        data = position.read_bytes()  # as a kill leaves it
+        data = position.read_bytes()  # as it is after a kill
     (tmp_path / "config" / "timercheck").unlink()
     position.write_bytes(data[:length] if how == "cut at" else bytes(length) + data[length:])
     whole = length >= 100 or how == "zeroed up to"  # a slot uses 88 bytes
@@ -454,7 +462,7 @@ async def test_a_damaged_position_repeats_nothing_while_a_copy_is_whole(
 
 
 def log_ends(position: Path) -> list[int]:
-    """What the slots of the file say that they need of the log (timer_position.pyx)."""
+    """The log offsets that the slots of the file need (timer_position.pyx)."""
     data = position.read_bytes()
     slots = [data[at : at + 88] for at in (0, 512, 4096)]
     return [int.from_bytes(slot[56:64], "big") for slot in slots if any(slot)]
@@ -464,7 +472,7 @@ def log_ends(position: Path) -> list[int]:
 async def test_a_position_beyond_the_log_does_not_count_when_the_log_has_grown(
     tmp_path: Path,
 ) -> None:
-    """A power cut took the deliveries that it speaks of."""
+    """A power cut took the deliveries to which the position refers."""
     live, cut = tmp_path / "live", tmp_path / "cut"
     position = Path("rmqTimers", "position")
     async with served(live) as (broker, client):
@@ -490,15 +498,16 @@ async def test_what_was_delivered_into_a_store_pool_comes_after_a_kill(tmp_path:
         stats = broker.core.stats
         await client.send("t", b"make")
         await client.send("t", b"timed", i=after(5))
-        for _ in range(5):  # until the committer has to write
+        for _ in range(5):  # until the committer must write
             await client.send("t", bytes(900_000))
         await until(lambda: len(entries(broker, TIMER)) == 1, still=True)
         await pass_seconds(broker.core, 6)
         await until(lambda: stats()["timers_delivered"] == 1, still=True)
-        await pass_seconds(broker.core, 0.1)  # its position is written in that turn
+        await pass_seconds(broker.core, 0.1)  # the position is written in that turn
         copy_store(live, killed)
         assert b"timed" not in bodies(broker), "the committer has written it"
-        for _ in range(5):  # now it has to: a stop would wait for it for a minute
+        # Now the committer must write: a stop would wait for a minute until it does.
+        for _ in range(5):
             await client.send("t", bytes(900_000))
         await until(lambda: b"timed" in bodies(broker), still=True)
     async with live_broker(killed, mappedFileSizeCommitLog=16 << 20) as broker:
@@ -551,7 +560,8 @@ async def test_a_stop_tells_apache_the_oldest_that_waits(tmp_path: Path) -> None
 async def test_a_damaged_file_of_timers_is_made_anew_from_the_queue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By the broker's housekeeping: how long the file is seen to be broken depends on both."""
+    """The broker's housekeeping makes them anew; how long the file is seen to be broken depends on
+    both."""
     due = now_ms() + HOUR_MS
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
@@ -561,7 +571,7 @@ async def test_a_damaged_file_of_timers_is_made_anew_from_the_queue(
     (run,) = (tmp_path / "rmqTimers" / "wall").glob("*.run")
     data = bytearray(run.read_bytes())
     assert len(data) == 24 * 1501
-    data[24 * 1200] ^= 0x10  # not set to something, which one time of 256 would be there already
+    data[24 * 1200] ^= 0x10  # a flipped bit: a fixed value might be there already
     run.write_bytes(data)
     async with live_broker(tmp_path) as broker:
         broker.core.set_option("clock_skew_ms", HOUR_MS + 1500)
@@ -581,7 +591,7 @@ async def test_what_the_log_has_become_too_small_for_is_passed_with_a_line(
     async with served(tmp_path, rmqRingBytes=16 << 20, maxMessageSize=4 << 20) as (_, client):
         await client.send("t", b"make")
         for body in (large, b"small"):
-            assert (await client.send("t", body, i="DELAY\x012\x02")).code == 0  # 5 s
+            assert (await client.send("t", body, i="DELAY\x012\x02")).code == 0  # level 2 is 5 s
             assert (await client.send("t", body, i=at(due))).code == 0
     async with live_broker(tmp_path, rmqRingBytes=4 << 20) as broker:
         await until(lambda: len(bodies(broker)) == 3)
@@ -593,7 +603,7 @@ async def test_what_the_log_has_become_too_small_for_is_passed_with_a_line(
 
 @in_loop
 async def test_a_store_with_timed_messages_that_have_tags_is_sound(tmp_path: Path) -> None:
-    """Its queue has due times where others have the codes of tags."""
+    """The queue of timed messages has due times where other queues have tag codes."""
     async with served(tmp_path) as (_, client):
         assert (await client.send("t", b"later", i=after(60, TAGS="a"))).code == 0
     assert check_store(tmp_path, strict=True).problems == []

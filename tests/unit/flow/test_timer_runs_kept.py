@@ -1,8 +1,8 @@
-"""The files of timers stay until what was delivered of them is on the disk, and have every recall
-that was passed until then.
+"""The files of timers stay until everything that was delivered from them is on the disk, and they
+have every recall that was passed until then.
 
-A power cut takes back what the log has not synced, deliveries too; the timed messages behind them
-have long been on the disk, and the log of their queue is not read again from where they are.
+A power cut takes back what the log has not synced, deliveries included. The timed messages behind
+these deliveries are on the disk for long, and their queue is not read again from their places on.
 """
 
 import shutil
@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.usefixtures("clock"), pytest.mark.still_clock]
 
 TIMER = "rmq_sys_wheel_timer"
 NEVER_MS = 1_000_000_000
-# Nobody syncs the log but the test.
+# Only the test syncs the log.
 SETTINGS = {
     "flushIntervalCommitLog": NEVER_MS, "flushCommitLogThoroughInterval": NEVER_MS,
     "flushConsumerOffsetInterval": NEVER_MS, "flushDelayOffsetInterval": NEVER_MS,
 }  # fmt: skip
-SEAL_S = 61  # what was fed is in a file after a minute
+SEAL_S = 61  # what was fed is sealed into a file after a minute
 RUN_ENTRY = struct.Struct("<qqiI")  # due_ms, place, size, check
 
 
@@ -46,7 +46,7 @@ def runs(broker: Broker) -> int:
 
 
 def copy_as_cut(live: Path, cut: Path, log_end: int) -> None:
-    """As after a power cut: the log ends where it was synced."""
+    """Copies the store as a power cut leaves it: the log ends where it was synced."""
     copy_store(live, cut, ignore=shutil.ignore_patterns("*.tmp", "*.new", "*.pinned"))
     (segment,) = (path for path in (cut / "commitlog").iterdir() if int(path.name) == 0)
     with segment.open("r+b") as file:
@@ -55,7 +55,8 @@ def copy_as_cut(live: Path, cut: Path, log_end: int) -> None:
 
 
 async def delivered_and_cut(live: Path, cut: Path) -> bool:
-    """Whether the log was cut before the delivery: a barrier of the queues may have synced it."""
+    """Whether the log was cut before the delivery. False: the queues' barrier has synced the log
+    meanwhile."""
     async with served(live, **SETTINGS) as (broker, client):
         await client.send("t", b"make")
         due_ms = (int(clock.wall()) + 90) * 1000
@@ -67,7 +68,7 @@ async def delivered_and_cut(live: Path, cut: Path) -> bool:
         while int(clock.wall() * 1000) < due_ms + 300:
             await pass_seconds(broker.core, 1, 1.0)
         await until(lambda: bodies(broker) == [b"make", b"timed"])
-        for _ in range(20):  # the keeper looks each second, as time passes
+        for _ in range(20):  # the keeper looks each second of the driven clock
             await pass_seconds(broker.core, 0.5, 0.5)
         kept = runs(broker)
         if broker.core.stats()["log_durable"] != durable:
@@ -91,18 +92,19 @@ async def test_a_run_goes_when_its_deliveries_are_on_the_disk(tmp_path: Path) ->
 
 
 def places_in_runs(directory: Path) -> set[int]:
-    """Of deletions alone: a message's has a bit more."""
+    """The places of deletions in the run files; the place of a message has one more bit."""
     found = set()
     for path in (directory / "rmqTimers" / "wall").glob("*.run"):
         data = path.read_bytes()
-        whole = len(data) - len(data) % RUN_ENTRY.size  # one is being written
+        whole = len(data) - len(data) % RUN_ENTRY.size  # one file is just being written
         found |= {place for _, place, _, _ in RUN_ENTRY.iter_unpack(data[:whole])}
     return found
 
 
 async def passed_recall_is_sealed(directory: Path, others: int) -> bool:
-    """False: somebody synced the log meanwhile, and the recall need not be kept. `others` are
-    recalled behind it: more than there is room for in the table as it begins."""
+    """Whether the recall is in a run file. False: somebody synced the log meanwhile, so the recall
+    need not be kept. So many `others` are recalled after it; 600 are more than the table has room
+    for at first."""
     async with served(directory, recallMessageEnable=True, **SETTINGS) as (broker, client):
         await client.send("t", b"make")
         due_ms = (int(clock.wall()) + 90) * 1000
@@ -140,7 +142,7 @@ async def passed_recall_is_sealed(directory: Path, others: int) -> bool:
 async def test_a_recall_is_in_a_file_when_its_message_may_come_again(
     tmp_path: Path, others: int
 ) -> None:
-    """What is passed and not on the disk yet is passed once more after a power cut."""
+    """A recall that is passed but not on the disk yet is passed once more after a power cut."""
     for number in range(10):
         if await passed_recall_is_sealed(tmp_path / f"live-{number}", others):
             return

@@ -1,6 +1,7 @@
-"""Ends of transactions that cannot be done at once: producers send them one-way, so none is lost.
+"""Ends of transactions that cannot be done at once: producers send them one-way, so none may be
+lost.
 
-The test is the control thread here: it says when transactions are loaded, and sees what the reactor
+The test acts as the control thread: it says when transactions are loaded, and sees what the reactor
 hands over.
 """
 
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.still_clock
 
 HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02"
-RULES = (1 << 50, 0, 15, 1 << 50, False)  # every half message is old enough, none too old
+# Every half message is old enough to be checked, and none is too old.
+RULES = (1 << 50, 0, 15, 1 << 50, False)
 SMALL = {"segment_bytes": 16 * MIB, "ring_bytes": 4 * MIB, "record_max_bytes": MIB}
 
 
@@ -73,7 +75,7 @@ def committed(shard: Shard) -> list[bytes]:
 
 
 def forgotten(make: Make, directory: Path, *bodies: bytes) -> tuple[Shard, list[tuple[int, int]]]:
-    """A shard with open half messages that are in no memory, and their places."""
+    """A shard whose open half messages are no longer in memory, and their places."""
     first = make()
     halves = [send_half(first, body) for body in bodies]
     client = first.connect()
@@ -111,7 +113,7 @@ def test_the_end_of_a_half_message_on_the_disk_is_no_work_of_control(
 
 
 def test_many_ends_of_what_is_on_the_disk_all_count(make: Make, tmp_path: Path) -> None:
-    """More than may wait for the disk at once: the others are tried again."""
+    """More ends than may wait for the disk at once: the others are tried again."""
     shard, halves = forgotten(make, tmp_path, *[b"%d" % n for n in range(400)])
     client = shard.connect()
     client.put(b"".join(map(end, halves)), send("t", b"behind them", 9))
@@ -132,7 +134,8 @@ def test_where_no_half_message_begins_on_the_disk_nothing_ends(
     wrong = (halves[1][0], halves[1][1] + beside)
     assert client.ask(end(wrong, one_way=False)).code == 1
     assert shard.core.stats()["records_asked"] == 1
-    assert client.ask(end((0, halves[1][1]), one_way=False)).code == 1  # another's place
+    # The place of another half message.
+    assert client.ask(end((0, halves[1][1]), one_way=False)).code == 1
     assert shard.core.open_halves(0, 9)[2] == [0, 1]
 
 
@@ -147,7 +150,8 @@ def test_the_end_of_a_client_that_is_gone_counts(make: Make, tmp_path: Path) -> 
 def test_the_end_of_one_who_may_do_everything_counts_though_he_is_gone(
     make: Make, tmp_path: Path
 ) -> None:
-    """Clients before 5.0 name no topic, and this one's address is gone with him."""
+    """Clients before 5.0 name no topic. This client's address, which lets it do everything, is gone
+    with its connection."""
     shard, (half,) = forgotten(make, tmp_path, b"order")
     shard.core.set_white_list(packed_addresses([WhiteList.of("127.0.0.1")]))
     shard.core.set_auth(True, True, [], [])
@@ -158,13 +162,13 @@ def test_the_end_of_one_who_may_do_everything_counts_though_he_is_gone(
 
 
 def test_the_end_that_control_gives_back_counts_though_its_client_is_gone(make: Make) -> None:
-    """Control has found that he may, by his certificate or address. A topic that is named has to be
-    the message's, as where he is there."""
+    """Control has found by certificate or address that the client may do it. If the end names a
+    topic, it must be that of the message, as for a client that is still there."""
     shard = make()
     halves = [send_half(shard, b"%d" % n) for n in range(3)]
     shard.core.set_auth(True, True, [], [])
     client = shard.connect()
-    client.put(request(35))  # of which control says whose it is
+    client.put(request(35))  # a code of control's, which tells it the connection's number
     ((number, _),) = shard.reports(REQUEST)
     client.close()
     shard.until(lambda counters: counters["connections"] == 1)
@@ -179,7 +183,7 @@ def test_ends_that_come_before_the_transactions_are_loaded_wait(make: Make) -> N
     halves = [send_half(first, b"%d" % n) for n in range(300)]
     first.stop()
     second = make(started=False)
-    # What comes after an end that waits is left unread, so each of these must be one read.
+    # After an end that waits the connection is not read, so all of these must come in one read.
     producers = [second.connect() for _ in range(10)]
     for n, producer in enumerate(producers):
         behind = send("t", b"answered all the same", 5)
@@ -187,7 +191,7 @@ def test_ends_that_come_before_the_transactions_are_loaded_wait(make: Make) -> N
     second.until(lambda counters: counters["postponed"] == 300)
     assert second.core.stats()["unread_postponed"] == 10
     for producer in producers:
-        assert producer.reply().opaque == 5  # it came with them
+        assert producer.reply().opaque == 5  # this was sent together with the ends
         producer.put(send("t", b"x", 6))
     assert producers[0].is_silent()
     assert all(producer.is_silent(0) for producer in producers)
@@ -218,7 +222,7 @@ def test_an_end_that_is_not_done_in_time_is_dropped_and_so_are_the_next_at_once(
     shard.look_at_clock()
     assert client.is_silent()
     clock.advance(0.2)
-    assert client.reply().opaque == 3  # when the 3 s are over
+    assert client.reply().opaque == 3  # once the 3 s are over
     assert shard.core.stats()["postponed_dropped"] == 1
     client.put(end(half))
     assert client.ask(pull("g", "t", opaque=4)).opaque == 4
@@ -241,7 +245,7 @@ def test_while_the_broker_takes_nothing_an_end_holds_nobody_up(make: Make) -> No
 
 
 def test_more_ends_in_a_turn_than_the_ring_holds_all_count(make: Make) -> None:
-    """What they look at in the ring must not keep the ring from going on."""
+    """The ends look at records in the ring, which must not keep the ring from moving on."""
     shard = make(segment_bytes=64 * MIB)
     client = shard.connect()
     replies = []
@@ -256,12 +260,13 @@ def test_more_ends_in_a_turn_than_the_ring_holds_all_count(make: Make) -> None:
 
 
 def test_an_end_of_what_another_process_has_ended_is_controls(make: Make) -> None:
-    """Which looks whether it was stored anew; given back it is answered."""
+    """Control looks whether the half message was stored anew, and gives the end back to be
+    answered."""
     first = make()
     halves = [send_half(first, b"%d" % n) for n in range(3)]
     first.stop()
     shard = make(started=False)
-    shard.core.end_halves([1], 0)  # as an op message says
+    shard.core.end_halves([1], 0)  # as an op message in the log says
     shard.core.start_transactions(0, 1)
     client = shard.connect()
     client.put(end(halves[1], one_way=False, opaque=7))
@@ -271,21 +276,22 @@ def test_an_end_of_what_another_process_has_ended_is_controls(make: Make) -> Non
     assert (reply := client.reply()).opaque == 7
     assert reply.code == 0
     assert shard.core.stats()["transactions_repeated"] == 1
-    for half in (halves[2], halves[2]):  # ended here, it is known
+    for half in (halves[2], halves[2]):  # this process has ended it, so it is known
         assert client.ask(end(half, one_way=False)).code == 0
     assert shard.taken(REQUEST) == []
     assert committed(shard) == [b"2"]
 
 
 def test_what_control_stores_anew_is_ended_by_any_of_its_places(make: Make) -> None:
-    """And no end of another one is control's for it."""
+    """Ends of other half messages do not go to control because of this."""
     shard = make()
     halves = [send_half(shard, b"%d" % n) for n in range(2)]
     client = shard.connect()
     for half in halves:
         assert client.ask(end(half, 12, one_way=False)).code == 0
     places = [halves[0]]
-    for body in (b"once", b"twice"):  # control names the place that it was asked about
+    # Control names the place of the half message that it was asked about.
+    for body in (b"once", b"twice"):
         places.append(send_half(shard, body))
         shard.core.move_half(*halves[0], *places[-1])
     assert shard.core.open_halves(0, 9)[2] == [places[-1][0]]
@@ -304,15 +310,16 @@ def test_an_end_that_was_on_its_way_counts_for_the_copy_made_for_a_check(
     halves = [send_half(shard)]
     client = shard.connect()
     shard.group("looks", HALF)
-    for number in range(3):  # checked three times, each time stored anew
+    for number in range(3):  # it is checked three times, and stored anew each time
         assert shard.core.check_halves(number, number + 1, RULES) == (number + 1, 0, 1, 0, [])
         (copy,) = decode_messages(client.ask(pull("looks", HALF, number + 1)).body)
         halves.append((copy.queue_offset, copy.physical_offset))
-    assert client.ask(end((0, halves[1][1]), decision, one_way=False)).code == 1  # no such pair
+    # Offset and place belong to different half messages.
+    assert client.ask(end((0, halves[1][1]), decision, one_way=False)).code == 1
     assert shard.core.open_halves(0, 9)[2] == [3]
     assert client.ask(end(halves[0], decision, one_way=False)).code == 0
     assert shard.core.open_halves(0, 9)[2] == []
-    for half in halves:  # once only
+    for half in halves:  # the transaction ends only once
         assert client.ask(end(half, 8, one_way=False)).code == 0
     counters = shard.core.stats()
     names = ("transactions_committed", "transactions_rolled_back", "transactions_repeated")

@@ -22,7 +22,7 @@ from rmq.format.signature import Credentials
 pytestmark = [
     pytest.mark.usefixtures("clock"),
     pytest.mark.still_clock,
-]  # what is waited for comes at once
+]  # waits end at once: the clock jumps ahead
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -225,7 +225,7 @@ async def test_an_open_one_is_stored_anew_and_its_producer_asked(tmp_path: Path)
         await become_producer(client)
         await client.send("t", b"make")
         half = await send_half(client, b"order")
-        client.post(37, one_way=True, **end(half, 0))  # the producer does not know yet
+        client.post(37, one_way=True, **end(half, 0))  # the producer does not know its decision yet
         for times in ("1", "2"):
             ask = await client.asked(39)
             assert ask.is_oneway
@@ -241,9 +241,10 @@ async def test_an_open_one_is_stored_anew_and_its_producer_asked(tmp_path: Path)
         for name in ("tranStateTableOffset", "commitLogOffset"):
             answer[name] = ask.fields[name]
         assert (await client.call(37, **answer)).code == 0
-        asked = len(records(broker, HALF))  # it may have been asked about once more meanwhile
+        # The half message may have been checked once more meanwhile.
+        asked = len(records(broker, HALF))
         assert [message.body for message in records(broker, "t", 1)] == [b"order"]
-        # The first answer, come late, has no second effect.
+        # The first check back's answer comes late, and has no second effect.
         assert (await client.call(37, **end(half, 8))).code == 0
         assert len(records(broker, "t", 1)) == 1
         group = b"CID_RMQ_SYS_TRANS"
@@ -279,7 +280,8 @@ class Signing(BrokerClient):
 
 @in_loop
 async def test_a_late_commit_is_let_in_by_what_its_client_has_signed(tmp_path: Path) -> None:
-    """Control gives it back to the reactor with other places in it."""
+    """Control gives the commit back to the reactor with other places in it, which the client has
+    not signed."""
     settings = {
         **QUICK, "transactionCheckMax": 1, "authenticationEnabled": True,
         "initAuthenticationUser": '{"username":"admin","password":"secret"}',
@@ -319,7 +321,8 @@ async def test_a_late_commit_of_what_was_set_aside_still_counts(tmp_path: Path) 
         assert len(records(broker, "t", 1)) == 1
         await pass_seconds(broker.core, 0.5)
         assert broker.core.open_halves(0, 10)[2] == []
-        # An operator may have it checked once more, by its id in the topic it was put into.
+        # An operator may have the half message checked again, by its id in the topic of those set
+        # aside.
         await become_producer(client)
         client.requests.clear()
         broker.core.set_writable(0, b"the disk is full")
@@ -369,7 +372,8 @@ async def test_a_late_commit_counts_after_a_restart_too(tmp_path: Path) -> None:
 async def test_an_end_by_the_place_before_a_check_back_counts_after_a_restart(
     tmp_path: Path, decision: int
 ) -> None:
-    """What the log has of the old place is that it is ended, as if the transaction were."""
+    """The log only says that the half message at the old place is ended, as if the transaction
+    were."""
     async with served(tmp_path, **QUICK) as (broker, client):
         await client.send("t", b"make")
         halves = [await send_half(client, b"%d" % number) for number in range(3)]
@@ -390,7 +394,7 @@ async def test_an_end_by_the_place_before_a_check_back_counts_after_a_restart(
 async def test_a_late_commit_that_was_refused_counts_when_it_is_asked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its half message was stored anew for it by then, and is set aside no more."""
+    """By then its half message was stored anew for it, and is no longer set aside."""
     async with served(tmp_path, **QUICK, transactionCheckMax=1) as (broker, client):
         await client.send("t", b"make")
         half = await send_half(client, b"late")

@@ -1,7 +1,7 @@
-"""A slave's log is cut back, and the store is one that never had the rest.
+"""A slave's log is cut back: its store is then like one that never had the rest.
 
 The master is a whole broker that has sent, delayed, timed, committed, popped and acknowledged. One
-slave is fed all of its log and cut; another one is fed what is before the cut.
+slave is fed the whole log and is cut; another one is fed only what is before the cut.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ KEYS = [b"k%d" % number for number in range(12)]
 
 
 async def a_round(client: BrokerClient, number: int) -> None:
-    """Something of everything that makes records; what waits, waits for half an hour and more."""
+    """Does one of everything that makes records. What is delayed waits for half an hour and
+    more."""
     for at in range(8):
         marks = encode_properties({"KEYS": f"k{at + number % 5}", "TAGS": f"tag{at % 3}"}).decode()
         assert (await client.send("t", b"%d.%d" % (number, at), at % 4, i=marks)).code == 0
@@ -74,7 +75,7 @@ async def a_round(client: BrokerClient, number: int) -> None:
 
 @pytest.fixture
 def master(tmp_path: Path, clock: DrivenClock) -> tuple[Path, bytes]:
-    """A master's store, closed, and its log. Half of what it was told to deliver it has."""
+    """The store of a master, closed, and its log. Half of what had to be delivered is delivered."""
     top = tmp_path / "master"
 
     @in_loop
@@ -94,13 +95,14 @@ def master(tmp_path: Path, clock: DrivenClock) -> tuple[Path, bytes]:
             await broker.offsets.save()
 
     run()
-    # What came while it was stopped is in it: deliveries, and questions about transactions.
+    # The log also has what came while the broker was stopped: deliveries and check backs.
     log = log_of(top, 1 << 40)
     return top, log[: records_of(log)[-1]]
 
 
 def test_what_is_behind_damage_is_in_the_summary_of_a_cut(master: tuple[Path, bytes]) -> None:
-    """A record of a plain message, with all that was delivered behind it."""
+    """The record of a plain message is damaged; the summary has everything that was delivered after
+    it."""
     store, log = master
     settings, core = open_core(store, **SETTINGS)
     starts, commit_log = records_of(log), store / "commitlog"
@@ -110,7 +112,7 @@ def test_what_is_behind_damage_is_in_the_summary_of_a_cut(master: tuple[Path, by
 
     whole = summary()
     with (commit_log / f"{0:020}").open("r+b") as file:
-        file.seek(starts[3] + 8)  # behind its size and its mark
+        file.seek(starts[3] + 8)  # behind the record's size and magic
         file.write(bytes(starts[4] - starts[3] - 8))
     assert core.read_record(starts[3]) is None
     assert summary() == {**whole, "records": whole["records"] - 1}
@@ -131,7 +133,7 @@ async def found_by_keys(client: BrokerClient) -> list[list[int]]:
 
 
 async def seen(one: FedSlave) -> dict[str, Any]:
-    """What a slave knows of the log."""
+    """Everything that a slave knows of the log."""
     core = one.core
     async with BrokerClient(core.port) as client:
         return {
@@ -144,7 +146,7 @@ async def seen(one: FedSlave) -> dict[str, Any]:
 
 
 async def until_delivered(one: FedSlave, clock: DrivenClock, waited: set[bytes]) -> None:
-    """Topic t holds what waited for its time."""
+    """Waits until topic t has everything that waited for its time."""
     assert one.core.promote()
     clock.advance(7200)
     await until(lambda: waited <= {
@@ -187,19 +189,19 @@ async def test_a_log_that_was_cut_is_one_that_never_had_the_rest(
 
 
 def plain_queues(store: Path) -> dict[str, bytes]:
-    """Queue files. Tags codes of timed messages are due times when a message is stored, and 0 when
-    a start dispatches it: they are left out."""
+    """The bytes of the queue files. The tag code of a timed message is left out: it is the due time
+    when the message is stored, and 0 when a start dispatches it."""
     found = queues_of(store)
     for name in [name for name in found if name.startswith("rmq_sys_wheel_timer/")]:
         entries = bytearray(found[name])
-        for at in range(12, 20):  # of an entry of 20 bytes
+        for at in range(12, 20):  # the tag code in an entry of 20 bytes
             entries[at::20] = bytes(len(entries[at::20]))
         found[name] = bytes(entries)
     return found
 
 
 async def another_tail(directory: Path, master: Path, log: bytes) -> bytes:
-    """The log as another master goes on with it."""
+    """The log as it becomes under another master."""
     one = await fed_slave(directory, master, **SETTINGS)
     await one.feed(log)
     assert one.core.promote()
@@ -216,7 +218,8 @@ async def another_tail(directory: Path, master: Path, log: bytes) -> bytes:
 async def test_nothing_that_is_left_is_lost(
     tmp_path: Path, master: tuple[Path, bytes], clock: DrivenClock, seed: int
 ) -> None:
-    """The master itself is cut, whose files say that everything is delivered and passed on."""
+    """The log of the master itself is cut, although its files say that everything is delivered and
+    acknowledged."""
     store, log = master
     first_ack = log.index(b'"ao":')
     behind = [start for start in records_of(log)[1:-1] if start > first_ack]
@@ -256,7 +259,7 @@ async def test_nothing_that_is_left_is_lost(
 @pytest.mark.parametrize("left", [0, 2])
 @in_loop
 async def test_late_acks_of_what_was_cut_pass_over_nothing(tmp_path: Path, left: int) -> None:
-    """A batch popped in order, of which so many messages are left."""
+    """Of a batch popped in order, `left` messages remain after the cut."""
     async with live_broker(tmp_path, **SETTINGS) as broker:
         async with BrokerClient(broker.core.port) as client:
             for number in range(5):
@@ -281,8 +284,8 @@ async def test_late_acks_of_what_was_cut_pass_over_nothing(tmp_path: Path, left:
 
 @in_loop
 async def test_what_changed_since_the_start_is_as_it_was(tmp_path: Path) -> None:
-    """A topic deleted meanwhile does not begin with its older messages when it is made anew, and a
-    setting that was changed is kept."""
+    """A topic that was deleted does not come back with its older messages when it is made again,
+    and a changed setting is kept."""
     one = await fed_slave(tmp_path, **SETTINGS)
     assert one.core.promote()
     async with BrokerClient(one.core.port) as client:
@@ -305,8 +308,8 @@ async def test_what_changed_since_the_start_is_as_it_was(tmp_path: Path) -> None
 
 
 def unacknowledged(log: bytes) -> set[bytes]:
-    """Messages of topic t that no ack of group g in the log speaks of, there or where they were
-    put to come again."""
+    """Bodies of the messages of topic t that no ack of group g in the log names, in topic t or in
+    the retry topic."""
     found: dict[tuple[str, int, int], bytes] = {}
     acked = set()
     for message in decode_messages(log):
@@ -351,7 +354,7 @@ async def test_where_a_log_is_not_cut(tmp_path: Path, master: tuple[Path, bytes]
 
 
 def test_a_record_inside_a_body_is_no_boundary(tmp_path: Path) -> None:
-    """A message whose body is a record of just that offset."""
+    """The body of the message is a record with exactly the body's offset."""
     with Shard(tmp_path) as shard:
         shard.topic("t")
         client = shard.connect()
@@ -359,7 +362,7 @@ def test_a_record_inside_a_body_is_no_boundary(tmp_path: Path) -> None:
         end = shard.core.log_range()[1]
         record = shard.core.read_record(0)
         assert record is not None
-        body_at = end + 88  # behind the fields of fixed length, of hosts of 8 bytes
+        body_at = end + 88  # behind the fields of fixed length, with hosts of 8 bytes
         inner = record[:28] + body_at.to_bytes(8, "big") + record[36:]
         assert client.ask(send("t", inner)).code == 0
         assert shard.core.read_record(body_at) == inner
@@ -425,8 +428,9 @@ def test_a_start_wants_the_end_of_a_truncation(tmp_path: Path) -> None:
 def test_an_epoch_that_was_cut_for_a_master_is_none_that_the_log_has_lost(
     tmp_path: Path, master: tuple[Path, bytes], has_lost: bool
 ) -> None:
-    """The replica led epoch 5 for a moment, and the next master lacks what is before it. Else it
-    said as an error, at its next start, that its log once had more, and led after all others."""
+    """The replica led epoch 5 for a moment, and the next master lacks the log before it. If the
+    epoch stayed in the file, the replica's next start would report that its log once had more, and
+    it would be elected only after all others."""
     store, log = master
     starts = records_of(log)
     controller = {"enableControllerMode": True, "controllerAddr": "127.0.0.1:1"}
@@ -453,7 +457,7 @@ def test_a_damaged_marker_stops_the_start(tmp_path: Path, garbled: bytes) -> Non
 
 
 def test_the_note_is_json(tmp_path: Path) -> None:
-    """Whoever looks at DIR/truncation can read it."""
+    """Anybody who looks at DIR/truncation can read it."""
     begin_truncation(tmp_path, 5, fastjson.dumps({"offset": 5}), (7, 8))
     found = wanted_truncation(tmp_path)
     assert found is not None

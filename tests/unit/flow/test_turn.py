@@ -1,7 +1,7 @@
 """Goal: the table of the turn's steps is what its page says, and no step is left out.
 
-Method: the table as a core has it, beside the table in turn.pxd and the declarations in cext/flow.
-Cannot prove: that a step stands at the right place; the tests of what it does show that.
+Method: the table that a core has is compared with the table in turn.pxd and the declarations in
+cext/flow. Cannot prove: that a step stands in the right place; the tests of each step show that.
 """
 
 import re
@@ -24,7 +24,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, bool, boo
 
 
 def declared() -> dict[str, Path]:
-    """By the function that gives the row: the file it is in."""
+    """The file of each function that gives a row of the table."""
     found: dict[str, Path] = {}
     for path in FLOW.rglob("*.pyx"):
         for name in re.findall(r"^cdef Step (\w+)\(", path.read_text(), re.MULTILINE):
@@ -34,7 +34,7 @@ def declared() -> dict[str, Path]:
 
 
 def documented() -> list[str]:
-    """The names of turn.pxd's table, in its order."""
+    """The names in turn.pxd's table, in order."""
     text = PAGE.read_text().partition("in this order:\n")[2].partition("\nA step is")[0]
     return re.findall(r"^ {4}(\S+(?: \S+)*) {2,}\S", text, re.MULTILINE)
 

@@ -1,7 +1,7 @@
-"""What one turn has no room for waits in its place, and nobody is answered in the middle of it.
+"""What one turn has no room for waits in its place, and nobody is answered in the middle of a turn.
 
-Turns are made small (DrivenCore.set_turn_records). Where the order of steps matters a test makes
-them itself (DrivenShard).
+Turns are made small (DrivenCore.set_turn_records). If the order of steps matters, a test makes them
+itself (DrivenShard).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
 
 class SmallTurns(Shard):
-    """A shard whose thread makes small turns."""
+    """A shard whose reactor makes small turns."""
 
     def __init__(self, directory: Path, records: int, **options: Any) -> None:
         super().__init__(directory, **options)
@@ -70,7 +70,8 @@ def sends(count: int, first: int = 0, body: bytes = b"", **fields: Any) -> list[
 
 
 def test_who_finds_no_room_waits_and_answers_nobody(driven: DrivenShard) -> None:
-    """Three clients, six sends each, eight to a turn: what a turn received it has not answered."""
+    """Three clients with six sends each, eight to a turn: no send is answered in the turn that
+    receives it."""
     clients = [driven.connect() for _ in range(3)]
     for client in clients:
         client.put(*sends(6))
@@ -82,7 +83,8 @@ def test_who_finds_no_room_waits_and_answers_nobody(driven: DrivenShard) -> None
         if not full:
             break
         assert appended == 8
-        driven.driven.turn()  # who waits finds no room once more; then all is written and answered
+        # Sends without room find none once more; then everything is written and answered.
+        driven.driven.turn()
         assert len(seen) < 10
     assert seen == [8, 8, 2]
     found = [offsets(driven.replies(client, 6)) for client in clients]
@@ -114,7 +116,7 @@ def test_others_are_served_while_a_client_fills_every_turn(driven: DrivenShard) 
     driven.driven.turn()
     modest.put(*sends(1, 7))
     (reply,) = driven.replies(modest, 1)
-    # Behind what one receive brought of the other, and the first one.
+    # Only what one receive brought from the greedy client, and its first send, come before this.
     assert int(reply.fields["queueOffset"]) <= (262_144 + 32_768) // len(frames[0]) < 1500
     assert offsets(driven.replies(greedy, 2000))[-1] == 2000
 
@@ -142,7 +144,7 @@ def test_what_no_turn_has_room_for_is_refused_and_stops_nobody(driven: DrivenSha
 
 
 def test_an_empty_turn_has_room_for_the_largest_batch(tmp_path: Path) -> None:
-    """DISPATCH_MAX messages, behind others that fill the turn with it."""
+    """DISPATCH_MAX messages in a batch, after others with which the turn would be too full."""
     most = 16384
     with Shard(tmp_path) as shard:
         shard.topic("t")
@@ -154,7 +156,7 @@ def test_an_empty_turn_has_room_for_the_largest_batch(tmp_path: Path) -> None:
 
 
 def test_an_empty_turn_has_room_for_the_largest_record(tmp_path: Path) -> None:
-    """In the smallest ring, of which half is looked at by a message that comes back."""
+    """The ring is the smallest one, and a message that comes back looks at half of it."""
     with Shard(tmp_path, ring_bytes=MIB, record_max_bytes=MIB // 2 - 64,
                message_max_bytes=MIB // 2 - 34_000) as shard:  # fmt: skip
         shard.topic("t")
@@ -194,7 +196,7 @@ def test_what_control_gives_back_comes_next_though_connections_fill_every_turn(
 
 @pytest.mark.parametrize("sync_flush", [False, True])
 def test_many_clients_and_small_turns(tmp_path: Path, sync_flush: bool) -> None:
-    """Nothing is lost or overtaken, and no turn is made in vain."""
+    """No message is lost or overtaken, and no turn is made in vain."""
     with SmallTurns(tmp_path, 3, sync_flush=sync_flush) as shard:
         clients = [shard.connect() for _ in range(6)]
         for client in clients:
@@ -234,7 +236,7 @@ def test_what_is_stored_can_be_read_in_its_order(tmp_path: Path) -> None:
 
 
 def test_ends_of_transactions_keep_both_their_records_together(tmp_path: Path) -> None:
-    """A commit takes two records, and a turn has room for three; half of them are one-way."""
+    """A commit appends two records, and a turn has room for three. Half of the ends are one-way."""
     with SmallTurns(tmp_path, 3) as shard:
         for topic in (HALF, OP):
             shard.topic(topic)

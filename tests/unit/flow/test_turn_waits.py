@@ -1,8 +1,8 @@
-"""Goal: a reactor that waits for others sleeps: for timers that are behind, and for the files of
-timers.
+"""Goal: a reactor that waits for others sleeps: while its timers are behind, and while the files of
+timers are late.
 
-Method: a core that is turned by the test says for how long each step would let it sleep. Cannot
-prove: how long the kernel makes of it.
+Method: the test makes the turns of a core and asks for how long each step would let the reactor
+sleep. Cannot prove: how long the kernel makes it sleep.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ def timed(topic: str, due_ms: int, opaque: int = 1) -> bytes:
 def test_a_check_point_wakes_nobody_while_the_timers_are_behind_it(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """A timed message waits for its topic: what was popped comes again behind it."""
+    """A timed message waits for its topic, and what was popped comes again only after it."""
     with DrivenShard(tmp_path) as shard:
         core = shard.core
         for topic in (TIMER_TOPIC, REVIVE_LOG, "%RETRY%g_t", "gone"):

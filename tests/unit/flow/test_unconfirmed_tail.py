@@ -1,6 +1,7 @@
-"""A log whose end was not confirmed when its core stopped: the next start has all of it in queues.
+"""A log whose end was not confirmed when its core stopped: the next start puts all of it into
+queues.
 
-Goal: what was not shown to consumers is in no queue file, and yet nothing is missing after a start.
+Goal: what consumers were not shown is in no queue file, and yet nothing is missing after a start.
 """
 
 from __future__ import annotations
