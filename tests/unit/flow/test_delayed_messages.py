@@ -15,7 +15,7 @@ from rmq.base import clock
 from rmq.errors import StoreError
 from rmq.format.message import tags_code
 
-# The clock jumps to the next moment that is waited for.
+# Waits end at once: the clock jumps ahead.
 pytestmark = pytest.mark.usefixtures("clock")
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
