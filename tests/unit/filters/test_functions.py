@@ -1,4 +1,5 @@
-"""Filter functions: how settings name them, what they get, and what their process answers."""
+"""Filter functions: how settings name them, which arguments they get, what their process
+answers."""
 
 import contextlib
 import socket
@@ -76,7 +77,7 @@ def test_a_message_shows_what_was_stored() -> None:
         (b"plain", 0, b"plain"),
         (packed, 0x1, b"hello" * 100),
         (packed, 0x301, b"hello" * 100),
-        (b"\x04\x22", 0x101, b"\x04\x22"),  # lz4: as it is
+        (b"\x04\x22", 0x101, b"\x04\x22"),  # lz4: the body is given packed
     ):
         stored = decode_message(record(0, body, b"t", properties, flags=flags))[0]
         message = Message.of(stored)
@@ -96,7 +97,8 @@ def test_one_verdict_a_record_and_those_that_raise_pass(module: Path) -> None:
 
 
 def test_a_body_that_unpacks_to_more_than_allowed_is_not_unpacked_and_passes(module: Path) -> None:
-    """Whoever may send to the topic would else end the process, at the same message for ever."""
+    """Otherwise anyone who may send to the topic could end the process with one message, again and
+    again."""
     function = load("ownfilters:long_body", str(module))
     for zeros, verdict in ((BODY_BYTES_MAX, b"\x01"), (BODY_BYTES_MAX + 1, b"\x02")):
         records = record(0, zlib.compress(bytes(zeros)), flags=0x1) + record(1, b"tiny")

@@ -1,6 +1,6 @@
 """Wrong SQL92 expressions are refused with the place and the reason, right ones are read.
 
-Which are right and wrong is Apache's grammar; tests/compat/test_sql_filters.py compares with it.
+Apache's grammar decides which are right; tests/compat/test_sql_filters.py compares with it.
 """
 
 import pytest
@@ -103,7 +103,7 @@ def test_an_expression_has_a_largest_length() -> None:
 
 
 @settings(max_examples=volume(400, 3000))
-@example("a = 1 AND )")  # what is rarely drawn
+@example("a = 1 AND )")  # a case that is rarely drawn
 @example("a BETWEEN ) AND 5")
 @example("a BETWEEN 1 AND )")
 @example("a IN )")

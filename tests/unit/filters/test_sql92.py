@@ -1,4 +1,5 @@
-"""Which expressions ask for a function of the broker's owner, and what stays for the program."""
+"""Which expressions ask for a function of the broker's owner, and which part is left for the
+program."""
 
 import pytest
 from support.sql_model import stored

@@ -1,7 +1,7 @@
-"""Goal: what Java's fastjson writes is read, and what we write is what Java and Go read.
+"""Goal: what Java's fastjson writes is read, and what rmq writes can be read in Java and Go.
 
 Method: texts in fastjson's own forms, round trips of generated values, generated garbage.
-Cannot prove: that fastjson itself reads our output; the compat tests show it for what is sent.
+Cannot prove: that fastjson itself reads rmq's output; the compat tests show it for what is sent.
 """
 
 import json
@@ -158,7 +158,7 @@ def test_garbage_bytes_end_in_protocol_error(data: bytes) -> None:
 
 # ---- extremes
 
-OPENINGS = {  # (opens, closes): each as many times as it is deep
+OPENINGS = {  # how each is opened and closed, as many times as it is deep
     "arrays": ("[", "]"),
     "objects": ('{"a":', "}"),
     "bare names": ("{a:", "}"),
@@ -174,7 +174,7 @@ def test_one_limit_for_how_deep_anything_is_nested(form: str) -> None:
     opens, closes = OPENINGS[form]
     inner = '"a":1' if form == "keys" else "1"
     inner = "{" + inner + "}" if form == "keys" else inner
-    spare = 1 if form == "keys" else 0  # the innermost object
+    spare = 1 if form == "keys" else 0  # the innermost object is one more
     value = loads(opens * (DEPTH_MAX - spare) + inner + closes * (DEPTH_MAX - spare))
     assert form == "keys" or dumps(value)
     for depth in (DEPTH_MAX + 1 - spare, DEPTH_MAX + 2, 300, 900, 1100, 100_000):
@@ -245,7 +245,7 @@ def test_the_last_of_two_members_with_a_name_counts_and_halves_of_pairs_are_mark
 
 
 def test_many_references_to_a_large_object_are_read_in_time() -> None:
-    """Each row is looked at once, and not 1e10 times."""
+    """Each row is read once, and not 1e10 times."""
     text = '{"a":{"x":[' + ",".join(["[]"] * 100_000) + ']},"b":['
     text += ",".join(['{"$ref":"$.a.x"}'] * 100_000) + "]}"
     value = loads(text)

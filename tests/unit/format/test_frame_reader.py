@@ -1,4 +1,5 @@
-"""Frames come out of a stream as they went in, in whatever pieces it comes, or it is refused."""
+"""Frames come out of a stream as they went in, in whatever pieces it comes; a bad stream is
+refused."""
 
 import itertools
 

@@ -1,7 +1,7 @@
 """Goal: stored records, properties and ids are RocketMQ's bytes.
 
 Method: one record written down field by field, ids and hashes known from Java, round trips, damage.
-Cannot prove: that Apache writes the same for all inputs; the store exchange tests read its files.
+Cannot prove: that Apache writes the same for every input; the store exchange tests read its files.
 """
 
 import struct
@@ -69,7 +69,7 @@ HOSTS = st.builds(
     st.ip_addresses(v=4).map(str) | st.just("::1") | st.just("2001:db8::7"),
     st.integers(0, 65535),
 )
-# Letters of two bytes cross the limit of version 1 (127 bytes) at 64 characters.
+# 64 letters of two bytes are more than the limit of version 1 (127 bytes).
 TOPICS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=63) | st.just("\u00e4" * 64)
 MESSAGES = st.builds(
     StoredMessage,

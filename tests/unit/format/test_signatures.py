@@ -1,4 +1,5 @@
-"""Signatures: the bytes that official clients sign, and how each change of a request breaks one."""
+"""Signatures: the bytes that official clients sign; and each change of a request breaks its
+signature."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def test_whatever_is_changed_breaks_it(change: dict[str, str], body: bytes, pass
 
 
 def test_each_flipped_bit_breaks_it() -> None:
-    """Of the text: each bit of the digest, and those that Base64 has beyond it."""
+    """The bits of the signature's text: those of the digest, and the two that Base64 has beyond
+    it."""
     fields = signed()
     text = fields["Signature"].encode()
     for bit in range(8 * len(text)):

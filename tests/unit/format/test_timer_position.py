@@ -1,4 +1,4 @@
-"""Timer position: both forms are read and checked, and one is made of the other."""
+"""Timer position: both forms are read and checked, and one is made from the other."""
 
 import pytest
 
@@ -40,7 +40,8 @@ def test_our_own_text_has_six_numbers():
 
 
 def test_what_was_delivered_last_may_be_a_message():
-    """Its place has bit 62 set (timer_heap.pxd); a master that may not deliver more stays there."""
+    """The place of a message has bit 62 set (timer_heap.pxd). A master that may deliver no more
+    keeps such a position."""
     due_ms, place = 1_796_017_738_636, (1 << 62) + 433_058
     position = (due_ms, place, due_ms, (1 << 63) - 1, 1196, 3_279_454)
     assert read_timers(" ".join(map(str, position))) == position

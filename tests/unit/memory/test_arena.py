@@ -1,4 +1,4 @@
-"""Goal: an arena hands out aligned, disjoint ranges, refuses when full or sealed, and counts it.
+"""Goal: an arena hands out aligned, disjoint ranges, and counts refusals when full or sealed.
 
 Method: sequences of takes with their offsets. Cannot prove: NUMA placement.
 """

@@ -1,4 +1,4 @@
-"""Node and lock of a range, on whatever machine this is."""
+"""The NUMA node of a range of memory, and its lock, on whatever machine this is."""
 
 import errno
 import resource
@@ -35,7 +35,7 @@ def test_a_number_that_is_no_node_is_refused_before(node: int) -> None:
 
 
 def test_a_range_is_locked_within_the_limit_and_refused_beyond() -> None:
-    """In a process without the right to lock beyond its limit, whoever runs the tests."""
+    """In a process that may not lock more than its limit, whichever user runs the tests."""
     script = (
         "import os, resource\n"
         "from cext.testing.memory_probe import region_touched\n"

@@ -1,4 +1,4 @@
-"""What one address may have: connections, handshakes at once, handshakes in a second."""
+"""What one address may have: connections, handshakes at the same time, handshakes in a second."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from rmq.base import networks
 pytestmark = pytest.mark.still_clock
 
 HERE, THERE, BALANCER = "127.0.0.1", "127.0.0.2", "127.0.0.9"
-ITSELF = b"PROXY UNKNOWN\r\n"  # a balancer that looks whether somebody is there
-SPARE = 1024  # entries of the table beyond the connections it has (address_table.pyx)
+ITSELF = b"PROXY UNKNOWN\r\n"  # what a balancer says that only checks whether somebody listens
+SPARE = 1024  # entries that the table has beyond the connections (address_table.pyx)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def serving(root: Path, authority: Authority | None = None, **limits: int) -> It
 
 
 class From(Client):
-    """A client of an address of this machine, and what it says first."""
+    """A client with a loopback address of its own. `said`: the bytes that it sends first."""
 
     def __init__(self, shard: Shard, source: str = HERE, said: bytes = b"") -> None:
         self.socket = socket.create_connection(
@@ -56,7 +56,7 @@ class From(Client):
         )
         self._stream = self.socket.makefile("rb")
         shard.clients.append(self)
-        with contextlib.suppress(OSError):  # it may be closed already
+        with contextlib.suppress(OSError):  # the server may have closed it already
             self.socket.sendall(said)
 
     def __enter__(self) -> From:
@@ -82,7 +82,7 @@ def shakes_hands(shard: Shard, authority: Authority, source: str = HERE) -> bool
     with (
         contextlib.suppress(OSError),
         socket.create_connection((HERE, shard.core.port), TIMEOUT_S, (source, 0)) as plain,
-        # One that is closed already counts as not connected, and would not be shaken hands with.
+        # A socket that is closed already counts as not connected, and would get no handshake.
         context.wrap_socket(
             plain, server_hostname="localhost", do_handshake_on_connect=False
         ) as hidden,
@@ -106,7 +106,8 @@ def test_an_address_has_so_many_connections(tmp_path: Path) -> None:
 
 
 def test_behind_a_balancer_it_is_the_clients_address(tmp_path: Path) -> None:
-    """Of IPv6 the network: whoever has an address of it has all."""
+    """An IPv6 address counts as its network, because whoever has one address of it has all of
+    them."""
     with serving(tmp_path, connections_per_address=2) as shard:
         kept = []
         for source, may in [
@@ -116,15 +117,15 @@ def test_behind_a_balancer_it_is_the_clients_address(tmp_path: Path) -> None:
         ]:  # fmt: skip
             kept.append(From(shard, BALANCER, named(source)))
             assert kept[-1].is_served() == may, source
-        assert From(shard, BALANCER, ITSELF).is_served()  # which has one
+        assert From(shard, BALANCER, ITSELF).is_served()  # the balancer itself has one connection
         counts = shard.core.stats()
         assert counts["connections_refused_address"] == 3
         assert counts["handshakes_refused_address"] == 0
 
 
 def test_what_a_balancer_has_not_named_yet_is_refused_to_nobody(tmp_path: Path) -> None:
-    """A burst: all of them are accepted before the first says whose it is. What is the balancer's
-    own counts to it."""
+    """In a burst all connections are accepted before the first one names its client. The balancer's
+    own connections count for the balancer."""
     with serving(tmp_path, connections_per_address=2) as shard:
         waiting = [From(shard, BALANCER) for _ in range(5)]
         shard.until(lambda now: now["connections"] == 5)
@@ -139,17 +140,19 @@ def test_handshakes_at_once(tmp_path: Path, authority: Authority) -> None:
     said = hello()[:50]
     with serving(tmp_path, authority, handshakes_per_address=2) as shard:
         halves = [From(shard, said=said) for _ in range(2)]
-        shard.until(lambda now: now["connections"] == 2)  # their bytes are looked at before others
-        while shakes_hands(shard, authority):  # a second has passed, and one of the two made room
+        # The core reads these bytes before those of others.
+        shard.until(lambda now: now["connections"] == 2)
+        # A second may have passed, and one of the halves made room.
+        while shakes_hands(shard, authority):
             halves.append(From(shard, said=said))
             shard.until(lambda now: now["connections"] == 2)
         assert shard.core.stats()["handshakes_refused_address"] == 1
         with From(shard) as plain:
-            assert plain.is_served()  # it begins none
+            assert plain.is_served()  # it begins no handshake
         assert shakes_hands(shard, authority, THERE)
         for each in halves:
             each.close()
-        for _ in range(3):  # those that are over count no more
+        for _ in range(3):  # handshakes that are over no longer count
             shard.until(lambda now: now["connections"] == 0)
             assert shakes_hands(shard, authority)
 
@@ -157,16 +160,18 @@ def test_handshakes_at_once(tmp_path: Path, authority: Authority) -> None:
 def test_who_does_not_get_on_makes_room(
     clock: DrivenClock, tmp_path: Path, authority: Authority
 ) -> None:
-    """Of the same address: who is silent, and whose handshake stands still, for a second."""
+    """A connection of the same address makes room if for a second it was silent, or its handshake
+    stood still."""
     limits = {"connections_per_address": 3, "handshakes_per_address": 2}
     with serving(tmp_path, authority, **limits) as shard:
         other = From(shard, THERE)
         halves = [From(shard, said=hello()[:50]) for _ in range(2)]
         shard.until(lambda now: now["connections"] == 3)
-        shard.look_at_clock()  # what they said has been looked at
+        shard.look_at_clock()  # what the halves said has been read
         clock.advance(1.1)
         shard.look_at_clock()
-        # Not before the thread has given back what the halves said: until then they wait for us.
+        # Not before the thread has given back what the halves said: until then they wait for the
+        # broker, not for their client.
         wait_until(lambda: shakes_hands(shard, authority))
         shard.until(lambda now: now["connections"] == 2)
         asking = [From(shard) for _ in range(2)]
@@ -185,7 +190,7 @@ def test_handshakes_in_a_second(clock: DrivenClock, tmp_path: Path, authority: A
     with serving(tmp_path, authority, handshake_rate_per_address=1) as shard:
         for _ in range(2):
             assert shakes_hands(shard, authority)
-            while shakes_hands(shard, authority):  # in another second, perhaps
+            while shakes_hands(shard, authority):  # until all falls into one second
                 pass
             assert shakes_hands(shard, authority, THERE)
             clock.advance(1)
@@ -211,7 +216,7 @@ def test_a_resumed_handshake_counts_like_any_other(tmp_path: Path, authority: Au
 
     with serving(tmp_path, authority, handshake_rate_per_address=2) as shard:
         assert resumes() and resumes()
-        while resumes():  # in another second, perhaps
+        while resumes():  # until all falls into one second
             pass
         counts = shard.core.stats()
         assert counts["handshakes_refused_address"] == 1
@@ -219,7 +224,8 @@ def test_a_resumed_handshake_counts_like_any_other(tmp_path: Path, authority: Au
 
 
 def test_more_addresses_than_are_kept(tmp_path: Path, authority: Authority) -> None:
-    """Their entries stay for the second's sake, and are others' when there are no more of them."""
+    """An entry stays until its second is over, and is used for another address if no other one is
+    free."""
     limits = {"handshake_rate_per_address": 1, "connections_max": 16}
     with serving(tmp_path, authority, **limits) as shard:
         held = From(shard, BALANCER, named("192.0.2.1"))
@@ -228,7 +234,8 @@ def test_more_addresses_than_are_kept(tmp_path: Path, authority: Authority) -> N
             source = f"10.1.{number >> 8}.{number & 255}"
             with From(shard, BALANCER, named(source) + b"\x16\x03\x09" + bytes(9)) as client:
                 assert not client.is_served()
-            if number % 100 == 0:  # all of them take a while, in which it is not to be idle
+            # All of them take a while, and this connection must not be idle for so long.
+            if number % 100 == 0:
                 assert held.is_served()
         assert held.is_served()
         assert shakes_hands(shard, authority)
@@ -237,10 +244,11 @@ def test_more_addresses_than_are_kept(tmp_path: Path, authority: Authority) -> N
 def test_what_belongs_to_the_handshake_thread_is_given_back(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """Who leaves while it has them: sockets and memory."""
+    """Clients that leave while the thread has their handshakes: their sockets and memory are
+    freed."""
     with serving(tmp_path, authority, connections_max=200) as shard:
         said = hello()
-        gc.collect()  # what earlier tests left
+        gc.collect()  # collects what earlier tests left
         opened = len(os.listdir("/proc/self/fd"))
         for _ in range(100):
             From(shard, said=said).reset()

@@ -1,4 +1,4 @@
-"""A reactor that looks for a while before it sleeps finds what comes, and sleeps all the same."""
+"""A reactor that polls for a while before it sleeps finds what comes, and sleeps all the same."""
 
 import itertools
 import socket
@@ -11,7 +11,7 @@ LONG_US = int(HANG_S * 1e6)
 
 
 def exchange(driven: Driven, client: socket.socket, line: int) -> None:
-    """One line, sent while the reactor waits, or just before; and the answer to it."""
+    """Sends a line while the reactor waits, or just before that, and reads the answer."""
     sender = threading.Thread(target=client.sendall, args=(b"x\n",))
     sender.start()
     driven.reactor.turn(-1)

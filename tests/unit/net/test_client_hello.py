@@ -1,4 +1,4 @@
-"""Which hellos ask to resume a session of TLS 1.2."""
+"""The broker recognises hellos that ask to resume a session of TLS 1.2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from support.volume import seeds, volume
 from cext.testing.net_probe import resumes
 
 TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
-ID_AT = 5 + 4 + 34  # the length of the session's id, behind record, message and random bytes
+# Where the length of the session's id is, behind record, message and random bytes.
+ID_AT = 5 + 4 + 34
 
 Hello = Callable[..., bytes]
 
@@ -27,7 +28,8 @@ def hello(tmp_path_factory: pytest.TempPathFactory) -> Hello:
     serving.load_cert_chain(pair.certificate, pair.key)
 
     def said(version: ssl.TLSVersion, again: bool, tickets: bool = True) -> bytes:
-        """The hello of a client of this version at most, when it connects first or again."""
+        """The hello of a client whose highest version is this one, at its first connect or a later
+        one."""
         client = ssl.create_default_context(cafile=str(authority.certificate))
         client.maximum_version = version
         if not tickets:
@@ -45,7 +47,7 @@ def hello(tmp_path_factory: pytest.TempPathFactory) -> Hello:
                 with contextlib.suppress(ssl.SSLWantReadError):
                     each.do_handshake()
                 answered.write(outward.read())
-            server.write(b"x")  # behind the ticket of TLS 1.3
+            server.write(b"x")  # comes behind the ticket of TLS 1.3
             assert tls.read(1) == b"x"
             session = tls.session
         return first
@@ -83,7 +85,7 @@ def test_a_hello_without_extensions_resumes_by_id() -> None:
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_nothing_is_read_beyond_what_was_received(hello: Hello, seed: int) -> None:
-    """The bytes lie before a page without access: reading one of it ends the process."""
+    """Behind the bytes lies a page without access: to read one byte of it ends the process."""
     chance, said = random.Random(seed), hello(TLS_1_2, True)
     resumed = 0
     for _ in range(volume(2_000, 100_000)):

@@ -1,6 +1,6 @@
-"""What one connection may do to the reactor and to the others, over real sockets.
+"""What one connection may do to the reactor and to other connections, over real sockets.
 
-Not shown here: connections under a faulty disk (tests/fault) and arbitrary bytes (test_frame_fuzz).
+Not shown here: connections with a faulty disk (tests/fault) and arbitrary bytes (test_frame_fuzz).
 """
 
 import resource
@@ -56,7 +56,7 @@ def test_a_frame_may_come_byte_by_byte(shard: Shard) -> None:
 
 def test_a_large_frame_may_come_in_pieces_with_others_around_it(shard: Shard) -> None:
     client = shard.connect()
-    body = bytes(range(256)) * 8192  # 2 MiB: received into a jumbo buffer
+    body = bytes(range(256)) * 8192  # 2 MiB, which are received into a jumbo buffer
     stream = send("t", b"a", 1) + send("t", body, 2) + send("t", b"b", 3) + send("t", body, 4)
     for start in range(0, len(stream), 300_001):
         client.put(stream[start : start + 300_001])
@@ -84,7 +84,7 @@ def test_without_a_buffer_a_large_frame_is_refused_and_the_connection_goes_on(
         assert (stored.opaque, stored.code, stored.fields["queueOffset"]) == (6, 0, "0")
         hoarder.put(large[MIB // 2 :])
         assert hoarder.reply().code == 0
-        assert client.ask(large).code == 0  # the buffer is back
+        assert client.ask(large).code == 0  # the buffer is given back
 
 
 def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(
@@ -96,14 +96,15 @@ def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(
         large = send("t", bytes(2 * MIB), 5)
         stuck.put(large[:40_000])
         shard.until(lambda counters: counters["received_bytes"] >= 40_000)
-        clock.advance(0.1)  # else both may have got on in one turn, and it is anybody's guess who
+        # Otherwise both may make progress in one turn, and it would be open which one came later.
+        clock.advance(0.1)
         quick.put(large[:-1])
         shard.until(lambda counters: counters["received_bytes"] >= len(large) + 39_999)
         end = time.monotonic() + HANG_S
         while (reply := client.ask(large)).code != 0:
             assert reply.code == 2
             assert time.monotonic() < end
-            stuck.put(b"\0")  # it trickles on
+            stuck.put(b"\0")  # a byte now and then
             clock.advance(0.1)
         assert shard.core.stats()["connections_closed_slow"] == 1
         with pytest.raises((EOFError, ConnectionError)):
@@ -115,7 +116,8 @@ def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(
 def test_of_two_large_requests_the_one_that_does_not_get_on_is_closed(
     clock: DrivenClock, tmp_path: Path
 ) -> None:
-    """Not a client that has had its buffer for longer, for one request after the other."""
+    """The client that has had a buffer for longer, but sends one request after the other, stays
+    open."""
     with Shard(tmp_path, jumbo_buffers=2) as shard:
         shard.topic("t")
         steady, stuck, client = shard.connect(), shard.connect(), shard.connect()
@@ -146,13 +148,13 @@ def test_a_client_that_does_not_read_is_not_read_and_harms_nobody(tmp_path: Path
         other, deaf = shard.connect(), shard.connect(receive_buffer=4096)
         for n in range(8):
             assert other.ask(send("t", bytes([n]) * 100_000, n)).code == 0
-        count = 100  # 80 MB of replies, were they all made
+        count = 100  # their replies would have 80 MB
         deaf.put(*(pull("g", "t", 0, n) for n in range(count)))
         shard.until(lambda counters: counters["socket_stalls"] > 0)
         for n in range(50):
             assert other.ask(send("t", b"x", n)).code == 0
-        assert shard.core.stats()["sent_bytes"] < 16 * MIB  # what the kernel holds is some MiB
-        # It reads again: all that it asked for comes, each answer once, none cut or mixed up.
+        assert shard.core.stats()["sent_bytes"] < 16 * MIB  # the kernel holds some MiB of them
+        # The client reads again: every answer comes once, none cut or mixed up with others.
         found = deaf.replies(count)
         assert sorted(found) == list(range(count))
         for reply in found.values():
@@ -195,7 +197,7 @@ def test_without_descriptors_clients_wait_and_the_reactor_does_not_spin(shard: S
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     client = shard.connect()
     assert client.ask(send("t")).code == 0
-    with socket.socket() as waiting:  # its own descriptor is taken before the limit falls
+    with socket.socket() as waiting:  # its descriptor is taken before the limit is lowered
         waiting.settimeout(TIMEOUT_S)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
@@ -242,7 +244,7 @@ def test_a_late_answer_never_reaches_another_client(shard: Shard) -> None:
     ((number, _),) = shard.reports(REQUEST)
     first.close()
     assert shard.reports(CLOSED) == [(number, b"")]
-    second = shard.connect()  # in the slot that became free
+    second = shard.connect()  # in the slot that has become free
     second.put(request(999, 42))
     ((other_number, _),) = shard.reports(REQUEST)
     assert other_number & 0xFFFFF == number & 0xFFFFF and other_number != number
@@ -252,7 +254,7 @@ def test_a_late_answer_never_reaches_another_client(shard: Shard) -> None:
     shard.core.send(other_number, encode(Command(code=0, flag=1, opaque=42)))
     assert second.reply().opaque == 42
     assert second.is_silent()
-    assert second.ask(pull("g", "t")).code == 19  # the ghost was not stored
+    assert second.ask(pull("g", "t")).code == 19  # the ghost's message was not stored
 
 
 def test_a_held_pull_of_a_gone_client_is_not_answered_to_the_next(shard: Shard) -> None:

@@ -1,6 +1,6 @@
-"""A protocol that says that the turn is full: the next one goes on where it stopped.
+"""A protocol says that the turn is full: the next turn goes on where this one stopped.
 
-Not shown here: what the flow layer makes of it.
+Not shown here: what the flow layer does with this.
 """
 
 import pytest
@@ -72,7 +72,8 @@ def test_more_that_comes_meanwhile_waits_in_the_socket() -> None:
 
 @pytest.mark.parametrize("everybody", [False, True])
 def test_a_connection_that_closes_meanwhile_takes_its_bytes_along(everybody: bool) -> None:
-    """Its neighbours' bytes are handed over all the same, and a newcomer in its slot has none."""
+    """Its neighbours' bytes are still handed over, and a new connection in its slot gets none of
+    its bytes."""
     with Driven(connections_max=3) as driven:
         port, echo = driven.listen()
         clients = [driven.connect(port) for _ in range(3)]
@@ -85,7 +86,7 @@ def test_a_connection_that_closes_meanwhile_takes_its_bytes_along(everybody: boo
         else:
             driven.reactor.close_first()
         seen = echo.lines
-        driven.reactor.turn()  # the slot is free from here on
+        driven.reactor.turn()  # from here on the slot is free
         assert not driven.reactor.turn_is_full() or echo.lines > seen
         for client in clients if everybody else clients[:1]:
             assert client.recv(4) == b"1:1\n" if client is clients[0] else True
@@ -101,7 +102,7 @@ def test_a_connection_that_closes_meanwhile_takes_its_bytes_along(everybody: boo
 
 
 def test_a_turn_is_full_in_the_middle_of_a_large_buffer() -> None:
-    """What follows a large line lies behind it in the same buffer."""
+    """What follows a large line lies behind that line in the same buffer."""
     with Driven() as driven:
         port, echo = driven.listen()
         client = driven.connect(port)

@@ -1,7 +1,7 @@
-"""What clients that never end their requests, or never say anything, may hold, and who is given it.
+"""What clients may hold that never end their requests, or never say anything, and who gets it then.
 
 Method: a real core with few buffers, real sockets, counters. Not shown here: a broker process with
-thousands of them (tests/fault/test_deaf_clients.py).
+thousands of such clients (tests/fault/test_deaf_clients.py).
 """
 
 import os
@@ -34,7 +34,7 @@ def resident() -> int:
 
 
 def stored(client: Client, frame: bytes = LARGE) -> None:
-    """A large request is taken in the end, as a client sends it: again when refused."""
+    """The large request is taken in the end. The client sends it again when it is refused."""
 
     def is_taken() -> bool:
         reply = client.ask(frame)
@@ -45,7 +45,8 @@ def stored(client: Client, frame: bytes = LARGE) -> None:
 
 
 def halves(shard: Shard, count: int) -> list[Client]:
-    """Clients that never sent anything else, one after the other; what they sent has been taken."""
+    """Clients that send half a frame and nothing else, one after the other; the core has received
+    it all."""
     clients = []
     for _ in range(count):
         before = shard.core.stats()["received_bytes"]
@@ -62,9 +63,9 @@ def test_half_frames_of_strangers_leave_buffers_to_who_has_been_served(tmp_path:
         assert known.ask(send("t", b"x", 1)).code == 0
         halves(shard, 30)
         assert shard.core.stats()["half_frames"] == 6
-        assert known.ask(LARGE).code == 0  # at once, and none of them was closed for it
+        assert known.ask(LARGE).code == 0  # at once, and no connection was closed for it
         stranger = shard.connect()
-        stored(stranger)  # for who just came one that has not got on makes room
+        stored(stranger)  # for a new connection one that makes no progress is closed
         assert shard.core.stats()["connections_closed_slow"] >= 1
 
 
@@ -96,13 +97,14 @@ def test_what_has_come_of_half_frames_is_bounded_in_bytes(tmp_path: Path) -> Non
 def test_many_clients_of_one_host_send_large_messages_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a small machine: nearly all of each comes before the first one is complete."""
+    """On a small machine nearly all bytes of every request come before the first request is
+    complete."""
     monkeypatch.setattr("rmq.broker.core_options.memory_bytes", lambda: 1024 * MIB)
     frame = send("t", bytes(8_000_000), 5)
     options = {"jumbo_buffers": 128, "segment_bytes": 256 * MIB, "message_max_bytes": 8_000_000}
     with serving(tmp_path, **options) as shard:
-        shard.core.set_option("fast_failure", 0)  # a disk may take its time for 160 MB, ...
-        shard.core.set_option("page_cache_busy_ms", 3_600_000)  # ... and for their blocks
+        shard.core.set_option("fast_failure", 0)  # a disk may need its time for 160 MB
+        shard.core.set_option("page_cache_busy_ms", 3_600_000)  # and for the blocks of 160 MB
         clients = [shard.connect() for _ in range(20)]
         for client in clients:
             client.put(frame[: -64 * 1024])
@@ -116,7 +118,7 @@ def test_many_clients_of_one_host_send_large_messages_at_once(
 
 @pytest.mark.parametrize("fields", [0, 70], ids=["few fields", "too many"])
 def test_a_large_frame_beyond_the_bytes_is_refused_as_a_whole(tmp_path: Path, fields: int) -> None:
-    """Its rest is thrown away, and what comes behind it is served."""
+    """The rest of the frame is thrown away, and the request behind it is served."""
     limits = {"half_frame_bytes": 8 * MIB, "half_frame_bytes_of_address": 1 * MIB}
     with serving(tmp_path, jumbo_buffers=8, **limits) as shard:
         client = shard.connect()
@@ -151,7 +153,7 @@ def test_at_the_limit_who_never_asked_makes_room_for_who_comes(
         for client in served:
             assert client.ask(send("t", b"x", 1)).code == 0
         silent = [shard.connect() for _ in range(2)]
-        assert shard.connect().is_closed()  # they came this moment
+        assert shard.connect().is_closed()  # the silent ones have only just come
         clock.advance(1.1)
         shard.look_at_clock()
         late = shard.connect()
@@ -163,7 +165,8 @@ def test_at_the_limit_who_never_asked_makes_room_for_who_comes(
 
 
 def test_clients_that_do_not_read_do_not_take_the_buffers_of_others(tmp_path: Path) -> None:
-    """Their answers lie in buffers for answers until these are few; then they are closed."""
+    """Their answers lie in the buffers for answers; when few buffers are left, these clients are
+    closed."""
     with serving(tmp_path, reply_buffers=256, pulls_max=4096) as shard:
         shard.group("g", "t")
         good = shard.connect()
@@ -187,11 +190,11 @@ def test_pulls_of_clients_that_do_not_read_leave_places_to_others(tmp_path: Path
         good = shard.connect()
         for n in range(6):
             assert good.ask(send("t", bytes(MIB), n)).code == 0
-        # A socket takes some of the answers, more than a quarter of a pool wait.
+        # A socket takes some of the answers; more than a quarter of the pool waits.
         for deaf in range(1, 7):
             pulls = b"".join(pull("g", "t", n % 6, n) for n in range(60))
             shard.connect(receive_buffer=4096).put(pulls)
-            shard.until(  # nothing more of it will be read, nor of those before it
+            shard.until(  # until no more of this client is read, nor of those before it
                 lambda now, deaf=deaf: now["unread_unsent"] + now["connections_closed_deaf"] == deaf
             )
         shard.until(lambda now: shard.core.pools()["pull"][2] <= 48)

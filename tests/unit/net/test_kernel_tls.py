@@ -1,8 +1,8 @@
-"""Nobody asks the kernel to encrypt, whatever the machine's openssl.cnf wants of all programs.
+"""Nobody asks the kernel to encrypt, even if the machine's openssl.cnf asks for it in all programs.
 
-Method: both sides of a connection in a process of its own, under a library that tells of
-setsockopt(TCP_ULP) and under a configuration that turns kTLS on. Which does so: Python's ssl, in
-the same process, is heard asking. Why it must not be: docs/design/tls.md.
+Method: both sides of a connection in a process of its own, under a library that reports
+setsockopt(TCP_ULP), and with a configuration that turns kTLS on. That the configuration works is
+shown by Python's ssl, which does ask in the same process. The reason: docs/design/tls.md.
 """
 
 from __future__ import annotations

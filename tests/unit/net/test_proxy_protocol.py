@@ -1,8 +1,9 @@
-"""Who comes by a balancer: what it says of its clients, to the reactor and to servers in Python.
+"""Clients that come through a balancer: what it says of them, to the reactor and to servers in
+Python.
 
-Method: one core that believes 127.0.0.9; a client at that address says what a balancer would, and a
-message that it sends has the address it was taken for. The same bytes are given to the reader of
-the asyncio servers.
+Method: one core that believes 127.0.0.9. A client at this address says what a balancer would say,
+and a message that it sends shows for which address it was taken. The reader of the asyncio servers
+is given the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def version_2(command: int, family: int, words: bytes) -> bytes:
     return SIGNATURE + bytes((command, family)) + len(words).to_bytes(2, "big") + words
 
 
-SAID = {  # -> who the client is; None: the balancer itself
+SAID = {  # what is said, and which client that names; None: the balancer itself
     b"PROXY TCP4 192.0.2.7 10.0.0.5 40000 10911\r\n": ("192.0.2.7", 40000),
     b"PROXY TCP6 2001:db8::7 ::1 40000 10911\r\n": ("2001:db8::7", 40000),
     b"PROXY UNKNOWN\r\n": None,
@@ -50,7 +51,7 @@ SAID = {  # -> who the client is; None: the balancer itself
     version_2(0x20, 0x11, V4): None,
     version_2(0x21, 0x00, b"\x04\x00\x00"): None,
     version_2(0x21, 0x31, bytes(216)): None,
-    # on the balancer's own machine, which is not this one
+    # an address of the balancer's own machine, which is not this one
     b"PROXY TCP4 127.0.0.1 10.0.0.5 40000 10911\r\n": None,
     b"PROXY TCP4 0.0.0.0 10.0.0.5 40000 10911\r\n": None,
     b"PROXY TCP6 ::1 ::1 40000 10911\r\n": None,
@@ -69,7 +70,7 @@ WRONG = [
     b"PROXY UNKNOWN\t\r\n", b"PROXY TCP6 fe80::1%lo ::1 1 1\r\n",
     version_2(0x11, 0x11, V4), version_2(0x22, 0x11, V4), version_2(0x21, 0x11, V4[:-1]),
     version_2(0x21, 0x21, V4), b"\r\n\r\n\0\r\nQUIT\r" + bytes(4),
-    b"\0\0\0\5", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n",  # no words: what a client would say
+    b"\0\0\0\5", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n",  # no PROXY header: what a client would say
 ]  # fmt: skip
 
 
@@ -96,7 +97,7 @@ def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
 
 
 class By(Client):
-    """A client that connects from an address of this machine, and says something first."""
+    """A client that connects from a loopback address of its own, and says something first."""
 
     def __init__(self, shard: Shard, source: str, *said: bytes, tls: Authority | None = None):
         super().__init__(shard.core.port)
@@ -106,7 +107,7 @@ class By(Client):
         )
         self.own = self.socket.getsockname()[:2]
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with contextlib.suppress(OSError):  # it may be closed before the last of it
+        with contextlib.suppress(OSError):  # the server may close it before the last of these
             for each in said:
                 self.socket.sendall(each)
         if tls is not None:
@@ -115,13 +116,13 @@ class By(Client):
         self._stream = self.socket.makefile("rb")
 
     def is_refused(self) -> bool:
-        """Once nothing more comes from here."""
-        with contextlib.suppress(OSError):  # it is closed already
+        """Whether the server closes the connection, when nothing more comes from this client."""
+        with contextlib.suppress(OSError):  # the server has closed it already
             self.socket.shutdown(socket.SHUT_WR)
         return self.is_closed()
 
     def taken_for(self) -> tuple[str, int]:
-        """What the broker writes into a message of this client."""
+        """The address of this client as the broker writes it into a message."""
         sent = self.ask(send("t", b"x", opaque=7))
         assert sent.code == 0, sent.remark
         offset = int(sent.fields["queueOffset"])
@@ -173,8 +174,8 @@ def test_what_is_no_such_word_closes_the_connection(shard: Shard, said: bytes) -
 
 
 def test_who_says_nothing_of_it_is_refused_and_counted(shard: Shard) -> None:
-    """A balancer that has forgotten the words would have all its clients taken for itself. Who only
-    looks whether somebody listens says nothing, and is no refusal."""
+    """A balancer that does not send the header would have all its clients taken for itself. A
+    connection that says nothing at all only checks whether somebody listens, and is no refusal."""
     for said in (send("t", b"x", opaque=1), b"\x16\x03\x01\2\0", b"PROXY TCP5 1 1 1 1\r\n"):
         client = By(shard, BALANCER, said)
         assert client.is_refused()
@@ -198,7 +199,8 @@ def test_it_may_say_nothing_where_that_is_set(tmp_path: Path, authority: Authori
 
 
 def taken_in_python(said: bytes, may_say_nothing: bool = False) -> tuple[str, int] | str | None:
-    """And nothing of what is behind it; "wrong" where it is refused."""
+    """The client that the Python reader finds, without reading further than the header; "wrong" if
+    it is refused."""
 
     async def taken() -> tuple[str, int] | str | None:
         ours, theirs = socket.socketpair()
@@ -235,7 +237,8 @@ def test_both_take_damaged_words_alike(shard: Shard, seed: int) -> None:
         said = bytearray(source.choice([*short, *WRONG]))
         for _ in range(source.randrange(1, 3)):
             at = source.randrange(len(said) or 1)
-            if said and not (said.startswith(SIGNATURE) and at in (14, 15)):  # how much there is
+            # These two bytes are the header's length.
+            if said and not (said.startswith(SIGNATURE) and at in (14, 15)):
                 said[at] = source.choice(b"\0\r\n :.019PT\x21\x11\xff")
         expected = taken_in_python(bytes(said))
         client = By(shard, BALANCER, bytes(said), send("t", b"x", opaque=5))

@@ -1,4 +1,4 @@
-"""TLS in the reactor, of what a process cannot show: turns, memory, and records cut anywhere."""
+"""TLS in the reactor, as far as a client cannot see it: turns, memory, records cut anywhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cext.net.tls import TlsContext
 from rmq.format.frame_reader import FrameReader
 
 STATS = 50
-SHORT_STEPS = 16  # in cext/net/reactor.pyx
+SHORT_STEPS = 16  # limit in cext/net/reactor.pyx
 HANDSHAKE_S = 10  # HANDSHAKE_MS in cext/net/connection.pxd
 
 
@@ -46,10 +46,10 @@ def shard(tmp_path: Path, authority: Authority) -> Iterator[Shard]:
 
 
 class Hidden:
-    """A client whose records the test holds in its hands."""
+    """A client whose TLS records the test sends itself."""
 
     def __init__(self, shard: Shard, authority: Authority, first: bytes = b"") -> None:
-        """`first`: what it asks at once, in one segment with the end of its handshake."""
+        """`first`: a request that is sent in one segment with the end of the handshake."""
         self.socket = socket.create_connection(("127.0.0.1", shard.core.port), HANG_S)
         self.inward, self.outward = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.create_default_context(cafile=str(authority.certificate))
@@ -74,7 +74,7 @@ class Hidden:
         self.socket.sendall(self.outward.read())
 
     def reply(self) -> int:
-        """The opaque of the next one."""
+        """The opaque of the next answer."""
         while (found := self.frames.next()) is None:
             try:
                 self.frames.feed(self.tls.read(65536))
@@ -93,7 +93,7 @@ def turns(shard: Shard) -> int:
 def test_a_core_that_was_never_stopped_lets_go_of_its_connections(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """What they are closed by belongs to a part that may be freed before them."""
+    """Closing a connection needs a part of the core that may be freed before its connections are."""
     pair = authority.pair("dropped")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
     shard = Shard(tmp_path, tls=(context, True))
@@ -111,7 +111,8 @@ def test_half_a_record_keeps_nobody_busy(shard: Shard, authority: Authority) -> 
     records = client.records(send("t", b"x" * 1000, 7))
     client.socket.sendall(records[:600])
     shard.until(lambda stats: stats["tls_handshakes"] == 1)
-    assert shard.connect().ask(send("t", b"y", 1)).code == 0  # what was sent before is read by now
+    # By now the reactor has read what was sent before.
+    assert shard.connect().ask(send("t", b"y", 1)).code == 0
     before = turns(shard)
     for _ in range(STATS):
         shard.core.stats()
@@ -131,8 +132,8 @@ def test_records_may_come_in_any_pieces(shard: Shard, authority: Authority, size
 
 
 def flood_of_key_changes(connected: socket.socket, count: int, request: bytes) -> bytes:
-    """Records of TLS 1.3 that bring nothing, and a request behind them. Python's ssl has no call
-    for it; the handshake is made on the socket."""
+    """Records of TLS 1.3 that only change keys, and a request behind them. Python's ssl has no call
+    for this, so OpenSSL makes the handshake on the socket."""
     connected.setblocking(True)
     tls = ctypes.CDLL("libssl.so.3")
     for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new", "BIO_new", "BIO_s_mem"):
@@ -152,8 +153,8 @@ def flood_of_key_changes(connected: socket.socket, count: int, request: bytes) -
 
 
 def test_who_only_changes_keys_takes_no_turn_of_others(shard: Shard) -> None:
-    """Each such record ends the receive that finds it, so that others are served behind it. A turn
-    takes two: of what is held, and of what the socket tells."""
+    """Each such record ends the receive that finds it, so others are served in between. A turn
+    takes two of them: one that is held already, and one when the socket is readable."""
     with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as client:
         records = flood_of_key_changes(client, 2000, send("t", b"x", 1))
         before = turns(shard)
@@ -175,7 +176,8 @@ def test_what_comes_with_the_end_of_a_handshake_is_answered(
 
 
 def test_records_of_several_turns_and_half_of_one(shard: Shard, authority: Authority) -> None:
-    """Of more than OpenSSL takes from the socket at once, and than a turn takes from OpenSSL."""
+    """These are more records than OpenSSL takes from the socket at once, and than a turn takes from
+    OpenSSL."""
     client = Hidden(shard, authority)
     records = b"".join(client.records(send("t", b"x" * 9000, number)) for number in range(60))
     half = client.records(send("t", b"y" * 1000, 60))
@@ -202,7 +204,7 @@ def test_keys_are_changed_while_answers_go_on(
         with trusting.wrap_socket(plain, server_hostname="localhost") as client:
             frames = FrameReader()
             for number in range(100):
-                # Answers of one record, and of many.
+                # Some answers have one record, others many.
                 client.sendall(send("t", b"x" * 2000, number) + pull("g", "t", 0, 1000 + number))
                 found = set()
                 while len(found) < 2:
@@ -232,7 +234,7 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
     for number in range(200):
         with socket.create_connection(("127.0.0.1", shard.core.port), HANG_S) as client:
             client.sendall(hello[: 1 + number % len(hello)])
-    # Some wait to be accepted while all that were are gone.
+    # Some connections may still wait to be accepted when all accepted ones are gone.
     shard.until(
         lambda stats: (
             stats["connections"] == 0
@@ -246,8 +248,8 @@ def test_who_leaves_in_a_handshake_leaves_nothing(shard: Shard) -> None:
 def test_a_handshake_has_ten_seconds(
     clock: DrivenClock, tmp_path: Path, authority: Authority
 ) -> None:
-    """From its first byte on, whatever comes of it meanwhile; who has shaken hands, or speaks no
-    TLS, is not asked for more."""
+    """The time begins with the first byte, whatever comes later. It does not count for a connection
+    whose handshake is over, or that speaks no TLS."""
     pair = authority.pair("slow")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
     whole = hello()
@@ -257,7 +259,7 @@ def test_a_handshake_has_ten_seconds(
         silent, half, other = shard.connect(), shard.connect(), shard.connect()
         shard.until(lambda now: now["connections"] == 5 and now["tls_handshakes"] == 1)
         shard.look_at_clock()
-        clock.advance(30)  # in which who says nothing may not speak TLS at all
+        clock.advance(30)  # a connection that says nothing may speak no TLS at all
         shard.look_at_clock()
         half.put(whole[: len(whole) // 2])
         other.put(whole)
@@ -280,7 +282,7 @@ def test_a_handshake_has_ten_seconds(
 
 
 def cpu_ns(name: str) -> int:
-    """Of this process's thread of that name."""
+    """CPU nanoseconds used so far by this process's thread of that name."""
     return int((thread_named(name) / "schedstat").read_text().split()[0])
 
 
@@ -293,7 +295,8 @@ def test_what_handshakes_cost_is_not_the_turns(shard: Shard, authority: Authorit
 
 
 def reconnecting(shard: Shard, authority: Authority, version: ssl.TLSVersion) -> Callable[[], None]:
-    """Connects a client of this version once; each call connects it again, with its session."""
+    """Connects a client of this version once. Each call of the result connects it again, with its
+    session."""
     context = ssl.create_default_context(cafile=str(authority.certificate))
     context.maximum_version = version
     session: list[ssl.SSLSession | None] = [None]
@@ -304,7 +307,7 @@ def reconnecting(shard: Shard, authority: Authority, version: ssl.TLSVersion) ->
             context.wrap_socket(plain, server_hostname="localhost", session=session[0]) as hidden,
         ):
             hidden.sendall(send("t", b"x", 1))
-            assert hidden.recv(1)  # a ticket of TLS 1.3 comes before it
+            assert hidden.recv(1)  # before this byte comes a ticket of TLS 1.3
             session[0] = hidden.session
 
     connect()
@@ -324,7 +327,7 @@ def test_resuming_needs_the_thread_only_where_keys_are_exchanged(
 
 
 def test_an_unknown_session_is_replaced_in_the_thread(shard: Shard, authority: Authority) -> None:
-    """The reactor reads the hello and stops before the signature."""
+    """The reactor reads the hello and stops before the signature, which the thread computes."""
     connect = reconnecting(shard, authority, ssl.TLSVersion.TLSv1_2)
     pair = authority.pair("another")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
@@ -341,7 +344,8 @@ def test_an_unknown_session_is_replaced_in_the_thread(shard: Shard, authority: A
 def test_a_turn_runs_a_few_short_steps_and_the_thread_the_others(
     shard: Shard, tmp_path_factory: pytest.TempPathFactory, authority: Authority
 ) -> None:
-    """Of the second core the thread does not run: what it is given is not answered."""
+    """The thread of the second core does not run, so the steps that it is given are not
+    answered."""
     pair = authority.pair("server")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
     client = ssl.create_default_context(cafile=str(authority.certificate))
@@ -384,7 +388,7 @@ def test_a_farewell_behind_a_request_is_heard(shard: Shard, authority: Authority
 
 
 def test_a_core_may_go_with_its_connections_open(tmp_path: Path, authority: Authority) -> None:
-    """Of those in the middle of a handshake, too."""
+    """Connections in the middle of a handshake may be open, too."""
     pair = authority.pair("server")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
     shard = Shard(tmp_path, tls=(context, True))
@@ -407,7 +411,8 @@ def test_a_core_may_go_with_its_connections_open(tmp_path: Path, authority: Auth
 def test_handshakes_that_are_tampered_with_harm_nobody(
     shard: Shard, authority: Authority, seed: int
 ) -> None:
-    """Hellos, what ends a handshake, and requests behind it; of either version."""
+    """The hello, the end of the handshake and the requests behind it are changed, with both
+    versions of TLS."""
     tampering = Tampering(seed, authority)
     for _ in range(volume(100, 1000)):
         tampering.connect(shard.core.port, send("t", b"x" * 50, 1))

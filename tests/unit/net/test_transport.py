@@ -1,6 +1,6 @@
 """A transport between socket and protocol: handshake, wants of the other direction, pending bytes.
 
-The transport is a toy (cext/testing/toy_transport.pxd), which wants of the reactor what TLS does.
+The transport is a toy (cext/testing/toy_transport.pxd) that wants the same of the reactor as TLS.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Peer:
         self.socket.setblocking(False)
 
     def hear(self) -> None:
-        """What is there now; a question is answered at once, if `answers`."""
+        """Reads what is there now. A question is answered at once if `answers` is set."""
         while readable(self.socket.fileno(), 0):
             piece = self.socket.recv(65536)
             if not piece:
@@ -83,7 +83,7 @@ def test_nothing_is_said_before_the_handshake_is_over() -> None:
         port, echo = driven.listen(toy=True)
         peer = Peer(driven, port)
         peer.put(HELLO)
-        peer.put(DATA, b"one\n")  # it comes with the handshake, and is not lost
+        peer.put(DATA, b"one\n")  # this line comes with the handshake, and must not be lost
         peer.expect(b"1:one\n")
         assert peer.kinds == [WELCOME]
         assert states() == before + 1
@@ -107,17 +107,17 @@ def test_a_handshake_comes_byte_by_byte_and_a_wrong_one_closes() -> None:
 
 
 def test_a_handshake_goes_on_behind_all_that_a_turn_takes() -> None:
-    """Other sockets are told of again by the next poll, one in a handshake is told of once."""
+    """The next poll reports other sockets again, but a socket in a handshake only once."""
     with Driven(connections_max=256, reply_buffers=256) as driven:
         port, echo = driven.listen()
         crowd = [driven.connect(port) for _ in range(200)]
         toy_port, _ = driven.listen(toy=True)
         peer = Peer(driven, toy_port)
-        for each in crowd:  # the first receive of a new one is small
+        for each in crowd:  # the first receive of a new connection is small
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MIB)
             each.send(b"\n")
         driven.until(lambda: echo.lines == len(crowd))
-        lines = (b"x" * 32767 + b"\n") * 2  # 12 MiB of all, and a turn takes 8
+        lines = (b"x" * 32767 + b"\n") * 2  # 12 MiB in all; a turn takes 8
         assert [each.send(lines) for each in crowd] == [len(lines)] * len(crowd)
         peer.put(HELLO)
         driven.reactor.turn(10)
@@ -132,11 +132,11 @@ def test_pending_bytes_are_received_without_a_readable_socket() -> None:
         peer = Peer(driven, port)
         peer.greet()
         text = b"".join(b"line %d\n" % at for at in range(50))
-        peer.put(DATA, text)  # one record: 7 bytes of it a receive
+        peer.put(DATA, text)  # one record, of which each receive gives 7 bytes
         began = time.monotonic()
         while echo.lines < 50:
             assert time.monotonic() - began < TIMEOUT_S
-            driven.reactor.turn(60_000)  # a poll that slept would not come back in time
+            driven.reactor.turn(60_000)  # a poll that slept would return too late
         peer.expect(b"".join(b"%d:line %d\n" % (at + 1, at) for at in range(50)))
 
 
@@ -163,16 +163,17 @@ def test_a_send_waits_until_it_has_heard() -> None:
         for _ in range(20):
             driven.reactor.turn()
         peer.hear()
-        assert len(peer.plain) < 5 * len(line)  # it asked before, and hears nothing
+        assert len(peer.plain) < 5 * len(line)  # the transport asked before, and got no answer
         peer.answers = True
-        peer.put(DATA, b"end\n")  # what comes before the answer is not lost
+        peer.put(DATA, b"end\n")  # bytes that come before the answer are not lost
         peer.put(ANSWER)
         peer.expect(b"".join(b"%d:%b" % (at + 1, line) for at in range(5)) + b"6:end\n")
         assert echo.lines == 6
 
 
 def test_output_of_several_pieces_goes_on_where_a_send_stopped() -> None:
-    """A long line is answered from the heap, the two behind it from a reply buffer: one send."""
+    """The answer to a long line comes from the heap, those to the next two from a reply buffer: one
+    send takes all of them."""
     with Driven() as driven:
         port, _ = driven.listen(toy=True)
         peer = Peer(driven, port)

@@ -1,7 +1,7 @@
 """Goal: what reserve, commit, write_out, view and retention promise holds on real files.
 
-Method: logs of 64 KiB segments in a temporary directory, without threads: the preparer's and the
-flusher's steps are run by the test, so every state is reached on purpose.
+Method: logs of 64 KiB segments in a temporary directory, without threads: the test itself runs the
+steps of the preparer and the flusher, so it reaches every state on purpose.
 Cannot prove: behaviour with threads (test_flusher), failing disks (tests/fault), power cuts.
 """
 
@@ -356,7 +356,7 @@ def test_bytes_given_out_in_a_turn_stay_until_its_end(directory):
         for _ in range(8):
             append(log, 8000)
         log_write_out(log)
-        # 64,000 bytes in a ring of 65,536; views serve the newer half: 31,232 and later.
+        # 64,000 bytes are in a ring of 65,536; views serve its newer half, from 31,232 on.
         assert log_view(log, 40000, 8000) == record_at(40000, 8000)
         while (offset := append(log, 1000)) >= 0:
             log_write_out(log)
@@ -516,7 +516,7 @@ def test_forgotten_pages_are_read_from_the_disk(directory, log):
     files = [file_of(directory, number) for number in range(2)]
     assert all(is_cached(file, SEGMENT_BYTES) for file in files)
     end = time.monotonic() + HANG_S
-    while is_cached(files[1], SEGMENT_BYTES):  # a page in use for a moment stays
+    while is_cached(files[1], SEGMENT_BYTES):  # a page that is in use at this moment stays
         assert time.monotonic() < end
         again.forget_pages(SEGMENT_BYTES + 5)
 
@@ -540,7 +540,8 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directo
 
 
 def test_segments_are_removed_in_order_also_when_one_cannot_be(directory, log):
-    """A gap between those that stay would be no log at the next start."""
+    """Otherwise a gap would be left between segments, and the next start would not take them for a
+    log."""
     fill(log, 4)
     Flusher(log).flush()
     preparer = Preparer(log)
@@ -548,7 +549,7 @@ def test_segments_are_removed_in_order_also_when_one_cannot_be(directory, log):
     assert [log_drop_first_segment(log) for _ in range(2)] == [Status.OK] * 2
     first = file_of(directory, 0)
     first.unlink()
-    first.mkdir()  # which no unlink removes
+    first.mkdir()  # a directory, which no unlink removes
     for _ in range(2):
         preparer.step()
         assert file_of(directory, 1).exists()
@@ -577,7 +578,7 @@ def test_a_dropped_segment_is_recycled_when_the_next_one_is_not_ready(directory,
     Flusher(log).flush()
     inode = file_of(directory, 0).stat().st_ino
     assert log_drop_first_segment(log) == Status.OK
-    preparer = Preparer(log)  # fill() left the segment after the active one unprepared
+    preparer = Preparer(log)  # fill() has not prepared the segment after the active one
     assert preparer.step() == -1
     assert preparer.counters()["recycled"] == 1
     assert file_of(directory, 3).stat().st_ino == inode
@@ -619,7 +620,8 @@ def test_using_a_closed_log_is_refused_not_a_crash(log):
 
 
 def test_new_segments_of_a_warm_log_have_no_block_that_was_never_written(directory):
-    log = CommitLog(str(directory), segment_bytes=8 << 20, warm=True)  # two steps of the writing
+    # The file is written in two steps.
+    log = CommitLog(str(directory), segment_bytes=8 << 20, warm=True)
     log.load()
     log.set_end(0)
     append(log)
@@ -634,8 +636,8 @@ def test_new_segments_of_a_warm_log_have_no_block_that_was_never_written(directo
 
 
 def touched(directory, number=0):
-    """Bytes of a segment from its start on that were written, as the file system sees it (to which
-    a page that was read counts as well)."""
+    """How many bytes from the start of a segment were written, as the file system sees it. It also
+    counts a page that was read."""
     with file_of(directory, number).open("rb") as file:
         return os.lseek(file.fileno(), 0, os.SEEK_HOLE)
 
@@ -676,7 +678,7 @@ def test_zeros_ahead_end_with_the_segment_and_begin_anew_with_the_next(directory
 
 def test_blocks_of_a_recycled_segment_are_not_written_twice(directory):
     with open_log(directory, ahead_bytes=16384) as log:
-        written = fill(log, 2, 5000)  # large writes
+        written = fill(log, 2, 5000)  # these writes are large
         Flusher(log).flush()
         assert log_drop_first_segment(log) == Status.OK
         preparer = Preparer(log)

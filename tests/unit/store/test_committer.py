@@ -1,7 +1,7 @@
-"""Goal: with a store pool the committer writes exactly what was offered, when it is due.
+"""Goal: with a store pool the committer writes exactly what it was offered, when it is due.
 
-Method: a log of 64 KiB segments, real threads and files; what is in the files is compared byte by
-byte with what was appended. Kills and failing disks are in tests/fault/test_store_pool.py.
+Method: a log of 64 KiB segments, real threads and files; the bytes in the files are compared with
+those that were appended. Kills and failing disks are in tests/fault/test_store_pool.py.
 """
 
 import os
@@ -37,7 +37,7 @@ def log(tmp_path):
 
 
 def written(log):
-    """`written` after the reactor has looked."""
+    """The mark `written`, after the reactor has looked at it."""
     assert log_write_out(log) == Status.OK
     return log_watermarks(log)["written"]
 
@@ -86,7 +86,7 @@ def test_little_waits_for_company_until_the_thorough_interval(log):
 
 def test_least_pages_are_written_at_once(log):
     committer = started(log, least_pages=3, interval_ms=60_000, thorough_ms=60_000)
-    for _ in range(11):  # 11,000 bytes: less than 3 pages
+    for _ in range(11):  # 11,000 bytes, less than 3 pages
         append(log, 1000)
     log_write_out(log)
     time.sleep(0.05)
@@ -115,7 +115,7 @@ def test_what_was_offered_is_written_at_once_for_who_wants_it(log):
         committer.hurry()
         wait_until(lambda end=end: written(log) == end)
     append(log)
-    assert written(log) == 400  # offered, and nobody wants it yet
+    assert written(log) == 400  # the bytes are offered, but nobody needs them yet
     committer.stop()
     assert committer.counters()["commits"] == 3
 
@@ -170,7 +170,7 @@ def test_records_over_many_segments_are_byte_for_byte_in_their_files(tmp_path):
         thread.stop()
     end = log_watermarks(log)["appended"]
     log.close()
-    with open_log(tmp_path / "commitlog", end) as again:  # no pool: the files alone
+    with open_log(tmp_path / "commitlog", end) as again:  # without a pool, so only the files count
         for at, data in stored:
             assert again.read_record(at) == data
 
@@ -183,7 +183,7 @@ def test_a_stale_record_behind_the_end_is_cut_off_by_zeros(tmp_path):
         file.write(b"\xee" * SEGMENT_BYTES)
     log = make_log(tmp_path / "commitlog", 0, pooled=True)
     with open(path, "r+b") as file:
-        file.write(b"\xee" * SEGMENT_BYTES)  # as a recycled file that set_end never saw
+        file.write(b"\xee" * SEGMENT_BYTES)  # as in a recycled file that set_end never saw
     committer = started(log, least_pages=0)
     append(log)
     log_write_out(log)
@@ -211,7 +211,7 @@ def test_an_idle_committer_sleeps(log):
     wait_until(lambda: written(log) == 200)
     thread = thread_named("rmq-committer")
 
-    def used_s() -> float:  # of a processor, by this thread alone
+    def used_s() -> float:  # processor time of this thread alone
         return int((thread / "schedstat").read_text().split()[0]) / 1e9
 
     before = used_s()

@@ -1,7 +1,7 @@
 """Goal: the flusher moves `durable` over synced bytes only, in both modes, and sleeps when idle.
 
-Method: real threads on real files; sleeping is shown by the thread's own CPU time and by counting
-fdatasync calls. Waits are on conditions with generous limits.
+Method: real threads on real files. That the flusher sleeps is shown by the CPU time of its thread
+and by the number of fdatasync calls. Waits are for conditions, with generous limits.
 Cannot prove: that the disk keeps what fdatasync promised; failures are in tests/fault.
 """
 
@@ -92,7 +92,7 @@ def test_an_idle_flusher_sleeps(log):
         time.sleep(2)
         return switches() == before
 
-    assert any(slept() for _ in range(5))  # a busy machine may move it once
+    assert any(slept() for _ in range(5))  # on a busy machine the mark may move once
     flusher.stop()
 
 
@@ -150,11 +150,12 @@ def test_segments_are_synced_in_order_and_closed_behind_the_mark(log, sync_mode)
     wait_until(lambda: durable(log) == log_watermarks(log)["written"])
 
     def open_files() -> int:
-        """Of the log: the one being written and the prepared one, which may take a moment."""
+        """Open files of the log: the one that is written, and the prepared one, which may take a
+        moment."""
         links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
         count = 0
         for link in links:
-            with contextlib.suppress(FileNotFoundError):  # of other threads
+            with contextlib.suppress(FileNotFoundError):  # descriptors of other threads may close
                 count += os.readlink(link).startswith(log.directory + "/")
         return count
 

@@ -1,7 +1,7 @@
-"""What is dropped while its threads run, in a circle that the collector of garbage takes apart.
+"""Objects that are dropped while their threads run, in a cycle that the garbage collector breaks.
 
-Each in a process of its own, which may hang or crash: a failed test drops such objects, since its
-traceback keeps its variables.
+Each runs in a process of its own, which may hang or crash. A failed test drops such objects, too,
+because its traceback keeps the test's variables.
 """
 
 from __future__ import annotations

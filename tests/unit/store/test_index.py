@@ -1,7 +1,7 @@
 """Goal: the key index is byte for byte RocketMQ's, finds what was sent, and nothing else.
 
 Method: small logs, small index files; the bytes are compared with those of the pure-Python twin.
-Kills, damage and recovery: test_index_recovery.py.
+Kills, damage and recovery are in test_index_recovery.py.
 """
 
 import os
@@ -57,7 +57,7 @@ def test_hashes_are_javas_over_utf_16():
     numbers = random.Random(5)
     alphabet = "abcXYZ019#_-äß€中😀\u07ff\u0800\uffff"
     texts += ["".join(numbers.choices(alphabet, k=numbers.randrange(40))) for _ in range(500)]
-    # Sixteen at a time, which end at a character of more bytes wherever it stands.
+    # Characters are hashed sixteen at a time, up to a character of more bytes, wherever it stands.
     texts += ["0123456789ABCDEF~"[:at] * 3 + "é" + "zyxwvutsrqponmlkji" for at in range(18)]
     texts += ["7F0000010A2B5D30946E" + "~" * length for length in range(40)]
     for text in texts:
@@ -135,7 +135,7 @@ def test_a_full_file_is_followed_by_one_that_goes_on_where_it_ends(keyed):
         data = path.read_bytes()
         count = read_header(data).next_entry - 1
         assert data == build(puts[:count], SLOTS, ENTRIES, before)
-        # No record is cut in two: with four keys each, 396 of the 399 places are used.
+        # No record is split over two files: with four keys each, 396 of the 399 places are used.
         assert path == files[-1] or count == 396
         puts, before = puts[count:], read_header(data)
     assert not puts
@@ -194,7 +194,7 @@ def test_both_ends_of_the_time_range_belong_to_it(keyed):
 
 
 def test_keys_of_the_same_hash_are_told_apart(keyed):
-    # "Aa" and "BB" have one hash, so have all words made of them.
+    # "Aa" and "BB" have the same hash, and so have all words that are made of them.
     assert key_hash("t", "AaAa") == key_hash("t", "BBBB")
     for n in range(40):
         keyed.add(b"t", keys=("AaAa", "BBBB", "AaBB")[n % 3])
@@ -226,7 +226,7 @@ def test_questions_that_no_record_can_answer_find_nothing(keyed):
 
 
 def oldest_end(keyed):
-    """End offset of the oldest file; the indexer may take it away meanwhile."""
+    """End offset of the oldest file. The indexer may remove the file meanwhile."""
     while True:
         try:
             return read_header(keyed.files()[0].read_bytes()).end_offset
@@ -291,7 +291,7 @@ def test_a_query_without_a_thread_is_an_error(keyed):
 
 
 def answers_of(indexer: Indexer, count: int) -> dict[int, tuple]:
-    """So many answers, by the number of their question."""
+    """Waits for so many answers; returns them by the number of their question."""
     found = {}
     while len(found) < count:
         assert readable(indexer.answers_fd, HANG_S), "no answer"
@@ -384,7 +384,7 @@ def test_a_record_of_more_keys_than_are_gathered_is_read_from_a_copy(keyed):
 def test_every_key_is_found_while_the_reactor_laps_its_ring(keyed, borrows):
     indexer = keyed.index(borrows=borrows, slots=20_000, entries=20_000)
     indexer.start()
-    for _ in range(40):  # 40 times two thirds of the ring
+    for _ in range(40):  # each time two thirds of the ring
         keyed.add_many(20, body=bytes(2000))
         keyed.ask(indexer, b"t", "nothing")
     keyed.check(indexer)
@@ -395,9 +395,9 @@ def test_every_key_is_found_while_the_reactor_laps_its_ring(keyed, borrows):
 
 
 def test_a_topic_longer_than_any_is_not_indexed_and_harms_nothing(keyed):
-    """A record of version 2 has room for the length of such a one; nothing but damage writes it."""
+    """Only a damaged record of version 2 has a topic of this length."""
     data = bytearray(record_encode(topic=b"T" * 200, body=bytes(400), properties=b"KEYS\1a\2"))
-    at = 88 + 400  # the topic's length, two bytes, and 200 of topic
+    at = 88 + 400  # two bytes of the topic's length, and 200 bytes of the topic
     data[84:88] = (100).to_bytes(4, "big")
     data[188:190] = (500).to_bytes(2, "big")
     assert at + 202 + 2 + 7 == len(data)

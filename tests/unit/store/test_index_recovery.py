@@ -1,9 +1,9 @@
-"""Goal: after any end of the process or damage of its files, the key index finds every message that
-the log has, and no other.
+"""Goal: after any end of the process and any damage to its files, the key index finds every message
+that the log has, and no other.
 
 Method: each row of cext/store/index/index_store.pxd as a test; a worker process behind the fault
 shim is killed at chosen writes to the index; bits of files are flipped.
-Cannot prove: which pages a real disk keeps over a power cut (zeros stand for those it lost).
+Cannot prove: which pages a real disk keeps over a power cut (zeros stand for lost pages).
 """
 
 import errno
@@ -30,7 +30,7 @@ def keyed(tmp_path):
 
 
 def run_once(keyed, **options):
-    """Indexes all there is; the row and the counters."""
+    """Indexes everything that is there; returns the row and the counters."""
     indexer = keyed.index(**options)
     indexer.start()
     keyed.check(indexer)
@@ -40,7 +40,7 @@ def run_once(keyed, **options):
 
 
 def is_as_if_built_at_once(keyed):
-    """Compares all files with the twin's."""
+    """The files are the same as those of the twin, which is given everything at once."""
     puts, before = keyed.puts(), None
     for path in keyed.files():
         data = path.read_bytes()
@@ -93,7 +93,8 @@ def test_i2_a_file_that_cannot_be_goes_with_all_younger_ones(keyed, which, damag
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_i2_a_file_before_which_keys_are_missing_goes_too(keyed, which):
-    """What Apache RocketMQ leaves: after a kill it indexes only as far back as it recovers."""
+    """Apache RocketMQ leaves this behind: after a kill it indexes only as far back as it
+    recovers."""
     keyed.add_many(250)
     run_once(keyed)
     keyed.files()[which].unlink()
@@ -197,7 +198,7 @@ def test_i6_what_is_beyond_the_logs_end_is_cut(keyed, kept, trusted):
     with again:
         again.add(b"t", keys="n3 replaced", body=b"y" * 77)
         again.add_many(20)
-        # Its end at the start was `end`.
+        # At the start `end` was the end of the log.
         indexer = again.index(trusted=trusted, index_ms=2**62, log_end=end)
         indexer.start()
         again.check(indexer)
@@ -252,7 +253,7 @@ def test_damage_of_the_log_is_skipped_and_the_rest_is_indexed(keyed):
 
 
 def test_a_disk_that_fails_is_tried_again(keyed, monkeypatch):
-    """A directory in the place of the next file stands for a disk that refuses it."""
+    """A directory instead of the next file stands for a disk that refuses the file."""
     keyed.add_many(90)
     indexer = keyed.index(idle_max_ms=10)
     indexer.start()
@@ -291,7 +292,8 @@ class Worker:
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_killed_at_any_write_it_comes_up_whole(tmp_path, faults, trusted):  # noqa: F811
-    """Several lives of one index, each killed at another write; the last one is checked."""
+    """An index lives several times, and is killed at another write each time; the last life is
+    checked."""
     numbers = random.Random(7 + trusted)
     records, end, kills = [], 0, 0
     for _ in range(14):

@@ -1,9 +1,9 @@
-"""Goal: a log that nobody writes to takes little of the disk, one that is written to never finds
-its file without blocks, and a full disk is known before anything is taken.
+"""Goal: a log that nobody writes to takes little of the disk, a log that is written to always finds
+that its file has blocks, and a full disk is noticed before a message is taken.
 
-Method: sparse segments of 256 MiB on a real file system; the preparer's steps are run by the test.
-Blocks are counted by the file system (st_blocks). Cannot prove: that the preparer is quick enough
-beside a reactor (tests/fault/test_busy_disk.py), file systems that cannot allocate.
+Method: sparse segments of 256 MiB on a real file system; the test runs the preparer's steps. The
+file system counts blocks (st_blocks). Cannot prove: that the preparer is quick enough beside a
+reactor (tests/fault/test_busy_disk.py), file systems that cannot allocate.
 """
 
 import os
@@ -24,7 +24,7 @@ MIB = 1 << 20
 SEGMENT = 256 * MIB
 ROOM = 16 * MIB
 RECORD = 1 * MIB
-SLACK = 64 << 10  # what a file system needs to know where a file is
+SLACK = 64 << 10  # blocks that a file system needs to find a file
 
 
 def open_room_log(directory: Path, end: int = 0, zero_rest: bool = True, **more: int) -> CommitLog:
@@ -41,7 +41,8 @@ def disk_bytes(directory: Path) -> int:
 
 
 def append(log: CommitLog, size: int = RECORD) -> int:
-    """Offset of a record of so many bytes, or a status. (Its place is wrong behind a roll.)"""
+    """Appends a record of so many bytes; returns its offset, or a status. (Behind a roll the record
+    names a wrong place.)"""
     log_new_turn(log)
     at = log_watermarks(log)["appended"]
     return log_append(
@@ -50,7 +51,8 @@ def append(log: CommitLog, size: int = RECORD) -> int:
 
 
 def write(log: CommitLog, size: int, preparer: Preparer | None = None) -> int:
-    """Writes records of 1 MiB until so much is written, or a refusal: its status, or 0."""
+    """Writes records of 1 MiB until so much is written, or one is refused. Returns the status of
+    the refusal, or 0."""
     until = log_watermarks(log)["appended"] + size
     while log_watermarks(log)["appended"] < until:
         offset = append(log)
@@ -271,7 +273,7 @@ def test_a_disk_that_fills_up_refuses_and_loses_nothing(tmp_path: Path, more: li
 
 
 def test_a_start_with_hardly_any_room_asks_for_more(tmp_path: Path) -> None:
-    """Small records come to the end of it before so much is written that more is asked for."""
+    """Small records reach the end of the room before so much is written that more is asked for."""
     disk = tmp_path / "disk"
     disk.mkdir()
     options = ["-t", "tmpfs", "-o", f"size={64 * MIB}"]

@@ -1,7 +1,7 @@
-"""Goal: who reads behind the reactor sees whole records or knows that they were not.
+"""Goal: a reader behind the reactor sees whole records, or knows that they were not whole.
 
-Method: a log of a 64 KiB ring, read by a LogWindow between appends that pass it. Cannot show the
-order of two processors' loads and stores: that is the fence's, see log_window.pxd.
+Method: a log with a 64 KiB ring, read by a LogWindow between appends that overwrite the ring. Not
+shown: the order of two processors' loads and stores, for which the fence is there (log_window.pxd).
 """
 
 import pytest
@@ -31,7 +31,7 @@ def log(tmp_path):
 
 
 def append_many(log, count):
-    """[(offset, data)], over a segment's end if need be."""
+    """Appends records, past the end of a segment if needed; returns [(offset, data)]."""
     preparer = Preparer(log)
     written = []
     while len(written) < count:
@@ -62,7 +62,7 @@ def test_bytes_that_the_reactor_passed_are_known_and_read_again_from_the_file(lo
     window = LogWindow(log, 4096, borrows=True)
     [(offset, data)] = append_many(log, 1)
     assert read(window, log, offset) == data
-    append_many(log, 75)  # the ring's place of the first record holds another one now
+    append_many(log, 75)  # another record now has the place of the first one in the ring
     assert not window_is_sound(window)
     assert read(window, log, offset) == data
     assert window_is_sound(window)
@@ -75,7 +75,8 @@ def test_a_piece_that_was_overwritten_is_remembered_when_the_next_one_is_read(lo
     read(window, log, first)
     later = append_many(log, 80)
     offset, data = later[-1]
-    assert read(window, log, offset) == data  # another piece of the ring, sound by itself
+    # It is in another piece of the ring, which is sound by itself.
+    assert read(window, log, offset) == data
     assert not window_is_sound(window)
     assert window_is_sound(window)
 
@@ -93,18 +94,19 @@ def test_bytes_that_will_soon_be_passed_are_not_borrowed(log):
 
 
 def test_a_claim_is_made_before_every_byte_that_overwrites_another(log):
-    """Whatever the reader holds when a record is written: a change is never called sound."""
+    """Whatever part the reader holds when a record is written: changed bytes are never called
+    sound."""
     changed = 0
     for ahead in range(0, RING // SIZE + 12):
         window = LogWindow(log, 4096, borrows=True)
         [(offset, data)] = append_many(log, 1)
         assert read(window, log, offset) == data
         append_many(log, ahead)
-        # The window still holds the piece, so this looks at the ring again.
+        # The window still has this piece, so the ring is read again.
         now = window_fill(window, offset, SIZE, offset + SIZE)
         assert now == data or not window_is_sound(window)
         changed += now != data
-    assert changed > 0  # or nothing was overwritten and nothing was shown
+    assert changed > 0  # else nothing was overwritten, and the test has shown nothing
 
 
 def test_what_was_in_the_log_before_the_start_is_not_in_the_ring(tmp_path):

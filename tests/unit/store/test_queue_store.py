@@ -1,9 +1,9 @@
 """Queue store: entries appended, read, handed to the writer, persisted, trimmed, deleted.
 
-Method: the compiled QueueStore with small files (1000 entries), small pools, against a plain list
-of what was appended. Files are read back with struct. What this cannot prove: behaviour on a slow
-or failing disk beyond what an unwritable directory shows, and the order of things under a power
-cut.
+Method: the compiled QueueStore with small files (1000 entries) and small pools, compared with a
+plain list of what was appended. Files are read back with struct. Cannot prove: how it behaves on a
+slow or failing disk beyond what an unwritable directory shows, and in which order a power cut finds
+things.
 """
 
 import gc
@@ -53,12 +53,13 @@ def running(store):
 
 
 def records(first, count, start=0, tag=7):
-    """Entries of `count` records of RECORD bytes, the first being number `first` of the log."""
+    """Entries of `count` records of RECORD bytes; the first one is record number `first` of the
+    log."""
     return [(start + (first + i) * RECORD, RECORD, tag + first + i) for i in range(count)]
 
 
 def file_entries(root, topic, queue_id):
-    """All entries in the files of a queue, zeros and all."""
+    """All entries in the files of a queue, zeros included."""
     entries = []
     for path in sorted((root / topic / str(queue_id)).iterdir()):
         data = path.read_bytes()
@@ -146,7 +147,7 @@ def test_reads_below_memory_come_from_the_file(root):
     store.flush(1000, 0)
     assert queues_release_memory(store) > 0
     assert store.counters()["chunks_free"] == store.counters()["chunks"]
-    # One read ends where the file ends.
+    # One read goes only to the end of the file.
     assert queue_entries(store, b"T", 0, 990, 100) == entries[990:1000]
     assert read_all(store, b"T", 0, 0, 2500) == entries
     store.add(b"T", 0, records(2500, 10))
@@ -243,7 +244,7 @@ def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
         (root / "T").write_text("in the way")
         store.add(b"T", 0, records(0, 120))
         store.drop(50 * RECORD)
-        # The write and the trim are handed over.
+        # This hands the write and the trim over.
         queues_run_turn(store, int(time.time() * 1000), 1 << 60)
         wait_until(store, lambda: store.counters()["write_failures"] > 0)
         assert store.persisted_log_offset == 0
@@ -290,7 +291,7 @@ def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
 
 def test_tens_of_thousands_of_queues_hold_few_descriptors(root):
     store = make(root, pool_chunks=40_000)
-    gc.collect()  # what earlier tests left
+    gc.collect()  # collects what earlier tests left
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20_000):
         store.add(b"T%d" % (number % 10), number // 10, records(number, 1))
@@ -338,7 +339,7 @@ def test_dropping_the_start_of_the_log_moves_min_and_deletes_files(root):
     queues_run_turn(store, 2000, 0)
     assert store.snapshot(b"T", 0)[:2] == (2200, 3600)
     assert sorted(int(p.name) // 20 for p in (root / "T" / "0").iterdir()) == [2000, 3000]
-    # All of OLD is gone, but its last file says which offset comes next.
+    # Nothing of OLD is left, but its last file says which offset comes next.
     assert store.snapshot(b"OLD", 0)[:2] == (10, 10)
     assert len(list((root / "OLD" / "0").iterdir())) == 1
     assert store.entries(b"T", 0, 2199, 10) == []
@@ -388,7 +389,7 @@ def test_deleting_in_the_middle_of_a_run_is_harmless(root):
         for number in range(1000):
             store.add(b"T%d" % (number % 2), number // 2, records(number, 1))
         store.run_interval_ms = 0
-        queues_run_turn(store, 10_000, 0)  # hands over the first part of the run only
+        queues_run_turn(store, 10_000, 0)  # hands over only the first part of the run
         assert store.remove_topic(b"T1") == 500
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         wait_until(store, lambda: not (root / "T1").exists())
@@ -419,7 +420,7 @@ def test_the_checkpoint_carries_the_marks(root, tmp_path):
     assert values["own_valid"]
     assert values["persisted_offset"] == 100 * RECORD
     assert values["queue_count"] == 1
-    if values["synced_offset"]:  # the sync had its second
+    if values["synced_offset"]:  # a second has passed, so there was a sync
         assert values["synced_offset"] == 100 * RECORD
         assert values["physic_ms"] == values["logics_ms"] == 123_456
 
@@ -440,7 +441,8 @@ def test_the_log_must_be_durable_before_the_checkpoint_says_synced(root, tmp_pat
 
 
 def test_synced_ends_know_no_record_that_the_log_may_lose(root, tmp_path):
-    """What is pinned knows of records above the barrier: the log has to have those, too."""
+    """The pinned entries belong to records above the barrier: the log must have these records,
+    too."""
     store = make(root, checkpoint_path=os.fspath(tmp_path / "checkpoint"))
     with running(store):
         store.run_interval_ms = 0
@@ -502,7 +504,7 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
 def test_a_store_that_cannot_be_made_closes_nothing_of_others(root):
     with pytest.raises(MemoryError, match="no address space for 1 queue chunks"):
         make(root, pool_chunks=1)
-    os.fstat(0)  # the first descriptor: what a field that was never set would name
+    os.fstat(0)  # opens descriptor 0, which a field that was never set would name
 
 
 def test_more_queues_than_the_first_lists_hold_are_all_kept_and_persisted(root):

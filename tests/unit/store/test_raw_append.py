@@ -1,6 +1,7 @@
-"""Goal: bytes of one log, in any pieces, make another that is the same, and nothing else is taken.
+"""Goal: the bytes of one log, in any pieces, make another log that is the same; other bytes are
+refused.
 
-Method: logs of 64 KiB segments without threads, records of other logs and garbled ones.
+Method: logs of 64 KiB segments without threads, records of other logs, garbled records.
 """
 
 import random
@@ -22,7 +23,7 @@ from cext.testing.store_probe import (
 
 
 def raw_of(log):
-    """The log as its files have it: what a master sends."""
+    """The log as it is in its files, which is what a master sends."""
     marks = log_watermarks(log)
     data = log_read(log, 0, marks["written"])
     assert len(data) == marks["written"]
@@ -30,7 +31,7 @@ def raw_of(log):
 
 
 def take(log, data, seed):
-    """All of it in random pieces, the preparer's and the turn's steps between them."""
+    """Appends the data in random pieces, with steps of the preparer and of the turn in between."""
     maker, preparer, at, got = random.Random(seed), Preparer(log), 0, 0
     while at < len(data):
         got = min(len(data), max(at, got) + maker.choice((1, 8, 99, 1000, 20000)))
@@ -97,7 +98,7 @@ def test_nothing_of_what_is_no_record_is_taken(tmp_path, data, problem):
         assert (status, end) == (Status.CORRUPT, 0)
         assert found in (problem, RecordProblem.BAD_BODY_CRC)
         good = record_at(0, 300)
-        # What is good before it is taken.
+        # What is good before the bad bytes is taken.
         status, _, end = log_raw_append(log, 0, good + data)
         assert (status, end) == (Status.CORRUPT, 300)
 

@@ -1,7 +1,7 @@
-"""Goal: records have RocketMQ's bytes, read back what was written, and bad bytes are named.
+"""Goal: records have RocketMQ's bytes, are read back as they were written, and bad bytes are named.
 
-Method: a byte layout written out by hand as oracle, round trips over all shapes, and hypothesis
-that damages and cuts records (the buffer ends where the record ends, so ASan sees a read too far).
+Method: a byte layout written out by hand as the judge, round trips over all shapes, and hypothesis,
+which damages and cuts records (the buffer ends where the record ends, so ASan sees a read too far).
 Cannot prove: that Apache RocketMQ reads them; tests/compat does.
 """
 

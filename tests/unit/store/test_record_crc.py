@@ -46,7 +46,7 @@ def test_a_whole_record_passes_and_both_twins_find_every_flipped_bit(fields) -> 
 def test_a_record_without_the_pair_is_checked_by_its_body_alone() -> None:
     data = bytearray(record(4096))
     assert record_crc_check(bytes(data)) == Status.NOT_FOUND
-    data[40] ^= 1  # the time it was born: nothing covers it
+    data[40] ^= 1  # a bit of the born time, which nothing covers
     assert record_parse(bytes(data), 4096)["status"] == Status.OK
 
 

@@ -1,9 +1,9 @@
-"""Recovery: one test per row of the tables in recovery.pxd and log_scan.pxd.
+"""Recovery: one test for each row of the tables in recovery.pxd and log_scan.pxd.
 
-Goal: whatever is on disk, the log ends behind its last good record and the queues hold exactly the
-entries of the records of the log. Method: StoreImage writes the state a crash leaves, byte by byte;
-recover() runs; every entry is read back. Small segments (16 KiB) and files (50 entries).
-Cannot prove: what a real power cut leaves behind; that is modelled by stale and missing pages.
+Goal: whatever is on the disk, the log ends behind its last good record, and the queues have exactly
+the entries of the log's records. Method: StoreImage writes the state that a crash leaves, byte by
+byte; recover() runs; every entry is read back. Segments (16 KiB) and files (50 entries) are small.
+Cannot prove: what a real power cut leaves behind; stale and missing pages stand for it.
 """
 
 import os
@@ -89,7 +89,7 @@ def test_s4_a_clean_stop_or_a_missing_abort_file_scans_nothing(image, clean):
 def test_s5_after_a_power_cut_only_synced_entries_are_believed(image):
     image.add_many(600).write_log().write_queues()
     image.checkpoint_at(590, synced=300, boot_id=b"another boot id!")
-    # Pages of the queue files from after the sync: one lost, one older than its neighbours.
+    # Two pages of a queue file that were written after the sync: one is lost, one is older.
     path = image.queue_directory / "topic-0" / "0" / f"{PER_FILE * 20:020d}"
     data = bytearray(path.read_bytes())
     data[5 * 20 : 9 * 20] = bytes(80)
@@ -150,7 +150,7 @@ def test_s8_a_missing_or_garbled_checkpoint_means_all_of_the_log(image, page):
     if page is not None:
         (image.root / "checkpoint").write_bytes(page)
     _log, queues, report = open_store(image.root)
-    # S10: a time from the future starts too late; the gap seen then has all rebuilt.
+    # S10: a time in the future starts too late; the gap that shows then has everything rebuilt.
     assert report["row"] in ("S7", "S8", "S10")
     if report["row"] == "S8":
         assert report["records_dispatched"] == 600
@@ -158,7 +158,7 @@ def test_s8_a_missing_or_garbled_checkpoint_means_all_of_the_log(image, page):
 
 
 def test_s8_a_checkpoint_of_the_future_vouches_for_nothing(image):
-    """Nor for a queue that the newest segment says nothing of, where no gap would be seen."""
+    """Even for a queue without a record in the newest segment, whose gap would not be seen."""
     image.add_many(300)
     forgotten = [image.add(b"quiet") for _ in range(3)]
     image.add_many(600).write_log()
@@ -173,7 +173,8 @@ def test_s8_a_checkpoint_of_the_future_vouches_for_nothing(image):
 
 
 def test_an_entry_that_names_a_record_of_another_queue_does_not_take_its_own_with_it(image):
-    """The record that it stood for lies before the start, and would not be dispatched again."""
+    """The record that the entry stood for lies before the start, so it would not be dispatched
+    again."""
     own = [image.add(b"quiet", 0) for _ in range(3)]
     image.add_many(100)
     start = len(image.records)
@@ -215,7 +216,8 @@ def test_s9_a_log_shorter_than_the_checkpoint_says(image):
     assert report["log_end"] == end_of(image.records[399])
     assert report["known_end"] == end_of(image.records[599])
     image.check(queues, image.records[:400])
-    # Until whoever reads this report takes it away, for the checkpoint says the log's end now.
+    # It stays so until the reader of this report removes the file: the checkpoint now has the
+    # shorter end.
     assert open_store(image.root)[2]["known_end"] == end_of(image.records[599])
     (image.root / "rmqKnownEnd").unlink()
     assert open_store(image.root)[2]["known_end"] <= report["log_end"]
@@ -252,7 +254,8 @@ def test_queue_files_older_than_the_checkpoint_are_made_anew(image):
 
 @pytest.mark.parametrize("table", [False, True])
 def test_s10_a_record_beyond_the_end_of_its_queue_has_everything_made_anew(image, table):
-    """Nothing is damaged, but a queue lacks entries below a record: who knows which others do."""
+    """Nothing is damaged, but a queue lacks entries below a record, so other queues may lack some,
+    too."""
     image.add_many(300)
     image.add(b"topic-0", 0, queue_offset=image.next[b"topic-0", 0] + 3)
     image.add_many(20).write_log().write_queues(image.records[:300]).checkpoint_at(300)
@@ -318,7 +321,7 @@ def test_q5_files_missing_or_too_long_are_rebuilt_for_this_queue_only(image, dam
         files[2].unlink()
     elif damage == "long":
         files[-1].write_bytes(files[-1].read_bytes() + b"x")
-    elif "gone" in damage:  # it is listed, and cannot be opened
+    elif "gone" in damage:  # it is listed in its folder, but cannot be opened
         file = files[0 if "first" in damage else -1]
         file.unlink()
         file.symlink_to("nowhere")
@@ -469,7 +472,7 @@ def test_e4_a_torn_record_on_stale_bytes_is_cut_and_cannot_come_back(image):
     image.add_many(150).write_log().write_queues(image.records[:100]).checkpoint_at(90)
     torn = image.records[120]
     image.patch_log(torn.offset, os.urandom(60))
-    # Another use of the file left records that are no longer.
+    # An earlier use of the file left records that are gone from the log.
     for record in image.records[121:]:
         image.patch_log(record.offset + 28, (record.offset + 7).to_bytes(8, "big"))
     log, queues, report = open_store(image.root)
@@ -496,7 +499,7 @@ def test_e2_e3_the_end_may_be_a_segment_boundary(image):
 @pytest.mark.parametrize("where", ["head", "body", "zeros"])
 def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where):
     image.add_many(600)
-    bad = image.records[112]  # 111 has no body: 111 % 37 == 0
+    bad = image.records[112]  # 111 % 37 == 0, so record 111 has no body
     assert bad.offset // SEGMENT == image.records[113].offset // SEGMENT
     image.write_log()
     if where == "head":
@@ -522,7 +525,7 @@ def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where
 
 
 def test_e5_zeros_in_the_newest_segment_do_not_hide_what_is_behind_them(image):
-    """A page that the disk has lost, and no later segment to tell of it."""
+    """The disk has lost a page, and no later segment shows that the log goes on."""
     image.add_many(100).write_log()
     bad = image.records[50]
     assert image.records[-1].offset < SEGMENT
@@ -545,7 +548,7 @@ def test_e5_a_segment_that_lost_its_end_does_not_hide_the_next_one(image):
 
 
 def test_e6_damage_behind_a_record_that_ends_in_zeros_does_not_end_the_log(image):
-    """Somebody stored a property like that; it is the next record that a bit was flipped in."""
+    """A property may end in such a zero. The flipped bit is in the record after it."""
     whole = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01\x00")
     bad = image.add(b"topic-0", 0, b"a body")
     image.add_many(20).write_log()
@@ -584,7 +587,7 @@ def test_e5_a_lost_page_takes_the_record_whose_end_is_in_it(image):
 
 
 def test_e7_a_last_record_that_ends_in_zeros_is_one_where_the_store_says_that_it_has_it(image):
-    """The checkpoint is all that is left beside the log, which is read from its start."""
+    """Besides the log, which is read from its start, only the checkpoint is left."""
     last = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01\x00")
     image.write_log().checkpoint_at(21)
     _log, queues, report = open_store(image.root)
@@ -596,7 +599,8 @@ def test_e7_a_last_record_that_ends_in_zeros_is_one_where_the_store_says_that_it
     ("case", "row"), [("apache alone", "S6"), ("rmq before", "S4"), ("killed", ""), ("body", "")]
 )
 def test_e7_apaches_last_record_that_ends_in_zeros_is_one_by_its_queue(image, case, row):
-    """Apache's broker wrote the store last: after a clean stop its queues name all of it."""
+    """Apache's broker was the last to write the store: after a clean stop its queues name every
+    record."""
     last = image.add_many(20).add(b"topic-0", 0, b"body", b"A\x01\x00")
     image.write_log().write_queues()
     if case == "rmq before":
@@ -671,8 +675,8 @@ def test_q8_no_flipped_bit_of_an_entry_moves_a_queues_end_or_leads_elsewhere(tmp
     other = {"boot_id": bytes(range(16))} if boot == "other boot" else {}
     for entry in (0, 49, 60, PER_FILE + 39):
         if entry == PER_FILE + 39 and boot == "other boot":
-            continue  # after a power cut entries ahead of the log are ordinary, and cut
-        for bit in range(12 * 8):  # physical offset and size; the tag code decides about no end
+            continue  # after a power cut entries beyond the log's end are usual, and are cut off
+        for bit in range(12 * 8):  # offset and size in the log; the tag code decides about no end
             image.write_queues().checkpoint_at(len(image.records), queue_count=1, **other)
             path = image.queue_directory / "T" / "0" / f"{entry // PER_FILE * PER_FILE * 20:020d}"
             data = bytearray(path.read_bytes())

@@ -1,6 +1,6 @@
-"""Recovery of a store whose topic was deleted, and perhaps made anew (row Q11).
+"""Recovery of a store whose topic was deleted, and perhaps made again (row Q11).
 
-Goal: what was stored before the deletion is in no queue, what was stored since is all there,
+Goal: messages from before the deletion are in no queue, those stored since then are all there,
 whatever start recovery chooses. Method: as in test_recovery.py.
 """
 
@@ -18,7 +18,7 @@ def image(tmp_path):
 
 
 def fill(image, count=300):
-    """T and others in turn; when and where T is deleted then."""
+    """Adds records of T and of others in turn; returns when and where T is deleted after that."""
     for number in range(count):
         image.add(b"T" if number % 2 else b"others", number // 2 % 2, b"older")
     return {b"T": (image.end, image.now - 10)}
@@ -92,7 +92,8 @@ def test_q11_a_queue_that_is_made_from_the_whole_log_has_only_what_was_stored_si
 
 
 def test_q11_what_is_newer_than_the_deletion_counts_whatever_its_offset(image):
-    """A power cut took the end of the log, with the deletion's offset; the file kept it."""
+    """A power cut took the end of the log with the offset of the deletion; only the file still has
+    it."""
     fill(image, 40)
     deleted = {b"T": (image.end * 2, image.now - 10), b"gone": (1 << 60, 1 << 60)}
     image.next = {name: n for name, n in image.next.items() if name[0] != b"T"}

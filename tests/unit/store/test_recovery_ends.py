@@ -1,8 +1,8 @@
-"""Recovery: where queues start and end is not read from their files alone (rows A, Q9, Q10).
+"""Recovery: the ends of queues are not read from their files alone (rows A, Q9, Q10).
 
 Goal: a queue file that was damaged at its ends loses nothing and gives no offset twice. Method: as
-in test_recovery.py, with queueEnds (cext/store/queues/queue_ends.pxd) written by its Python twin,
-or not.
+in test_recovery.py, with or without queueEnds (cext/store/queues/queue_ends.pxd), which its Python
+twin writes.
 """
 
 import logging
@@ -22,7 +22,7 @@ from support.store_image import (
 from cext.store.log import log_progress
 from rmq.format.queue_ends import decode_ends
 
-BLANK = 0, 0, 0  # an entry without a message, as it is read
+BLANK = 0, 0, 0  # how an entry without a message is read
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def flip(path, byte, bit):
 
 
 def copy_of(image, *_):
-    """Garbage: entries of other records, as a page of another file would have them."""
+    """Garbage: entries of other records, like a page of another file."""
     return b"".join(QUEUE_ENTRY.pack(100 * i, 100, 7) for i in range(7))
 
 
@@ -85,7 +85,7 @@ def test_q9_a_queue_whose_files_do_not_hold_what_is_known_is_rebuilt(image, dama
     DAMAGES[damage](path)
     _log, queues, report = open_store(image.root, clean=source != "killed")
     image.check(queues)
-    # Above the log offset nothing is believed, so nothing is found damaged there.
+    # Above the log offset nothing is believed, so nothing can be found damaged there.
     found = not (source == "killed" and "last entry" in damage)
     assert report["queues_rebuilt"] == found or report["row"] == "S3"
     named = [note for note in report["notes"] if os.fspath(path.parent) in note]
@@ -105,7 +105,7 @@ def test_a1_with_queue_ends_of_this_boot_nothing_is_searched_and_nothing_scanned
 
 
 def test_a1_an_entry_may_know_more_than_its_log_offset(image):
-    """The file is written while the queues go on."""
+    """The file of ends is written while the queues go on."""
     image.add_many(600).write_log().write_queues()
     later = decode_ends(image.write_ends(600).root.joinpath("queueEnds").read_bytes())
     mixed = {name: entry for name, entry in later.queues.items() if name[1] == 1}
@@ -139,7 +139,8 @@ def test_a1_damaged_queue_ends_are_not_believed(image, bit):
 
 
 def test_a1_what_another_broker_appended_since_is_dispatched(image):
-    """RocketMQ's checkpoint says nothing of queueEnds; what it wrote lies above the log offset."""
+    """RocketMQ's checkpoint does not mention queueEnds; what RocketMQ wrote lies above the log
+    offset."""
     image.add_many(600).write_log().write_queues().write_checkpoint(physic_ms=1, boot_id=bytes(16))
     image.write_ends(500)
     _log, queues, report = open_store(image.root, clean=True)
@@ -178,7 +179,8 @@ def test_a_file_that_is_too_long_gets_its_length_back(image):
 
 
 def test_q10_no_offset_is_given_twice_when_a_queues_messages_are_gone(image):
-    """Retention took all messages of a queue; then its files are lost. 40 offsets were given."""
+    """Retention has removed all messages of a queue, then its files are lost. 40 offsets were
+    given."""
     quiet = [image.add(b"quiet") for _ in range(40)]
     image.add_many(900).write_log().write_queues().write_ends(940)
     for number in range(quiet[-1].offset // SEGMENT + 1):
@@ -205,8 +207,8 @@ def test_q10_no_offset_is_given_twice_when_the_log_lost_its_last_messages(image)
 
 
 def ends_beyond_the_log(image, reach, name="queueEnds"):
-    """So many records are in the log, which queueEnds speaks of; some of its entries know more. The
-    end of each queue that it knows."""
+    """A log of `reach` records. Some entries of queueEnds know of records beyond them. Returns the
+    end that queueEnds has for each queue."""
     image.add_many(600)
     for _ in range(40):
         image.add(b"late")
@@ -221,7 +223,8 @@ def ends_beyond_the_log(image, reach, name="queueEnds"):
 
 
 def expect_blanks_behind(image, queues, reach, known):
-    """Each queue has what is in the log, and no offset is given twice."""
+    """Each queue has the entries of the log's records, then blanks, so that no offset is given
+    twice."""
     expected = image.expected(image.records[:reach])
     for topic, queue_id in sorted(known):
         there = expected.get((topic, queue_id), {})
@@ -232,14 +235,15 @@ def expect_blanks_behind(image, queues, reach, known):
         assert found == dict.fromkeys(range(low, high), BLANK) | there
 
 
-@pytest.mark.parametrize("reach", [210, 299, 300, 301, 599])  # 50 of each queue are a file
+@pytest.mark.parametrize("reach", [210, 299, 300, 301, 599])  # a file has 50 entries of a queue
 @pytest.mark.parametrize("name", ["queueEnds", "queueEnds.synced"])
 def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, name):
-    """Log and queues on different disks: an entry of queueEnds knows more than the log holds. New
-    records come where the lost ones were, and consumers would stand still at such an entry."""
+    """Log and queues are on different disks, and an entry of queueEnds knows more than the log has.
+    New records come to the places of the lost ones, and consumers would stand still at such an
+    entry."""
     known = ends_beyond_the_log(image, reach, name)
     assert (b"late", 0) in known
-    for _ in range(2):  # and when it was written
+    for _ in range(2):  # the second time after the files were written
         log, queues, report = open_store(image.root)
         assert report["row"] in ("S4", "S5")
         last = image.records[reach - 1]
@@ -255,8 +259,8 @@ def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, 
     ids=["negative size", "the next one lies below the end"],
 )
 def test_q12_queues_are_made_anew_where_the_entry_to_be_cut_at_is_garbled(image, at, bytes_):
-    """35 of each queue's entries are in the log; the files behind them are gone already when the
-    damage is seen."""
+    """The log has 35 entries of each queue. When the damage is seen, the files behind them are gone
+    already."""
     known = ends_beyond_the_log(image, 210)
     path = image.queue_directory / "topic-0" / "0" / f"{0:020d}"
     with path.open("r+b") as file:
@@ -274,7 +278,7 @@ def test_q12_queues_are_made_anew_where_the_entry_to_be_cut_at_is_garbled(image,
 
 
 def test_a_topic_made_anew_after_queue_ends_were_written_starts_at_zero(image):
-    """Q6 beats Q10: killed before queueEnds was written again."""
+    """Row Q6 counts more than Q10: the broker was killed before queueEnds was written again."""
     for _ in range(70):
         image.add(b"again")
     image.add_many(100).write_ends(170)
@@ -288,7 +292,8 @@ def test_a_topic_made_anew_after_queue_ends_were_written_starts_at_zero(image):
 
 
 def test_a_topic_deleted_after_queue_ends_were_written_does_not_come_back_with_another(image):
-    """A rebuilt queue has the log read from its start; queues that nobody knows stay unknown."""
+    """To make a queue anew the log is read from its start; queues that nobody knows stay
+    unknown."""
     for _ in range(10):
         image.add(b"deleted")
     image.add_many(100).write_log()
@@ -304,7 +309,8 @@ def test_a_topic_deleted_after_queue_ends_were_written_does_not_come_back_with_a
 
 
 def test_min_offsets_that_a_damaged_entry_would_move_are_found_out(image):
-    """A search for the first record kept that meets a flipped bit would pass live messages."""
+    """With a flipped bit in an entry the search for the first record that is kept would skip live
+    messages."""
     image.add_many(2000).write_log().write_queues().write_ends(2000)
     for number in range(5):
         image.segment_path(number).unlink()
@@ -315,7 +321,7 @@ def test_min_offsets_that_a_damaged_entry_would_move_are_found_out(image):
     file = path / f"{first // PER_FILE * PER_FILE * 20:020d}"
     for at in range(first % PER_FILE, min(first % PER_FILE + 20, PER_FILE)):
         data = bytearray(file.read_bytes())
-        data[at * 20 : at * 20 + 8] = (at).to_bytes(8, "big")  # below the log's start
+        data[at * 20 : at * 20 + 8] = (at).to_bytes(8, "big")  # an offset below the log's start
         file.write_bytes(data)
         _log, queues, _report = open_store(image.root, clean=True)
         assert queues.snapshot(b"topic-0", 0)[0] == first, at

@@ -1,7 +1,7 @@
-"""Search of an offset by time, against a plain walk over all offsets.
+"""Search of an offset by time, compared with a plain walk over all offsets.
 
-Method: random non-decreasing times, every time around them, both directions, with unreadable
-offsets mixed in. Cannot prove: that store times never go back in a real log (the log sees to that).
+Method: random times that never fall, every time around them, both directions, with unreadable
+offsets mixed in. Cannot prove: that store times never fall in a real log (the log ensures that).
 """
 
 import random
@@ -57,7 +57,7 @@ def test_a_damaged_record_never_makes_it_skip_a_readable_one(seed):
         times[n] = -1
     for time_ms in range(62):
         got = search_offset(0, 80, times.__getitem__, time_ms)
-        # Between the answer and the first fitting message there are only unreadable ones.
+        # Only unreadable offsets lie between the answer and the first fitting message.
         first = next((n for n in range(80) if times[n] >= time_ms), 80)
         assert got <= first, (times, time_ms)
         assert all(times[n] < 0 for n in range(got, first))

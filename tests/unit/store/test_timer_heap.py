@@ -1,4 +1,4 @@
-"""The heap of timers against a sorted list."""
+"""The heap of timers, compared with a sorted list."""
 
 import heapq
 import random

@@ -1,4 +1,4 @@
-"""Timers in files: the keeper, driven by hand or by its thread, against a plain sorted list."""
+"""Timers in files: the keeper, driven by the test or by its thread, compared with a sorted list."""
 
 import heapq
 import os
@@ -15,7 +15,7 @@ from cext.store.timers.timer_keeper import TimerKeeper
 from cext.testing.timer_probe import DrivenTimers
 
 HEAP = 2048
-ROOM = HEAP // 2  # for what is pushed between two seals
+ROOM = HEAP // 2  # room for what is pushed between two seals
 
 
 def new_log(directory: Path) -> CommitLog:
@@ -33,7 +33,7 @@ def opened(log: CommitLog, directory: Path, before: tuple[int, int] = (0, 0)) ->
 
 
 def sealed(timers: DrivenTimers, covers: int) -> None:
-    """Seals and has the keeper write it."""
+    """Seals, and makes the keeper write it."""
     while not timers.seal(covers, 0):
         timers.keeper.step()
         timers.load()
@@ -61,7 +61,7 @@ STEPS = st.lists(
 def test_every_timer_comes_once_in_order_and_never_early(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]]
 ) -> None:
-    """The queue is a list; after a kill what the checkpoint does not cover is pushed again."""
+    """The queue is a list. After a kill, what the checkpoint does not cover is pushed again."""
     directory = tmp_path_factory.mktemp("timers")
     log = new_log(directory / "log")
     timers = opened(log, directory)
@@ -157,7 +157,7 @@ def test_a_checkpoint_waits_until_the_log_is_durable(tmp_path: Path) -> None:
     log = new_log(tmp_path / "log")
     timers = opened(log, tmp_path)
     timers.push(5_000_000, 1)
-    assert timers.seal(1, 400)  # the log ends at 0
+    assert timers.seal(1, 400)  # 0: the log ends there
     for _ in range(5):
         assert timers.keeper.step() > 0
     assert timers.keeper.counters()["runs"] == 1
@@ -181,7 +181,7 @@ def test_a_damaged_run_is_noticed_and_the_next_start_reads_the_queue(
         file.seek(at)
         file.write(bytes([byte[0] ^ 0x10]))
     keeper = TimerKeeper(log, str(tmp_path / "timers"), HEAP)
-    if keeper.open(0, 0, 0):  # it was not looked at yet
+    if keeper.open(0, 0, 0):  # the file was not read yet
         again = DrivenTimers(keeper)
         came = []
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Base64 with the URL-safe alphabet, beside Python's own."""
+"""Base64 with the URL-safe alphabet, compared with Python's own."""
 
 import base64
 import random
@@ -31,6 +31,6 @@ def test_what_java_does_not_decode_is_refused(text: bytes) -> None:
 
 
 def test_bits_that_are_left_over_do_not_count() -> None:
-    """As in Java: no encoder writes them."""
+    """As in Java: no encoder sets these bits."""
     assert base64url_decoded(b"AB") == base64url_decoded(b"AA==") == b"\0"
     assert base64url_decoded(b"") == b""

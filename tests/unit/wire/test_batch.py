@@ -1,4 +1,5 @@
-"""Goal: a batch is taken apart exactly, and one whose lengths do not add up is refused whole."""
+"""Goal: a batch is taken apart exactly, and a batch whose lengths do not add up is refused as a
+whole."""
 
 import struct
 

@@ -1,4 +1,5 @@
-"""Goal: a frame is found whole at every cut, and lengths that cannot be right are refused early."""
+"""Goal: a frame that is cut anywhere is found whole, and lengths that cannot be right are refused
+early."""
 
 import struct
 

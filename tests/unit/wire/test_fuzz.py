@@ -1,11 +1,12 @@
-"""Goal: no bytes from the wire make a reader read or write outside, or say what is not a status.
+"""Goal: no bytes from the wire make a reader touch memory outside of them, or return a value that
+is no status.
 
-Method: (1) a compiled loop mutates real frames by a seeded generator and hands them to every
-reader, with unmapped pages directly behind what is read and written, so one byte too far ends the
-test run. Headers are read by shapes, too, and signatures checked by what is known of the request
-before: both must come to what those come to that remember nothing, and the twin in Python must
-find right what was found right although it was changed; (2) hypothesis feeds structured and
-arbitrary bytes through the Python-visible entries. Not shown: reads before the start of a buffer;
+Method: (1) a compiled loop mutates real frames by a seeded generator and gives them to every
+reader. Unmapped pages follow directly behind what is read and written, so one byte too far ends the
+test run. Headers are also read by shapes, and signatures are also checked by what is remembered of
+the request before: both must give what the readers without a memory give. A changed frame whose
+signature is found right must be right for the Python twin, too. (2) hypothesis feeds structured and
+arbitrary bytes through the entries that Python sees. Not shown: reads before the start of a buffer;
 the asan build profile sees those.
 """
 
@@ -35,7 +36,7 @@ SEND = {**wire_frames.SEND_V2_FIELDS, "i": "TAGS\x01a\x02"}
 def signed(
     fields: dict[str, str], body: bytes = b"", kind: int = JSON, by: Credentials = ALICE
 ) -> bytes:
-    """A send, or a pull where there is no body."""
+    """The frame of a signed send, or of a signed pull if there is no body."""
     proved, code = by.sign(fields, body), 310 if body else 11
     made = wire_frames.json_header(code, dict(proved)) if kind == JSON else b""
     return wire_frames.frame(made or wire_frames.binary_header(code, proved), body, kind)
@@ -61,39 +62,41 @@ FRAMES = [
     wire_frames.frame(wire_frames.json_header(10, {f"key{i}": i for i in range(70)})),
     signed(SEND, b"body"),
     signed(SEND, b"body", BINARY),
-    signed(SEND, b"long" * 1200),  # which is not laid behind the values
+    signed(SEND, b"long" * 1200),  # a body so long that it is not laid behind the values
     signed(wire_frames.PULL_FIELDS),
     signed(wire_frames.PULL_FIELDS, kind=BINARY),
     signed({"z": "1", "a": "\u00fc\\", "Zz": "", "b": "t"}, b"not in order"),
     signed(SEND, b"a token", by=Credentials("alice", PASSWORD, "token")),
-    wire_frames.frame(  # and a client that sends it unsigned
+    wire_frames.frame(  # and of a client that sends the token unsigned
         wire_frames.json_header(310, {**ALICE.sign(SEND, b"x"), "SecurityToken": "token"}), b"x"
     ),
     signed({"b": "t", "_UNIQUE_KEY_QUERY": "true"}, b"x"),
     signed(SEND, b"body", by=Credentials("alice", "another")),
     signed({f"key{i}": "x" for i in range(70)}, b"too many"),
-    wire_frames.frame(  # fields of which one comes twice, and one is null
+    wire_frames.frame(  # one field comes twice, and one is null
         b'{"code":310,"extFields":{"b":"u","a":null,"b":"t","n":5,"Signature":"%s"},"opaque":7}'
         % sign({"b": "t", "n": "5"}, b"x", PASSWORD).encode(), b"x",
     ),
 ]  # fmt: skip
 ROUNDS = volume(500_000, 5_000_000)
-KEPT_MAX = 2_000  # frames that are judged by the twin
+KEPT_MAX = 2_000  # frames that the twin judges
 
 
 @pytest.mark.parametrize("seed", seeds(2))
 def test_mutated_frames_stay_inside_and_are_signed_only_where_they_still_are(seed: int) -> None:
     kept: list[bytes] = []
-    start = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64  # the generator is slow to leave a few bits
+    # With few bits set, the generator needs many steps to set more.
+    start = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
     ended = wire_probe.fuzz(FRAMES, start, ROUNDS, PASSWORD.encode(), kept)
     assert ended["violations"] == 0
     judged = 0
     for frame in kept[:: len(kept) // KEPT_MAX + 1]:
-        with contextlib.suppress(ProtocolError):  # as one without a code, which control closes on
+        # Such as a frame without a code, at which control closes the connection.
+        with contextlib.suppress(ProtocolError):
             command = decode(frame[4 : int.from_bytes(frame[:4], "big") + 4])
             assert is_right(command.fields, command.body, PASSWORD), frame
             judged += 1
-    # The mutations are neither so mild nor so rough that one side is never reached.
+    # The mutations must be neither too mild nor too rough: each result must occur.
     for reached in ("parsed", "malformed", "too_large", "sends", "pulls", "batches", "signed",
                     "unsigned", "by_shape"):  # fmt: skip
         assert ended[reached] > ROUNDS // 50, ended

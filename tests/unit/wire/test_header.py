@@ -1,4 +1,4 @@
-"""Goal: a header is read the same in any order and spelling, and what is no header is refused.
+"""Goal: a header is read the same in any order and spelling, and other bytes are refused.
 
 Agreement with Python's json over generated headers is shown in tests/contract/test_wire_twins.py.
 """

@@ -1,8 +1,8 @@
 """Goal: a header read by the shape of an earlier one is read exactly as parse_header reads it.
 
 Method: headers that differ from an earlier one in a few bytes (of values, of marks, of structure)
-go through one set of shapes and, alone, through parse_header; the answers must be equal. That the
-fast way is really taken is asserted where it should be.
+go through one set of shapes and, alone, through parse_header; the answers must be equal. In some
+tests the fast way must be taken, which they assert.
 """
 
 import json
@@ -15,7 +15,7 @@ from support.wire_frames import JAVA_PULL, JAVA_SEND_V2, JSON, SEND_V2_FIELDS
 
 from cext.testing.frame_probe import header_parsed, headers_in_turn, same_shape_by_all_ways
 
-# What may stand where: letters, digits, everything that JSON gives a meaning to.
+# Letters, digits, and every character with a meaning in JSON.
 BYTES = b'"\\{}[]:,+-.e019 unltx\x01\xc3\xa9'
 
 
@@ -99,7 +99,7 @@ def test_a_shape_that_is_often_right_is_not_replaced_by_a_stranger() -> None:
     assert assert_read_alike([plain, plain, plain, stranger, plain]) == [
         False, True, True, False, True,
     ]  # fmt: skip
-    # A shape that is no longer of use goes in the end.
+    # A shape that is of no use any more is replaced in the end.
     assert assert_read_alike([plain, plain, *[stranger] * 4])[-1]
 
 

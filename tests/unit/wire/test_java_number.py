@@ -1,6 +1,6 @@
 """Numbers are read as Java's Integer.valueOf, Long.valueOf and Double.valueOf read them.
 
-The oracle is Python's int() and float() behind Java's grammar (tests/support/sql_model.py).
+The judge is Python's int() and float() behind Java's grammar (tests/support/sql_model.py).
 """
 
 import pytest

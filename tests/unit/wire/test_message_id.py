@@ -1,4 +1,4 @@
-"""Goal: both kinds of id have the layout that tools take apart again."""
+"""Goal: both kinds of message id have the layout that tools expect when they take an id apart."""
 
 import datetime
 import ipaddress

@@ -1,4 +1,4 @@
-"""Goal: the fields of a commit (15) are read, and a request without all of them is none."""
+"""Goal: the fields of a commit (15) are read, and a request that lacks one of them is no commit."""
 
 import pytest
 from support.wire_frames import (

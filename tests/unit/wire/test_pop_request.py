@@ -1,4 +1,5 @@
-"""Goal: the fields of pops, acks and their like are read by their code, and a bad one is named."""
+"""Goal: the fields of pops, acks and similar requests are read by their code; a refusal names the
+bad field."""
 
 import pytest
 from support.wire_frames import (

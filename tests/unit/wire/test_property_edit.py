@@ -1,4 +1,5 @@
-"""Properties rewritten: what is left out goes wholly, what stays stays as it was."""
+"""A property string is rewritten: properties that are left out go wholly, the others stay as they
+were."""
 
 import pytest
 from hypothesis import given

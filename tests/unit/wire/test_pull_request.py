@@ -1,4 +1,4 @@
-"""Goal: the fields of a pull are read in any spelling, and a bad one is named."""
+"""Goal: the fields of a pull are read in any spelling, and a refusal names the bad field."""
 
 import pytest
 from support.wire_frames import (

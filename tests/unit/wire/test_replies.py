@@ -1,6 +1,6 @@
-"""Goal: replies are frames that a client reads, whole and in its own serialisation.
+"""Goal: replies are frames that a client can read, complete and in the client's own serialisation.
 
-Method: JSON replies through json.loads, binary ones through cext's own reader; the independent
+Method: JSON replies are read by json.loads, binary ones by cext's own reader; the independent
 reader of both is in tests/contract/test_wire_twins.py.
 """
 
@@ -25,7 +25,7 @@ def header_of(frame: bytes, serialize_type: int) -> dict[str, object]:
     parts = frame_found(frame, FRAME_MAX)
     assert (parts["status"], parts["serialize_type"], parts["body"]) == (OK, serialize_type, b"")
     assert parts["total_bytes"] == len(frame)
-    if serialize_type == JSON:  # without it Rust's client takes it for no header
+    if serialize_type == JSON:  # Rust's client takes a header without it for none
         assert json.loads(parts["header"])["serializeTypeCurrentRPC"] == "JSON"
     return header_parsed(parts["header"], serialize_type)
 

@@ -1,8 +1,8 @@
 """Answers are understood in every spelling, and broken ones are refused.
 
-Method: frames made by the pure-Python codec, whole, cut at every byte, damaged, and in streams; a
-reader that keeps shapes must say what one without says. What is read by field is compared with the
-pure-Python codec. A reader that looks behind its input would be caught by the sanitizer's run.
+Method: frames made by the pure-Python codec, whole, cut at every byte, damaged, and in streams. A
+reader that remembers shapes must give what a reader without a memory gives. Fields are compared
+with the pure-Python codec. The sanitizer's run would catch a reader that looks behind its input.
 """
 
 import struct
@@ -116,7 +116,7 @@ def test_a_head_is_read_before_its_body(serialize_type):
 @pytest.mark.parametrize(
     "frame",
     [
-        raw(b"{}"),  # an answer to nobody
+        raw(b"{}"),  # an answer to nobody's request
         raw(b'{"code":x,"opaque":1,"flag":1}'),
         raw(b'{"code":1,"opaque":99999999999999999999,"flag":1}'),
         raw(b'{"code":1,"opaque":1,"flag":1'),
@@ -162,7 +162,7 @@ frames = st.builds(
 
 
 def expected_number(text: str | None) -> int:
-    """The status of a field as a number."""
+    """The status with which a field must be read as a number."""
     if text is None:
         return MISSING_FIELD
     digits = text[1:] if text[:1] in ("-", "+") else text
@@ -173,7 +173,7 @@ def expected_number(text: str | None) -> int:
 
 @given(st.lists(frames, max_size=6), st.integers(1, 3))
 def test_a_stream_is_read_as_the_codec_reads_it(stream, times):
-    # the same answers more than once, so that there are shapes to be like
+    # the same answers several times, so that later ones have the shape of earlier ones
     stream = stream * times
     replies, status = replies_read(b"".join(stream), number=b"offset")
     assert status == NOT_READY
@@ -186,7 +186,7 @@ def test_a_stream_is_read_as_the_codec_reads_it(stream, times):
         assert reply["body"] == command.body
         text = (command.fields or {}).get("offset")
         if text == "" and command.serialize_type == remoting.ROCKETMQ:
-            text = None  # no length is how binary spells null
+            text = None  # binary headers spell null as a value of length 0
         assert reply["status"] == expected_number(text)
         if reply["status"] == OK:
             assert reply["number"] == int(command.fields["offset"])
@@ -194,7 +194,8 @@ def test_a_stream_is_read_as_the_codec_reads_it(stream, times):
 
 @given(st.lists(frames, min_size=1, max_size=3), st.data())
 def test_damage_is_the_same_with_shapes_and_without(stream, data):
-    """Bytes changed anywhere, after whole answers of the same form: no harm, and no difference."""
+    """Whole answers are followed by damaged ones of the same form: no harm, and both readers
+    agree."""
     whole = b"".join(stream)
     damaged = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 4))):

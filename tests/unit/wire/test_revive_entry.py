@@ -1,6 +1,6 @@
 """Goal: the JSON of the revive log is read in any order and spelling, and written as Apache does.
 
-Method: our own JSON library is the other reader; what is broken at any byte must not be believed.
+Method: rmq's JSON library is the other reader; JSON that is broken anywhere must not be believed.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Goal: both spellings give the same request, and a bad field is named as its sender spelled it."""
+"""Goal: both spellings give the same request, and a refusal names a bad field in its sender's
+spelling."""
 
 import pytest
 from support.wire_frames import (
@@ -21,7 +22,7 @@ OPTIONAL = {"i": "K\x01v", "j": "2", "k": "true", "l": "5", "m": "TRUE", "n": "b
 
 
 def spellings(fields: dict[str, str]) -> list[tuple[bytes, int]]:
-    """The same fields as V2 and V1, in JSON and binary."""
+    """The same fields as V2 and as V1, each in JSON and in binary."""
     long = {LONG_NAMES[letter]: value for letter, value in fields.items() if letter in LONG_NAMES}
     return [
         (json_header(310, dict(fields)), JSON),

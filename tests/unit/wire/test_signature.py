@@ -1,4 +1,4 @@
-"""The compiled check of signatures against its Python twin, which makes them."""
+"""The compiled check of signatures, compared with its Python twin, which makes the signatures."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rmq.format.signature import Credentials, is_right, sign
 
 OK, MALFORMED, TOO_LARGE = Status.OK, Status.MALFORMED, Status.TOO_LARGE
 BODY = b"\x00body\xff"
-VALUES_MAX = 262_144  # cext/wire/signature.pxd
-SHAPED = 12  # requests of one kind: another shape of their length has lost its trust then
+VALUES_MAX = 262_144  # as in cext/wire/signature.pxd
+SHAPED = 12  # so many requests of one kind make another shape of the same length lose its trust
 names = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ_", min_size=1, max_size=12)
 values = st.text(max_size=40)
 
@@ -45,9 +45,10 @@ def test_what_the_twin_signs_is_right(
 
 
 def test_the_order_of_the_request_before_is_not_taken_where_it_is_anothers() -> None:
-    """The check keeps the order of the last one's fields: names change in their places, one comes
-    twice, the signature is missing, or is elsewhere. Each is asked behind a usual one, and until
-    its header is one of a known shape, whose names are not looked at again."""
+    """The check remembers the order of the last request's fields. In the others names stand in
+    other places or are new, a field comes twice, the signature is missing or stands elsewhere. Each
+    is checked after a usual request, and so often that its header has a known shape, whose names
+    are not read again."""
     alice = Credentials("alice", "secret")
     usual = alice.sign({"a": "1", "b": "2", "c": "3"}, BODY)
     others = [
@@ -117,7 +118,7 @@ def test_what_is_no_signature(signature: str | None) -> None:
 
 @pytest.mark.parametrize("form", [JSON, ROCKETMQ])
 def test_each_flipped_bit_of_the_signature_breaks_it(form: int) -> None:
-    """As its bytes are in the header, whatever they are then."""
+    """The bits are flipped in the header itself, whatever the bytes are after that."""
     fields = Credentials("alice", "secret").sign({"b": "t"}, BODY)
     frame = encode(Command(code=310, fields=fields, serialize_type=form))
     header = frame[8 : 8 + int.from_bytes(frame[5:8], "big")]
@@ -130,7 +131,7 @@ def test_each_flipped_bit_of_the_signature_breaks_it(form: int) -> None:
         try:
             status = signature_status(bytes(flipped), form, BODY, b"secret")
         except ProtocolError:
-            continue  # it is no header any more
+            continue  # the bytes are no header any more
         assert status != OK, bit
 
 
@@ -138,7 +139,8 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def test_one_text_of_a_digest_counts_and_no_other() -> None:
-    """The last letter has two bits more than the digest needs, which who decodes it never sees."""
+    """The last letter has two bits more than the digest needs. A reader that decodes the text never
+    sees them, so it would accept four texts."""
     fields = Credentials("alice", "secret").sign({"b": "t"}, BODY)
     proof = fields["Signature"]
     kept = LETTERS.index(proof[26]) & ~3
@@ -156,7 +158,8 @@ def header_of(text: str) -> bytes:
 
 
 def test_json_as_others_write_it() -> None:
-    """Escapes of any kind, numbers without quotes, null, and a name that comes twice."""
+    """JSON as other libraries write it: escapes of any kind, numbers without quotes, null, a name
+    that comes twice."""
     fields = {"a": "\x01\x02/ü", "n": "5", "t": "true", "z": "last"}
     proof = sign(fields, BODY, "secret")
     text = (

@@ -1,8 +1,8 @@
 """Compiled SQL92 filters give what Apache's evaluator gives.
 
-A table of the rules, a differential test against the plain model (tests/support/sql_model.py), and
-bytes that are no program. That the model is right: tests/compat/test_sql_filters.py, against
-Apache's own evaluator.
+Method: a table of the rules, a differential test against the plain model
+(tests/support/sql_model.py), and bytes that are no program. That the model is right is shown by
+tests/compat/test_sql_filters.py, against Apache's own evaluator.
 """
 
 import random
@@ -34,7 +34,7 @@ def test_the_rules_of_nulls_and_types(
 
 
 @settings(max_examples=volume(400, 3000), deadline=None)
-@example("a > 1.5", {"a": "0x1p3"})  # what is rarely drawn
+@example("a > 1.5", {"a": "0x1p3"})  # a case that is rarely drawn
 @example("a > 1.5", {"a": "0x1p99999"})
 @example("a > 1.5", {"a": "-0x1p99999"})
 @example("a > b", {"a": "NaN", "b": "NaN"})

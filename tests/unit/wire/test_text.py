@@ -1,7 +1,7 @@
-"""Goal: escapes are undone as Java would, in just the room they need; numbers keep their range.
+"""Goal: escapes are undone as Java does it, in exactly the room that they need; numbers keep their
+range.
 
-Method: Python's json as the judge of escapes, int() as the judge of numbers, both over generated
-input.
+Method: Python's json judges escapes and int() judges numbers, both over generated input.
 """
 
 import json
