@@ -93,7 +93,7 @@ def turns(shard: Shard) -> int:
 def test_a_core_that_was_never_stopped_lets_go_of_its_connections(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """Closing a connection needs a part of the core that may be freed before its connections are."""
+    """To close a connection needs a part of the core that may be freed before its connections."""
     pair = authority.pair("dropped")
     context = TlsContext(str(pair.certificate), str(pair.key), None, None, "none")
     shard = Shard(tmp_path, tls=(context, True))
