@@ -1,5 +1,5 @@
-"""Fixtures of the fault tests: a disk that fails on demand (support/faults.py), a small one, one
-whose power can be cut."""
+"""Fixtures of the fault tests: a disk that fails on demand (support/faults.py), a small disk, and a
+disk whose power can be cut."""
 
 from support.faults import fault_shim, faults
 from support.faulty_shard import start

@@ -1,15 +1,17 @@
 """Goal: damage to any file beside the log costs no message, gives no offset twice and is named.
 
-Method: two stores are made once, one stopped and one killed. Each round copies one of them, damages
-one file (a flipped bit, a zeroed page, cut short, garbage, too long, gone) at a place by chance,
-starts a broker process on it and looks at everything: each message at its offset, delayed ones come
-once, the next send gets the next offset, a key finds its message (or nothing, where the index was
-damaged), and the log has a line with the file's name where the damage hit what is read.
+Method: two stores are made once, one of a stopped broker and one of a killed one. Each round copies
+one of them, damages one file at a random place (a flipped bit, a zeroed page, cut short, garbage,
+too long, gone), starts a broker process on it and looks at everything: each message is at its
+offset, delayed messages come once, the next send gets the next offset, a key finds its message (or
+nothing, if the index was damaged), and if the damage hit what is read, the log has a line with the
+file's name.
 Commit log: tests/fault/test_flipped_bits.py; consume queues: tests/fault/test_queue_damage.py.
-Cannot prove: that a key index whose entries were changed finds everything; its format has no
-checksum, `rmq store check` compares it with the log.
+Cannot prove: that a key index whose entries were changed finds everything. Its format has no
+checksum; `rmq store check` compares it with the log.
 
-A few rounds by default; `make bit-rot` runs 200 (RMQ_BIT_ROT_ROUNDS). The seed stands in the name.
+A few rounds by default; `make bit-rot` runs 200 (RMQ_BIT_ROT_ROUNDS). The seed is in the test's
+name.
 """
 
 import asyncio
@@ -44,13 +46,13 @@ KINDS = ("flip", "flip", "zero", "cut", "garbage", "longer", "gone", "empty", "a
 
 @dataclass
 class Image:
-    """A store as it was left, and what must be found in it."""
+    """A store as a broker left it, and what must be found in it."""
 
     store: Path
     killed: bool
     topics: dict[tuple[str, int], list[StoredMessage]] = field(default_factory=dict)
     delayed: set[bytes] = field(default_factory=set)
-    due_ms: int = 0  # of the last of them
+    due_ms: int = 0  # when the last of them is due
 
 
 def now_ms() -> int:
@@ -60,7 +62,7 @@ def now_ms() -> int:
 async def read(
     client: BrokerClient, topic: str, queue: int, offset: int = 0
 ) -> list[StoredMessage]:
-    """All from an offset on, each at its own."""
+    """All messages from an offset on; each must be at its own offset."""
     found: list[StoredMessage] = []
     end = int((await client.call(MAX_OFFSET, topic=topic, queueId=queue)).fields["offset"])
     while offset + len(found) < end:
@@ -79,7 +81,7 @@ def timer(due_ms: int) -> str:
 
 
 def wave(client: BrokerClient, image: Image, name: str, wait_ms: int, level: int) -> list[int]:
-    """Timed and delayed messages, half of each."""
+    """Posts timed and delayed messages, half of each kind; returns their opaques."""
     posted = []
     for number in range(DELAYED // 2):
         for kind, properties in (
@@ -93,7 +95,8 @@ def wave(client: BrokerClient, image: Image, name: str, wait_ms: int, level: int
 
 
 async def fill(broker: BrokerProcess, image: Image) -> None:
-    """Three queues with keys; delayed and timed messages, some delivered, some not yet; tables."""
+    """Fills three queues with keys, makes tables, and sends delayed and timed messages, of which
+    some are delivered at the end and some not."""
     async with BrokerClient(broker.port) as client:
         for topic in ("a", "b", "late"):
             reply = await client.call(
@@ -113,7 +116,7 @@ async def fill(broker: BrokerProcess, image: Image) -> None:
         for opaque in posted:
             assert (await client.reply(opaque)).code == 0
         await until_is(lambda: read(client, "late", 0), lambda found: len(found) >= DELAYED)
-        # The newest topic and offset: what a table's copy before that does not have.
+        # The newest topic and offset. A copy of the table from before does not have them.
         assert (await client.send("newest", b"only")).code == 0
         for topic, queue in (("a", 0), ("a", 1), ("b", 0), ("newest", 0)):
             image.topics[topic, queue] = await read(client, topic, queue)
@@ -155,7 +158,7 @@ def image(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def files_of(store: Path) -> list[str]:
-    """All but the log and the queues."""
+    """All files except those of the log and the queues."""
     return sorted(
         str(path.relative_to(store))
         for path in store.rglob("*")
@@ -192,7 +195,8 @@ def damaged(data: bytes, chance: random.Random) -> tuple[str, bytes | None]:
 
 
 async def look(broker: BrokerProcess, image: Image, name: str) -> tuple[Counter[bytes], int]:
-    """Everything; how often each delayed message came, and the group's offset."""
+    """Checks everything that must be found; returns how often each delayed message came, and the
+    group's offset."""
     async with BrokerClient(broker.port) as client:
         for (topic, queue), wanted in image.topics.items():
             assert await read(client, topic, queue) == wanted, (topic, queue)
@@ -213,7 +217,8 @@ async def look(broker: BrokerProcess, image: Image, name: str) -> tuple[Counter[
 
 
 async def all_delayed(client: BrokerClient, image: Image) -> Counter[bytes]:
-    """Two more are sent, to be due behind all others: when they are here nothing more comes."""
+    """Waits for all delayed messages. Two more are sent that are due after all others: when these
+    have come, nothing more comes."""
     last = {b"last timed", b"last delayed"}
     due = timer(max(now_ms(), image.due_ms) + 200)
     for body, properties in ((b"last timed", due), (b"last delayed", "DELAY\x012\x02")):
@@ -231,13 +236,13 @@ async def all_delayed(client: BrokerClient, image: Image) -> Counter[bytes]:
 
 
 def must_be_named(name: str, before: bytes, after: bytes | None) -> bool:
-    """Whether the damage is in what is read at a start, and cannot be taken for something else."""
+    """Whether the damage is in what a start reads, and cannot be taken for anything else."""
     if name.endswith(".bak") or after == before:
         return False
     if name.startswith("config/") and name.endswith(".json"):
-        return True  # also one that is gone: the .bak is
+        return True  # also if the file is gone, because the .bak is still there
     if name.startswith("config/") and name.endswith(".journal"):
-        # The records before a cut between two of them are a whole journal.
+        # If the cut is between two records, the records before it are a whole journal.
         return after is None or not before.startswith(after) or not is_whole_journal(after)
     if name == "checkpoint":
         own = slice(1024, 1100)
@@ -245,14 +250,15 @@ def must_be_named(name: str, before: bytes, after: bytes | None) -> bool:
     if name == "rmqTimers/position":
         return after is None or before[:88] != after[:88]
     if name.startswith("rmqTimers/") and name.endswith(".run"):
-        return after is None or len(after) < len(before)  # else when the entry is read
+        # Other damage is named when the entry is read.
+        return after is None or len(after) < len(before)
     if name.startswith("rmqTimers/"):
         return after is not None and before != after[: len(before)] and len(before) > 36
     return name.startswith("index/") and after is not None and len(after) != len(before)
 
 
 def is_whole_journal(data: bytes) -> bool:
-    """Whether a journal ends behind a record. Not the product's reader."""
+    """Whether the journal ends behind a record. This does not use the product's reader."""
     at = 0
     while at + 20 <= len(data):
         at += 20 + int.from_bytes(data[at + 4 : at + 8], "big")
@@ -263,7 +269,8 @@ def is_whole_journal(data: bytes) -> bool:
 def test_damage_beside_the_log_costs_no_message(image: Image, seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     copy_store(image.store, tmp_path / "store")
-    wanted = os.environ.get("RMQ_BIT_ROT_FILE", "")  # a file to look at, or a folder
+    # A file, or a folder, to which the test is limited.
+    wanted = os.environ.get("RMQ_BIT_ROT_FILE", "")
     files = files_of(tmp_path / "store")
     name = chance.choice([name for name in files if name.startswith(wanted)])
     path = tmp_path / "store" / name
@@ -282,16 +289,17 @@ def test_damage_beside_the_log_costs_no_message(image: Image, seed: int, tmp_pat
     if must_be_named(name, before, after):
         assert Path(name).name in said or name in said, said
     again = {body for body, times in came.items() if times > 1}
-    if image.killed:  # what was delivered since the last save of delayOffset.json
+    if image.killed:  # what was delivered since the last save of delayOffset.json comes again
         again = {body for body in again if not body.startswith(b"delayed ")}
         if name == "rmqTimers/position" and "is damaged" in said:
-            again = set()  # it alone knows, until a stop
+            again = set()  # only this file knows what was delivered, until a stop
     assert not again, sorted(again)[:5]
     assert offset == 100 or (image.killed and name == f"config/{OFFSETS_NAME}" and offset < 100)
 
 
 def test_config_files_without_any_whole_copy(image: Image, tmp_path: Path) -> None:
-    """A real start without them: it goes on with what can be set right, or refuses in one line."""
+    """If no copy of a file is whole, the start goes on with what can be set right, or refuses in
+    one line."""
     for name in ("consumerOffset.json", "topics.json"):
         copy_store(image.store, tmp_path / name / "store")
         for copy in (name, name + ".bak"):
@@ -302,7 +310,7 @@ def test_config_files_without_any_whole_copy(image: Image, tmp_path: Path) -> No
     with pytest.raises(AssertionError, match="topics that have queues") as caught:
         start_broker(tmp_path / "topics.json", SETTINGS)
     assert "Traceback" not in str(caught.value)
-    for copy in ("topics.json", "topics.json.bak"):  # as it is advised
+    for copy in ("topics.json", "topics.json.bak"):  # as the refusal advises
         (tmp_path / "topics.json" / "store" / "config" / copy).unlink()
     with broker_process(tmp_path / "topics.json", SETTINGS) as broker:
 

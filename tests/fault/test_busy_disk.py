@@ -1,9 +1,10 @@
-"""Goal: a disk that makes the log's next file, or room in the present one, slowly slows the senders
-down and refuses none of them; what lasts is refused; who only reads does not wait.
+"""Goal: a disk that is slow to make the log's next file, or blocks of the present one, slows the
+senders down and refuses none of them. Only if it lasts are they refused. Clients that only read do
+not wait.
 
-Method: a broker process behind the fault shim, whose fsync of a new file, or fallocate in the one
-that is written, sleeps, or whose sync does; clients that send faster than files come. Cannot
-prove: how long a real disk takes.
+Method: a broker process behind the fault shim, which makes the fsync of a new file, the fallocate
+of the present one, or the sync sleep; clients that send faster than files are made. Cannot prove:
+how long a real disk takes.
 """
 
 import asyncio
@@ -34,11 +35,12 @@ BURST = 16
 SENDERS = 3
 NOT_READY = "the next commit log file is not ready yet"
 SUCCESS, SYSTEM_BUSY = 0, 2
-TOLD_S = 10  # between two lines about slow answers
+TOLD_S = 10  # between two log lines about slow answers
 
 
 async def send_many(port: int, queue: int, segments: float, told: Counter[tuple[int, str]]) -> None:
-    """Sends that much by one connection, BURST messages under way, and counts the answers."""
+    """Sends so many segments by one connection, BURST messages at a time, and counts the
+    answers."""
     async with BrokerClient(port, f"sender@{queue}") as client:
         for _ in range(int(segments * SEGMENT) // (BURST * len(BODY))):
             with client.in_one_write():
@@ -96,11 +98,12 @@ def test_what_lasts_is_refused_and_who_reads_does_not_wait(tmp_path: Path, fault
         run_with(broker, work)
         assert all(NOT_READY in remark for remark in refused()), told
         assert time.monotonic() - began > BUSY_MS / 1000
-        broker.stop(signal.SIGKILL)  # the file that is waited for would hold it up
+        broker.stop(signal.SIGKILL)  # a clean stop would wait for the file
 
 
 def test_nobody_waits_for_blocks_that_are_on_their_way(tmp_path: Path, faults: Faults) -> None:
-    """A new store has blocks for 16 MiB; the first messages have more of them made."""
+    """A new store has blocks for 16 MiB; the first messages cause more blocks to be made, and do
+    not wait for them."""
     sleeps_s = 60
     started = time.monotonic()
 
@@ -108,15 +111,15 @@ def test_nobody_waits_for_blocks_that_are_on_their_way(tmp_path: Path, faults: F
         faults.sleep("fallocate", sleeps_s * 1_000_000, path=LOG, count=1)
         for _ in range((1 << 20) // len(BODY)):
             assert (await client.send("busy", BODY)).code == SUCCESS
-        await until(lambda: faults.seen(0) > 0)  # asked for as soon as there is traffic
+        await until(lambda: faults.seen(0) > 0)  # blocks are asked for as soon as messages come
         for _ in range(100):
             assert (await client.send("busy", BODY)).code == SUCCESS
 
-    patient = ("--set", "osPageCacheBusyTimeOutMills=60000")  # of what a busy machine makes late
+    patient = ("--set", "osPageCacheBusyTimeOutMills=60000")  # for a busy machine
     with broker_process(tmp_path, patient, faults.environment()) as broker:
         run_with(broker, work)
         assert time.monotonic() - started < sleeps_s
-        broker.stop(signal.SIGKILL)  # the piece that is waited for would hold it up
+        broker.stop(signal.SIGKILL)  # a clean stop would wait for the blocks
 
 
 def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Faults) -> None:
@@ -134,7 +137,8 @@ def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Fau
 
 
 async def send_large(port: int, count: int, told: Counter[tuple[int, str]]) -> None:
-    """So many clients with a message of 4 MB each, at once: a new store has blocks for four."""
+    """So many clients send a message of 4 MB each at the same time. A new store has blocks for four
+    of them."""
 
     async def one(queue: int) -> None:
         async with BrokerClient(port, f"large@{queue}") as client:
@@ -176,7 +180,8 @@ def test_large_messages_whose_blocks_do_not_come_are_refused_and_wait_once(
             told[reply.code, reply.remark or ""] += 1
             assert (await client.pull("readers", "busy")).code == SUCCESS
         assert calm_seconds() - began < more * BUSY_MS / 1000
-        assert (await client.send("busy", BODY)).code == SUCCESS  # it has blocks
+        # The log has blocks for this message.
+        assert (await client.send("busy", BODY)).code == SUCCESS
 
     busy = ("--set", f"osPageCacheBusyTimeOutMills={BUSY_MS}")
     with broker_process(tmp_path, busy, faults.environment()) as broker:
@@ -184,7 +189,7 @@ def test_large_messages_whose_blocks_do_not_come_are_refused_and_wait_once(
         refused = [remark for code, remark in told if code == SYSTEM_BUSY]
         assert all(NOT_READY in remark for remark in refused), told
         assert told[SUCCESS, ""] == 4 and told.total() == 12 + more
-        broker.stop(signal.SIGKILL)  # the piece that is waited for would hold it up
+        broker.stop(signal.SIGKILL)  # a clean stop would wait for the blocks
 
 
 def test_how_long_sends_waited_for_a_slow_sync_is_in_the_log(

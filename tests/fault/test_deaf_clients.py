@@ -1,10 +1,10 @@
-"""Goal: clients that ask and do not read, that begin large requests and do not end them, that
+"""Goal: clients that ask and do not read, that begin large requests and do not end them, or that
 consume slowly by the thousand: none of them costs a healthy client its answers, a shard its life,
 or the machine its memory, and nothing acknowledged is lost.
 
 Method: real processes and sockets, counters and resident memory; a control group of 256 MiB. The
-p99 of healthy clients is measured in the tests marked slow, in rounds, for the machine has other
-work. Cannot prove: what a real network adds.
+p99 of healthy clients is measured in the tests marked slow, in rounds, because the machine has
+other work. Cannot prove: what a real network adds.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ ANSWER_S = 10.0 * SLOWNESS
 
 
 async def taken(client: BrokerClient, body: bytes, queue: int = 1) -> int:
-    """Sends as a client does, again when a stalled disk refuses it; the offset."""
+    """Sends until it is taken, again when a stalled disk refuses it, as a client does; returns the
+    offset."""
     reply = await until_is(
         lambda: client.send("served", body, queue), lambda reply: reply.code != BUSY
     )
@@ -56,7 +57,8 @@ async def taken(client: BrokerClient, body: bytes, queue: int = 1) -> int:
 
 
 async def served(port: int, rounds: int = 30) -> None:
-    """A healthy client: every request, of reactor and control thread, is answered, none refused."""
+    """A healthy client: each of its requests is answered and none is refused, whether the reactor
+    or the control thread serves it."""
     async with BrokerClient(port, "healthy@1") as client:
         for n in range(rounds):
             began = calm_seconds()
@@ -69,7 +71,7 @@ async def served(port: int, rounds: int = 30) -> None:
 
 
 def create_topics(port: int, count: int) -> None:
-    """So many, that the table of all of them is large."""
+    """Creates so many topics that the table of topics is large."""
     topics = [{"topicName": f"table-{n:05d}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
               for n in range(count)]  # fmt: skip
     with Connection(f"127.0.0.1:{port}") as connection:
@@ -86,11 +88,12 @@ def test_who_asks_for_tables_and_reads_nothing_starves_nobody(tmp_path: Path) ->
         before = resident(pid)
         deaf = crowd(stack, broker.ports[1], 60, TABLES)
         asyncio.run(served(broker.ports[1]))
-        # Each has what its socket takes, 256 KiB more and one table; 60,000 of them were asked for.
+        # Each deaf client has what its socket takes, 256 KiB more, and one table. They asked for
+        # 60,000 tables.
         assert resident(pid) - before < (150 + 400 * SANITIZED) * MIB
         assert broker.shards()[1].state == "serving"
         for client in deaf[:30]:
-            client.close()  # nobody asks for what they asked for
+            client.close()  # the tables that it asked for are not needed any more
         asyncio.run(served(broker.ports[1]))
         after = broker.shards()
         assert [(each.pid, each.restarts, each.state) for each in after] == [
@@ -110,7 +113,7 @@ def fill(broker: BrokerProcess, count: int, size: int) -> None:
 
 
 async def read_back(broker: BrokerProcess, count: int) -> None:
-    """Pulls that the disk readers answer: none is refused."""
+    """Pulls that disk readers answer; none may be refused."""
     async with BrokerClient(broker.port, "reader@1") as client:
         offset = 0
         while offset < count:
@@ -153,7 +156,7 @@ def slow_consumers(tmp_path: Path, wanted: int) -> None:
         count = min(wanted, may - 500)
         fill(broker, 400, 8000)
         asyncio.run(served(broker.port, 3))
-        # Each asks for 16 answers of 256 KiB and takes none of them.
+        # Each client asks for 16 answers of 256 KiB and takes none of them.
         crowd(stack, broker.port, count, b"".join(pull(32 * n) for n in range(16)), 65536)
         for _ in range(5):
             asyncio.run(served(broker.port, 10))
@@ -177,7 +180,7 @@ def test_ten_thousand_slow_consumers_in_256_mib(tmp_path: Path) -> None:
 
 
 def p99_ms(broker: BrokerProcess, seconds: float = 4.0) -> float:
-    """Of 300 plain sends a second, from the moment each is due."""
+    """The p99 of 300 plain sends a second, measured from the moment at which each is due."""
     queues = [target.queue for target in control.find_queues(broker.namesrv, ["others"], 4)]
     producer = open_producer(send_frames(queues, SendShape(100)), [broker.address], 16, 300.0)
     end = time.monotonic() + seconds
@@ -215,7 +218,8 @@ def test_the_p99_of_others_is_at_most_twice_what_it_was(tmp_path: Path, who: str
             before = p99_ms(broker)
             with ExitStack() as stack:
                 CROWDS[who](stack, broker)
-                # While they come they and the broker share two processors: printed, not judged.
+                # While they come, they and the broker share two processors: this p99 is only
+                # printed.
                 burst = p99_ms(broker, 2.0)
                 beside = p99_ms(broker)
             ratios.append(beside / before)

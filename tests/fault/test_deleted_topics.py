@@ -1,9 +1,9 @@
-"""Goal: a topic that was deleted and made anew has none of the older one's messages after a crash,
-and begins at offset 0.
+"""Goal: a topic that was deleted and made again has, after a crash, none of the older topic's
+messages, and begins at offset 0.
 
-Method: a broker process fills a topic, deletes it, makes it anew before or after it is killed;
-the queue files are there, or gone, and nothing says what they hold, so that all of the log is
-dispatched again.
+Method: a broker process fills a topic, deletes it, and makes it again before or after it is killed.
+The queue files are there, or gone; nothing says what they hold, so the whole log is dispatched
+again.
 """
 
 import shutil
@@ -49,7 +49,7 @@ async def test_older_messages_stay_away(tmp_path: Path, made: str, queues: str) 
         (tmp_path / "store" / name).unlink(missing_ok=True)
     if queues == "gone":
         shutil.rmtree(tmp_path / "store" / "consumequeue")
-    for newer in range(2):  # a replay without one of the newer ones, and with one
+    for newer in range(2):  # the log is replayed without a message of the newer topic, and with one
         with broker_process(tmp_path) as broker:
             async with BrokerClient(broker.port) as client:
                 if newer == 0 and made == "after":

@@ -1,7 +1,7 @@
-"""Goal: reads of the disk for requests are bounded, answered whatever becomes of them, and leave no
-buffer behind; nobody else waits for them.
+"""Goal: reads of the disk for requests are bounded, are answered whatever happens to them, and
+leave no buffer behind; no other request waits for them.
 
-Method: a shard process behind the fault shim, whose log is in no memory; pread is held, fails or
+Method: a shard process behind the fault shim, whose log is not in memory; pread is held, fails or
 is slow. Cannot prove: how long a real disk takes.
 """
 
@@ -19,7 +19,7 @@ from support.waiting import wait_until
 from rmq.format.remoting import Command
 
 MESSAGES, BYTES = 40, 100_000
-BUFFERS = 8  # jumbo buffers, hence fetches of pulls
+BUFFERS = 8  # jumbo buffers, and so the number of fetches for pulls
 READER_JOBS = 256  # READ_JOBS_MAX of cext/store/log/disk_reader.pxd
 SUCCESS, SYSTEM_ERROR, SYSTEM_BUSY, TOPIC_NOT_EXIST, RETRY = 0, 1, 2, 17, 20
 
@@ -29,8 +29,8 @@ def body(number: int) -> bytes:
 
 
 def forgotten(start: Start, directory: Path, **options: Any) -> Worker:
-    """A shard whose first messages of topic t are on the disk alone, and whose log nobody reads
-    besides: an index that is behind brings pages of it back."""
+    """A shard whose first messages of topic t are only on the disk. It has no key index, because
+    one that is behind would bring pages of the log back into memory."""
     small = {"ring_bytes": MIB, "record_max_bytes": MIB // 2, "jumbo_buffers": BUFFERS,
              "index_dir": ""}  # fmt: skip
     worker = start(**{**small, **options})
@@ -43,7 +43,8 @@ def forgotten(start: Start, directory: Path, **options: Any) -> Worker:
 
 
 def is_on_disk_alone(log: Path) -> bool:
-    """The messages that are pulled; a page that is being written stays for a moment."""
+    """Whether the messages that are pulled are only on the disk. A page that is being written stays
+    in memory for a moment."""
     drop_page_cache(log)
     return not is_cached(min(log.iterdir()), 4 * BYTES)
 
@@ -77,7 +78,7 @@ def test_as_many_read_as_there_are_buffers_and_the_next_are_refused(
     assert all("too many pulls read from disk" in reply.remark for reply in refused.values())
     in_flight(worker, BUFFERS)
     assert worker.ask("pools")["fetch"][2] == BUFFERS
-    # Who needs no disk is served meanwhile.
+    # A client that needs no disk is served meanwhile.
     assert worker.connect().ask(send("u", b"beside it")).code == SUCCESS
     faults.clear()
     assert {first_of(reply) for reply in client.replies(BUFFERS).values()} == {body(0)}
@@ -87,8 +88,8 @@ def test_as_many_read_as_there_are_buffers_and_the_next_are_refused(
 def test_a_reader_takes_256_and_the_next_are_refused(
     start: Start, faults: Faults, tmp_path: Path
 ) -> None:
-    # Reply buffers for all of them, so that a client may be slow: when they run out, one that does
-    # not take its answers at once is closed.
+    # There are reply buffers for all answers, so that a client may be slow: without free buffers a
+    # client that does not take its answers at once is closed.
     worker = forgotten(start, tmp_path, jumbo_buffers=READER_JOBS + 4, pulls_max=2 * READER_JOBS,
                        reply_buffers=4 * READER_JOBS, frame_max_bytes=MIB)  # fmt: skip
     client = worker.connect()
@@ -116,7 +117,7 @@ def test_who_leaves_while_its_read_is_under_way_leaves_nothing_behind(
     gone.reset()
     worker.clients.remove(gone)
     worker.until(lambda stats: stats["connections"] == connections)
-    newer = worker.connect()  # in the place of the one that left
+    newer = worker.connect()  # it gets the slot of the client that left
     faults.clear()
     all_given_back(worker)
     assert newer.is_silent()
@@ -132,7 +133,7 @@ def test_a_topic_that_goes_while_it_is_read_is_kept_until_then(
     ask_many(client, 3)
     in_flight(worker, 3)
     worker.ask("renew")
-    worker.until(lambda stats: stats["removed_freed"] == 1)  # the other topic
+    worker.until(lambda stats: stats["removed_freed"] == 1)  # the other topic is freed
     assert worker.ask("stats")["removed_waiting"] == 2, "the topic and the group's counter"
     faults.clear()
     assert {reply.code for reply in client.replies(3).values()} <= {SUCCESS, TOPIC_NOT_EXIST}
@@ -149,7 +150,7 @@ def test_a_disk_that_cannot_be_read_is_told_and_served_when_it_is_well(
     client = worker.connect()
     faults.fail("pread", errno.EIO, path="commitlog/")
     reply = client.ask(pull("g", "t", 3))
-    while reply.code == RETRY:  # its entry is in a file already: it was compared with the log
+    while reply.code == RETRY:  # its entry is in a file already, and was compared with the log
         reply = client.ask(pull("g", "t", 3))
     assert reply.code == SYSTEM_ERROR
     assert "queue 0 offset 3" in reply.remark
@@ -162,7 +163,8 @@ def test_a_disk_that_cannot_be_read_is_told_and_served_when_it_is_well(
 def test_a_read_that_fails_once_gives_an_error_or_the_message(
     start: Start, faults: Faults, tmp_path: Path
 ) -> None:
-    """The message when its entry is in a file: comparing that with the log takes a second look."""
+    """The message comes if its entry is in a file, because that entry is then compared with the
+    log, which reads it again."""
     worker = forgotten(start, tmp_path)
     client = worker.connect()
     faults.fail("pread", errno.EIO, path="commitlog/", count=1)

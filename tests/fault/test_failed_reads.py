@@ -1,10 +1,11 @@
-"""Goal: what is due while the disk cannot be read comes when it can: a delayed and a timed message,
-one that was popped and not acknowledged, a question about an open transaction. A sector that is
-lost for good holds its own level, its own revive queue or the feed of the timers, nobody else.
+"""Goal: what is due while the disk cannot be read comes as soon as it can be read: a delayed and a
+timed message, one that was popped and not acknowledged, the check back of an open transaction. A
+sector that is lost for good holds up only its own delay level, its own revive queue or the feed of
+the timers.
 
-Method: a whole broker behind the fault shim, on a clock that the test drives; what was stored is on
-the disk alone, every read of the log fails, or each that takes a certain byte of it; all of it
-comes due, then the disk is well. How often the reactor turns is seen by the machine's clock, in a
+Method: a whole broker behind the fault shim, on a clock that the test drives. Everything stored is
+only on the disk, and every read of the log fails, or every read of a certain byte. All of it comes
+due, then the disk works again. How often the reactor turns is seen by the machine's clock, in a
 shard of its own. Cannot prove: how long a real disk tries before it gives up.
 """
 
@@ -33,12 +34,13 @@ BODY_BYTES = 50_000
 DUE_S = 60
 SETTINGS = {
     "rmqRingBytes": 4 * MIB, "maxMessageSize": MIB, "mappedFileSizeCommitLog": 64 * MIB,
-    "messageIndexEnable": "false",  # an index that is behind brings pages of the log back
+    # An index that is behind would bring pages of the log back into memory.
+    "messageIndexEnable": "false",
 }  # fmt: skip
 OPTIONS = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
 HALF = 4  # TRANSACTION_PREPARED_TYPE of sysFlag
-APART_BYTES = 2 * MIB  # the kernel reads no record ahead that lies so far behind another
-IN_RECORD = 100  # a byte of it
+APART_BYTES = 2 * MIB  # for a record so far behind another one the kernel does not read ahead
+IN_RECORD = 100  # the number of a byte in the record
 
 
 async def end_of(client: BrokerClient, topic: str) -> int:
@@ -46,7 +48,7 @@ async def end_of(client: BrokerClient, topic: str) -> int:
 
 
 def watched(clock: DrivenClock, condition: Callable[[], object]) -> Callable[[], object]:
-    """The same, for a clock that stands still: while it is asked no time passes."""
+    """The same condition for a clock that stands still: no time passes while it is checked."""
 
     def look() -> object:
         clock.advance(0)
@@ -58,14 +60,15 @@ def watched(clock: DrivenClock, condition: Callable[[], object]) -> Callable[[],
 async def fill(client: BrokerClient, clock: DrivenClock, size: int) -> None:
     for _ in range(size // 100_000):
         assert (await client.send("filler", bytes(100_000))).code == 0
-        clock.advance(0)  # as in watched()
+        clock.advance(0)  # no time passes, as in watched()
 
 
 async def store_all(client: BrokerClient, born_ms: int) -> None:
-    """A message of each kind, and so much behind them that they are in no memory of the broker."""
+    """A message of each kind, and so many other messages behind them that the broker has them no
+    longer in memory."""
     body = bytes(BODY_BYTES)
     for properties, flags in (
-        ("DELAY\x015\x02", 0),  # a minute
+        ("DELAY\x015\x02", 0),  # delay level 5 is a minute
         (f"TIMER_DELAY_SEC\x01{DUE_S}\x02", 0),
         ("TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02", HALF),
     ):
@@ -78,7 +81,7 @@ async def store_all(client: BrokerClient, born_ms: int) -> None:
 
 
 def is_on_disk_alone(log: Path, length: int = 4 * BODY_BYTES) -> bool:
-    """The first bytes of the log."""
+    """Whether the first bytes of the log are only on the disk."""
     drop_page_cache(log)
     return not is_cached(min(log.iterdir()), length)
 
@@ -103,7 +106,7 @@ def test_what_is_due_while_the_disk_cannot_be_read_comes_when_it_can(
             await until(lambda: is_on_disk_alone(store / "commitlog"))
             faults.fail("pread", error, path="commitlog/")
             clock.advance(DUE_S + 1)
-            await until(lambda: faults.hits(0) > 20)  # each was looked for more than once
+            await until(lambda: faults.hits(0) > 20)  # each was tried more than once
             assert await end_of(client, "t") == 1
             faults.clear()
             await until(lambda: is_there(client), still=True)
@@ -134,7 +137,8 @@ def test_a_lost_sector_of_one_revive_queue_holds_no_other(tmp_path: Path, faults
             for topic in ("p", "q"):
                 assert len(await pop(client, "g", topic, invisibleTime=DUE_S * 60_000)) == 1
                 assert (await client.send(topic, bytes(BODY_BYTES))).code == 0
-                # From the broker's memory: a page that is mapped cannot be dropped.
+                # The pop takes it from the broker's memory, because a mapped page cannot be
+                # dropped.
                 (one,) = await pop(client, "g", topic, invisibleTime=DUE_S * 1000)
                 revive_queue = int(one.extra.split(" ")[3])
                 popped[revive_queue] = topic, one.message.physical_offset
@@ -162,8 +166,8 @@ def test_a_lost_sector_of_one_revive_queue_holds_no_other(tmp_path: Path, faults
 
 
 def test_a_lost_sector_of_one_delay_level_holds_no_other(tmp_path: Path, faults: Faults) -> None:
-    """The other level comes due just after the disk has failed. Time hardly passes then, so that it
-    comes before the disk is asked again for what it has lost."""
+    """The other level comes due just after the disk has failed. Hardly any time passes then, so
+    that it comes before the lost sector is read again."""
 
     @in_loop
     async def run(clock: DrivenClock, port: int, store: Path) -> None:
@@ -180,7 +184,7 @@ def test_a_lost_sector_of_one_delay_level_holds_no_other(tmp_path: Path, faults:
             await until(watched(clock, lambda: is_on_disk_alone(store / "commitlog", 3 * MIB)))
             _, place = decode_message_id(minute.fields["msgId"])
             faults.lose(place + IN_RECORD, path="commitlog/")
-            clock.advance(29.991)  # 9 ms before the other one
+            clock.advance(29.991)  # 9 ms before the other level is due
             await until(watched(clock, lambda: faults.hits(0) == 1))
             await until(lambda: is_there(client, clock), still=True)
             assert faults.hits(0) == 1
@@ -222,14 +226,16 @@ def test_the_reactor_sleeps_while_timers_wait_for_a_lost_sector(
             _, place = decode_message_id(reply.fields["msgId"])
     assert worker.stop() == 0
     store = tmp_path / "store"
-    shutil.rmtree(store / "rmqTimers")  # timed messages are read again
+    shutil.rmtree(store / "rmqTimers")  # so that timed messages are read again
     drop_from_page_cache(store / "commitlog")
-    faults.lose(place + IN_RECORD, path=f"commitlog/{0:020}")  # the next file is there, too
+    # With its name, because the next file exists, too.
+    faults.lose(place + IN_RECORD, path=f"commitlog/{0:020}")
     worker = start(**options)
     wait_until(lambda: faults.hits(0) >= 2)
     hits, turns = faults.hits(0), worker.ask("stats")["turns"]
     wait_until(lambda: faults.hits(0) >= hits + 5)
-    # Ten times a second the disk is asked; a turn each millisecond would be a hundred of them.
+    # The disk is asked ten times a second; with a turn each millisecond there would be a hundred
+    # turns for each.
     assert worker.ask("stats")["turns"] - turns < 30 * (faults.hits(0) - hits)
     assert worker.ask("stats")["timers_fed"] == 0
     faults.clear()

@@ -1,9 +1,9 @@
-"""Goal: a whole broker on a failing disk acks nothing that is not so, says what failed, and goes on
-serving what it has; what can heal heals without a restart, the rest by one.
+"""Goal: a whole broker on a failing disk acknowledges nothing that is not so, says what failed, and
+goes on serving what it has. What can heal heals without a restart, the rest with one.
 
 Method: a broker process behind the fault shim, loaded over sockets by clients that write down every
 ack and every message seen (support/ack_history.py). After the fault: replies, log lines, reads;
-then a restart on a sound disk. Reads that fail while it serves: test_failed_reads.py.
+then a restart on a sound disk. Reads that fail while the broker serves: test_failed_reads.py.
 """
 
 import asyncio
@@ -55,8 +55,8 @@ def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[
 
 
 def refusals(journal: AckHistory) -> list[Command]:
-    """What the broker refused, but for its flow control: on a busy machine the next log file may be
-    late, or a write stand still, whatever the disk does."""
+    """What the broker refused, except by its flow control: on a busy machine the next log file may
+    be late, or a write may stand still, without a fault of the disk."""
     return [
         reply
         for reply in journal.refused
@@ -94,7 +94,7 @@ def test_a_failed_write_or_sync_poisons_the_broker_until_it_is_restarted(
     options = [*SMALL_FILES, "--flush", flush]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
-        # Only one call fails: the disk is well again at once, the broker must not believe it.
+        # Only one call fails. The disk is well again at once, but the broker must not believe it.
         faults.fail(operation.partition(" ")[0], error, path=path, count=1)
         load(broker, journal, 2, lambda: len(refusals(journal)) > 20)
         assert faults.hits(0) == 1
@@ -136,7 +136,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
     tmp_path: Path, faults: Faults, operation: str, error: int, code: int, text: str
 ) -> None:
     journal = AckHistory()
-    # So long senders wait for a file before they are refused: a minute in other tests.
+    # The time for which senders wait for a file before they are refused; other tests set a minute.
     options = [*SMALL_FILES, "--set", "osPageCacheBusyTimeOutMills=300"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         began = calm_seconds()
@@ -144,7 +144,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
         usual = calm_seconds() - began
         faults.fail(operation, error, path="commitlog.spare/")
         load(broker, journal, 2, lambda: len(journal.refused) > 20)
-        # The other code is allowed for a moment: while the first try is still under way.
+        # SYSTEM_BUSY may come for a moment, while the first try is still under way.
         assert {reply.code for reply in journal.refused} <= {code, SYSTEM_BUSY}
         assert any(reply.code == code and text in reply.remark for reply in journal.refused)
         asyncio.run(wait_in_log(broker, "commitlog cannot be made: " + os.strerror(error)))
@@ -153,7 +153,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
         began = calm_seconds()
         acked = len(journal.acked)
         load(broker, journal, 3, lambda: len(journal.acked) > acked + 50, pace_s=0.01)
-        assert calm_seconds() - began < max(15, 10 * usual)  # the machine may be busy
+        assert calm_seconds() - began < max(15, 10 * usual)  # 15 s, because the machine may be busy
         asyncio.run(wait_in_log(broker, "sends are taken again"))
         asyncio.run(journal.check(broker.port, whole=True))
         assert broker.stop() == 0
@@ -163,7 +163,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
 def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_written(
     tmp_path: Path, faults: Faults
 ) -> None:
-    """The levels go on where the log does, also when the broker is stopped in good order."""
+    """The delay levels go on with the log, also if the broker was stopped cleanly."""
     options = [*SMALL_FILES, "--flush", "sync", "--set", "messageDelayLevel=60s"]
 
     async def delay(client: BrokerClient) -> None:
@@ -190,8 +190,8 @@ def test_what_was_delayed_comes_after_a_restart_when_its_delivery_was_not_writte
 def test_a_start_asks_the_disk_whether_it_has_what_a_killed_process_has_written(
     tmp_path: Path, faults: Faults
 ) -> None:
-    """Nobody has been told of a write-back that failed. The kernel tells it once: the first start
-    says so and ends, the next one takes what is there."""
+    """The process was killed before anyone was told that a write-back failed. The kernel reports
+    this once: the first start says so and ends, the next start takes what is there."""
     journal = AckHistory()
     with broker_process(tmp_path, SMALL_FILES) as broker:
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
@@ -221,11 +221,12 @@ async def has_all_pieces(client: BrokerClient) -> None:
 def test_a_start_ends_no_log_before_a_file_whose_first_page_cannot_be_read(
     tmp_path: Path, faults: Faults
 ) -> None:
-    """The file before it has lost its end: whether anything comes behind, that page alone says."""
+    """The file before it has lost its end, so only this page says whether the log goes on."""
     with broker_process(tmp_path, SMALL_FILES) as broker:
         with_client(broker, send_pieces)
         broker.stop(signal.SIGKILL)
-    for name in ("checkpoint", "queueEnds", "queueEnds.synced"):  # the log is read from its start
+    # So that the log is read from its start.
+    for name in ("checkpoint", "queueEnds", "queueEnds.synced"):
         (broker.store / name).unlink(missing_ok=True)
     first, second = sorted((broker.store / "commitlog").iterdir())[:2]
     with first.open("r+b") as file:
@@ -252,9 +253,9 @@ async def wait_in_log(broker: BrokerProcess, text: str) -> None:
 def test_queue_files_that_cannot_be_written_cost_no_message(
     tmp_path: Path, faults: Faults, end: str
 ) -> None:
-    """Nor where a queue goes on to its next file meanwhile."""
+    """No message is lost even if a queue goes on to its next file meanwhile."""
     journal = AckHistory()
-    entries = 100  # of a file
+    entries = 100  # entries in a file
     options = [*SMALL_FILES, "--set", f"mappedFileSizeConsumeQueue={20 * entries}"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         load(broker, journal, 1, lambda: len(journal.acked) > 100)

@@ -1,5 +1,6 @@
-"""Goal: a process that may open few files serves: it takes what it may, closes who is too many,
-keeps room for files and for an operator's tool, and neither spins nor fills the log.
+"""Goal: a process that may open few files serves all the same: it takes the connections that it can
+hold and closes the others, keeps room for files and for an operator's tool, and neither spins nor
+fills the log.
 
 Method: `rmq standalone` under RLIMIT_NOFILE, more idle connections than it can hold on both ports,
 and beside them an ordinary client and the command line; processor time and log of the process.
@@ -47,7 +48,8 @@ async def exchange(broker: BrokerProcess) -> None:
         try:
             async with BrokerClient(broker.port, "ordinary@1") as client:
                 reply = await client.send("served", b"x", 0)
-        except (OSError, EOFError, asyncio.IncompleteReadError):  # all places are new: in a second
+        # All connections are new; one makes room in a second.
+        except (OSError, EOFError, asyncio.IncompleteReadError):
             return False
         assert reply.code == 0, reply.remark
         return True
@@ -87,10 +89,12 @@ def test_with_more_idle_clients_than_files_others_are_served(
             used, began = cpu_seconds(broker), time.monotonic()
             time.sleep(3)
             used = cpu_seconds(broker) - used
-            assert used < (time.monotonic() - began) / 2  # of all threads: it does not spin
+            # Processor time of all threads: the process does not spin.
+            assert used < (time.monotonic() - began) / 2
             assert broker.log().count("\n") - lines < 10 * (time.monotonic() - came)
             assert "Traceback" not in broker.log()
-            # Who came last and asks is served, at the name server too: the silent make room.
+            # The latest client that asks is served, at the name server too: silent connections make
+            # room.
             wait_until(lambda: cluster_list(broker).returncode == 0)
             asyncio.run(exchange(broker))
             files = len(list(Path(f"/proc/{broker.pid}/fd").iterdir()))

@@ -1,10 +1,11 @@
-"""Goal: after a bit has flipped in any file of the store no wrong byte is served, the damage is
+"""Goal: after a bit has flipped in any file of the store, no wrong byte is served, the damage is
 named, and everything else is served as before.
 
-Method: a broker process fills a store; bits are flipped while it is down, one a record (so that
-with enough records every bit of a record has its turn); a new process serves what is left. Without
-enabledAppendPropCRC the body and what a queue entry says of a record are covered; with it all.
-Known gap: the lower half of a queue entry's tag code, which the offline checker alone can find.
+Method: a broker process fills a store. While it is down, bits are flipped, one in each record (with
+enough records every bit of a record has its turn); a new process serves what is left. Without
+enabledAppendPropCRC the body is covered, and what a queue entry says of a record; with it, all of
+the record.
+Known gap: the lower half of a queue entry's tag code, which only the offline checker can find.
 """
 
 import asyncio
@@ -39,7 +40,8 @@ def body(number: int) -> bytes:
 
 
 def fill(directory: Path, count: int, *options: str) -> list[StoredMessage]:
-    """A store with `count` records of equal size in queue 0 of "flips", as they are."""
+    """Makes a store with `count` records of equal size in queue 0 of "flips"; returns them as they
+    are."""
     found: list[StoredMessage] = []
     with broker_process(directory, [*SETTINGS, *options]) as broker:
 
@@ -96,7 +98,7 @@ def test_no_bit_of_a_record_flips_unseen_with_checksums_of_records(tmp_path: Pat
     messages = fill(tmp_path, 2600, *CHECKSUMS)
     size = record_sizes(messages)
     log = tmp_path / "store" / "commitlog" / f"{0:020d}"
-    damaged = range(0, size * 8)  # record n has its bit n flipped; behind them all are whole
+    damaged = range(0, size * 8)  # bit n of record n is flipped; the records behind these are whole
     assert len(messages) > len(damaged) + 20
     for bit in damaged:
         flip(log, messages[bit].physical_offset + bit // 8, bit % 8)
@@ -156,10 +158,11 @@ def test_without_checksums_of_records_body_and_identity_are_covered(tmp_path: Pa
     size = record_sizes(messages)
     log = tmp_path / "store" / "commitlog" / f"{0:020d}"
     covered = [
-        *range(0, 12),  # size, magic, body's checksum
+        *range(0, 12),  # size, magic, checksum of the body
         *range(12, 16),  # queue
         *range(20, 36),  # queue offset, physical offset
-        *range(84, 88 + len(body(0)) + 1 + len("flips") + 2),  # body, topic, properties' length
+        # Body, topic, length of the properties.
+        *range(84, 88 + len(body(0)) + 1 + len("flips") + 2),
     ]
     bits = [(byte, bit) for byte in covered for bit in range(8)]
     assert size > covered[-1] and len(bits) < len(messages)
@@ -180,7 +183,8 @@ def test_without_checksums_of_records_body_and_identity_are_covered(tmp_path: Pa
 
 
 def test_a_flipped_bit_in_a_queue_entry_never_gives_another_message(tmp_path: Path) -> None:
-    """It does not even cost its own: the entry is made anew from the log."""
+    """The damage does not even cost the entry's own message: the entry is made again from the
+    log."""
     messages = fill(tmp_path, 400, "--set", f"mappedFileSizeConsumeQueue={ENTRY_BYTES * 400}")
     queue = tmp_path / "store" / "consumequeue" / "flips" / "0" / f"{0:020d}"
     for bit in range(ENTRY_BYTES * 8):
@@ -197,12 +201,12 @@ def test_a_flipped_bit_in_a_queue_entry_never_gives_another_message(tmp_path: Pa
         with_client(broker, read_all)
         assert broker.logged(f"{queue}:")
         assert broker.stop() == 0
-    # Nor does the lower half of a tag's code stay as it was: its neighbours were made anew.
+    # The lower half of a tag code is right, too, because entries beside it were made again.
     assert check_store(tmp_path / "store").problems == []
 
 
 async def make_tables(client: BrokerClient, store: Path) -> None:
-    """Two generations of each table, so that each file has a .bak that is whole."""
+    """Writes each table twice, so that each file has a whole .bak."""
     topic = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}
     for name in ("first", "second"):
         reply = await client.call(CREATE_TOPIC, topic=name, readQueueNums=5, writeQueueNums=5,
@@ -223,13 +227,14 @@ def test_a_flipped_bit_in_a_config_file_gives_way_to_the_content_before(tmp_path
         with_client(broker, lambda client: make_tables(client, tmp_path / "store"))
         broker.process.kill()
     for name, text in (
-        ("topics.json", rb'"TBW102"'),  # what was made since is in the journal
+        ("topics.json", rb'"TBW102"'),  # what was made since then is in the journal
         ("subscriptionGroup.json", rb'"TOOLS_CONSUMER"'),
-        ("consumerOffset.json", rb'"offsetTable"'),  # likewise
+        ("consumerOffset.json", rb'"offsetTable"'),  # as with topics.json
     ):
         content = (config / name).read_bytes()
         where = content.index(text)
-        flip(config / name, where + 2, 0)  # still JSON: another name, another offset
+        # The file is still JSON, with another name or another offset.
+        flip(config / name, where + 2, 0)
     with broker_process(tmp_path, SETTINGS) as broker:
 
         async def known(client: BrokerClient) -> None:

@@ -1,6 +1,6 @@
-"""Flow control on a disk that stands still, and who is served first after it. A real process behind
-the fault shim: a write of the log is held, clients go on asking, and time passes by the clock that
-the test drives.
+"""Flow control on a disk that stands still, and who is served first after that. A real process is
+behind the fault shim: a write of the log is held, clients go on asking, and time passes by the
+clock that the test drives.
 """
 
 import re
@@ -37,7 +37,7 @@ def broker(directory: Path, faults, clock, *options: str) -> Iterator[int]:
         line = process.stdout.readline()
         found = READY.search(line)
         assert found is not None, line + (directory / "broker.txt").read_text()
-        clock.advance(0)  # however long the start was: from here on time stands
+        clock.advance(0)  # however long the start took: from here on time stands still
         yield int(found["address"].rpartition(":")[2])
     finally:
         process.kill()
@@ -47,13 +47,14 @@ def broker(directory: Path, faults, clock, *options: str) -> Iterator[int]:
 
 @pytest.fixture
 def clock(tmp_path: Path) -> Iterator[DrivenClock]:
-    """Of the brokers. It stands still, so that nothing has waited for 200 ms of a busy machine."""
+    """The clock of the brokers. It stands still, so that no request has waited for 200 ms on a busy
+    machine."""
     with process_clock(tmp_path) as clock, clock.standing_still():
         yield clock
 
 
 def standing_still(faults, port: int) -> Client:
-    """A client whose send the broker is writing, until it goes on."""
+    """Holds a write of the broker, and returns the client whose send is in this write."""
     client = Client(port)
     assert client.ask(send(TOPIC, b"first")).code == 0
     faults.clear()
@@ -64,7 +65,7 @@ def standing_still(faults, port: int) -> Client:
 
 
 def goes_on(faults, clock: DrivenClock, ms: int) -> None:
-    """The write has taken so long, and ends."""
+    """Lets the write end after it has taken so long."""
     clock.advance(ms / 1000)
     faults.clear()
 
@@ -95,7 +96,7 @@ def test_what_comes_after_a_slow_write_is_not_refused_for_it(tmp_path: Path, fau
             client = standing_still(faults, port)
             goes_on(faults, clock, 400)
             assert client.reply().code == 0
-            # Answered a turn later: what comes from here on has not waited for the write.
+            # Answered a turn later, so what comes from here on has not waited for the write.
             assert client.ask(request(MAX_OFFSET, topic=TOPIC, queueId=0)).code == 0
             assert client.ask(send(TOPIC, b"after")).code == 0, number
 
@@ -130,8 +131,9 @@ def test_the_limits_are_settings_and_may_be_switched_off(tmp_path: Path, faults,
 
 
 def test_a_greedy_connection_is_read_in_portions(tmp_path: Path, faults, clock) -> None:
-    """While the broker stands still one client sends megabytes, then another one message: that is
-    stored behind what the greedy one gets into one turn or two, not behind all of it."""
+    """While the broker stands still, one client sends megabytes, then another one a single message.
+    This message is stored behind what the greedy client gets into one or two turns, not behind all
+    of it."""
     with broker(tmp_path, faults, clock, "--set", "brokerFastFailureEnable=false") as port:
         greedy, polite = Client(port), Client(port)
         assert polite.ask(send(TOPIC, b"warm")).code == 0

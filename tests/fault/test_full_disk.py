@@ -1,9 +1,10 @@
-"""Goal: a full disk stops sends with RocketMQ's code and text, nothing else; they go on by
-themselves within two seconds after there is room, without a restart, and nothing acked is lost.
+"""Goal: a full disk stops sends with RocketMQ's code and text, and nothing else. They go on by
+themselves within two seconds after there is room, without a restart, and nothing acknowledged is
+lost.
 
-Method: a broker process whose store is on a tmpfs of 48 MiB; somebody else's file fills it. Clients
+Method: a broker process whose store is on a tmpfs of 48 MiB, which another file fills. Clients
 write down every ack. Cannot prove: file systems that allocate late (the log never does: it
-allocates whole files ahead, or the file that a start goes on with in pieces).
+allocates whole files ahead, or in pieces the file with which a start goes on).
 """
 
 import asyncio
@@ -38,8 +39,8 @@ async def load_until_refused(broker: BrokerProcess, journal: AckHistory, number:
 
 
 async def seconds_until_taken(broker: BrokerProcess) -> float:
-    """How long one producer that tries again and again waits for its first ack, but for what a
-    process waits for a processor."""
+    """How long a producer that tries again and again waits for its first ack, without the time for
+    which processes wait for a processor."""
     began = calm_seconds()
     async with BrokerClient(broker.port) as client:
         await until_is(
@@ -83,14 +84,15 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
         async def run() -> None:
             async with Load(broker.port, journal, 1, producers=3):
                 await until(lambda: len(journal.acked) >= 200)
-            async with BrokerClient(broker.port) as client:  # the old files, by few messages
+            async with BrokerClient(broker.port) as client:  # the old files have few messages
                 while len(list((broker.store / "commitlog").iterdir())) < 20:
                     await client.send("large", LARGE)
             small_disk.fill(2 * MIB)
             await load_until_refused(broker, journal, 2)
             assert await seconds_until_taken(broker) < 20
             async with BrokerClient(broker.port) as client:
-                # Queues follow when the files are gone, and what made room is heard of before.
+                # Queue files are deleted after the log files, and it must be known first that there
+                # is room.
                 await until_is(
                     lambda: client.call(31, topic="load-a", queueId=0),
                     lambda reply: int(reply.fields["offset"]) > 0,
@@ -98,7 +100,7 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
 
         asyncio.run(asyncio.wait_for(run(), HANG_S))
         assert broker.logged(r"\d+ segments of the commit log deleted \(whatever their age")
-        small_disk.free()  # the queue files of a stop need room too
+        small_disk.free()  # a stop needs room for queue files, too
         assert broker.stop() == 0
     assert not check_store(broker.store, strict=True).problems
 
@@ -125,7 +127,7 @@ def test_a_start_on_a_full_disk_serves_what_is_there(small_disk: SmallDisk) -> N
 
 
 def test_a_log_file_larger_than_the_disk_takes_what_there_is(small_disk: SmallDisk) -> None:
-    """Files of 1 GiB, the default, on a disk of 48 MiB."""
+    """Files of 1 GiB, the default, on a disk of 48 MiB: the log uses the room that there is."""
     body = bytes(1 << 19)
     acked = 0
 
@@ -134,7 +136,7 @@ def test_a_log_file_larger_than_the_disk_takes_what_there_is(small_disk: SmallDi
         async with BrokerClient(broker.port) as client:
             while (reply := await client.send("large", body)).code == 0:
                 acked += 1
-            while reply.code == 2:  # the preparer has not tried yet
+            while reply.code == 2:  # until the preparer has tried
                 reply = await client.send("large", body)
                 acked += reply.code == 0
             assert reply.code == 14

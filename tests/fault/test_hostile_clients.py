@@ -1,9 +1,9 @@
-"""Goal: clients that do not read, trickle, hang up half or come in thousands harm nobody else, and
-what they cost in memory has a bound.
+"""Goal: clients that do not read, send byte by byte, leave in the middle of a request, or come in
+thousands harm nobody else, and the memory that they cost is bounded.
 
-Method: a broker process, hostile plain sockets, and beside them an ordinary producer and consumer
+Method: a broker process, hostile plain sockets, and beside them an ordinary producer and consumer,
 whose every request must be answered in time while the broker's resident memory is watched. The
-limits on time are wide: the machine is shared. Cannot prove: what a real network loses.
+limits on time are wide, because the machine is shared. Cannot prove: what a real network loses.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ SETTINGS = ["--set", "mappedFileSizeCommitLog=16777216"]
 MIB = 1 << 20
 HELD_BYTES_MAX = 64 * MIB
 if SANITIZED:
-    HELD_BYTES_MAX += 256 * MIB  # what is freed is kept back, to see who uses it after all
+    HELD_BYTES_MAX += 256 * MIB  # freed memory is kept back, to detect later uses of it
 BUSY = 2
 ANSWER_S = 15.0
-EXCHANGES = 5  # at least so many, however busy the machine is; each has its time
-PACE_S = 0.01  # of an ordinary client: who sends and pulls without a pause is a load
+EXCHANGES = 5  # at least so many, however busy the machine is; each has time enough
+PACE_S = 0.01  # an ordinary client pauses: one that sends and pulls without a pause is a load
 EVERYTHING = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG"}
 
 
@@ -42,7 +42,8 @@ def resident(broker: BrokerProcess) -> int:
 
 
 def sockets(broker: BrokerProcess) -> int:
-    """Descriptors of connections; those of files come and go with the log."""
+    """The number of connections. Descriptors of files are not counted, because they come and go
+    with the log."""
     found = 0
     for path in Path(f"/proc/{broker.pid}/fd").iterdir():
         with suppress(FileNotFoundError):
@@ -64,8 +65,8 @@ def pull_frame(offset: int) -> bytes:
 
 
 async def taken(client: BrokerClient, body: bytes) -> Command:
-    """Sends as a client does: again when the next log file is not ready for a moment, or a write
-    stood still, which is the machine's doing."""
+    """Sends until it is taken. The send is repeated if the next log file is not ready yet or a
+    write stood still, which a busy machine may cause."""
 
     def is_taken(reply: Command) -> bool:
         remark = reply.remark or ""
@@ -76,7 +77,8 @@ async def taken(client: BrokerClient, body: bytes) -> Command:
 
 
 async def serve_others(broker: BrokerProcess, seconds: float = 1.0, size: int = 100) -> int:
-    """An ordinary client sends and reads back; the number of messages that went both ways."""
+    """An ordinary client sends and reads back; returns the number of messages that went both
+    ways."""
     async with BrokerClient(broker.port, "ordinary@1") as client:
         first = await taken(client, b"\0" * size)
         assert first.code == 0, first.remark
@@ -95,7 +97,7 @@ async def serve_others(broker: BrokerProcess, seconds: float = 1.0, size: int = 
 
 
 def closed_by_broker(clients: list[socket.socket]) -> int:
-    """How many of them are closed, as soon as all but one are."""
+    """How many of the clients are closed, once all but one are."""
     end, closed = time.monotonic() + HANG_S, 0
     with selectors.DefaultSelector() as selector:
         for client in clients:
@@ -117,7 +119,7 @@ async def fill(broker: BrokerProcess, count: int, size: int) -> None:
         await client.send("served", bytes(size), 0)
         for opaque in [client.post_send("served", bytes(size), 0) for _ in range(count)]:
             reply = await client.reply(opaque)
-            while reply.code == BUSY:  # a machine may stall in a write
+            while reply.code == BUSY:  # a busy machine may stall in a write
                 reply = await client.send("served", bytes(size), 0)
             assert reply.code == 0, reply.remark
 
@@ -127,7 +129,7 @@ def many_descriptors(count: int) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if before[1] != resource.RLIM_INFINITY and before[1] < count:
         pytest.skip(f"only {before[1]} descriptors a process")
-    if before[0] != resource.RLIM_INFINITY:  # what other tests left open counts too
+    if before[0] != resource.RLIM_INFINITY:  # descriptors that other tests left open count, too
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(count, before[0]), before[1]))
     try:
         yield
@@ -140,7 +142,7 @@ def test_clients_that_never_read_cost_bounded_memory_and_no_one_else(tmp_path: P
         asyncio.run(fill(broker, 256, 8000))
         others_are_served(broker)
         before = resident(broker)
-        # Each asks for 32 MiB again and again and never takes a byte of it.
+        # Each client asks for 32 MiB again and again, and never takes a byte of it.
         wanted = b"".join(pull_frame(offset % 200) for offset in range(400))
         greedy = [stack.enter_context(connect(broker)) for _ in range(40)]
         for client in greedy:
@@ -148,11 +150,11 @@ def test_clients_that_never_read_cost_bounded_memory_and_no_one_else(tmp_path: P
             client.setblocking(False)
             client.send(wanted)
         others_are_served(broker)
-        # Each has 1 MiB of replies (UNSENT_MAX of cext/flow/pull/pull_turn.pyx), one more reply of
-        # 256 KiB, and the pulls that wait behind them.
+        # Each client may have 1 MiB of replies (UNSENT_MAX of cext/flow/pull/pull_turn.pyx), one
+        # more reply of 256 KiB, and the pulls that wait behind them.
         at_rest = resident(broker)
         assert at_rest - before < 40 * 3 * MIB
-        for client in greedy:  # nobody reads what they ask for now
+        for client in greedy:  # these requests are not even read
             with suppress(BlockingIOError):
                 client.send(wanted)
         others_are_served(broker)
@@ -171,7 +173,7 @@ def test_headers_that_trickle_in_hold_up_nobody(tmp_path: Path) -> None:
             time.sleep(0.02)
         others_are_served(broker)
         assert resident(broker) - before < HELD_BYTES_MAX
-        for client in slow[:20]:  # and whoever ends his request is answered
+        for client in slow[:20]:  # a client that ends its request is answered
             client.sendall(frame[12:])
             assert int.from_bytes(client.recv(4), "big") > 0
 
@@ -184,7 +186,7 @@ def test_large_requests_that_never_end_hold_up_no_ordinary_ones(tmp_path: Path) 
         slow = [stack.enter_context(connect(broker)) for _ in range(200)]
         for client in slow:
             client.sendall(head + bytes(100))
-        others_are_served(broker)  # in turns that have read of all of them
+        others_are_served(broker)  # the turns that serve them have read from all of the clients
         assert resident(broker) - before < HELD_BYTES_MAX
 
 
@@ -206,19 +208,20 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
 
 def connections_up_to_the_limit(directory: Path, limit: int) -> None:
     options = [*SETTINGS, "--set", f"rmqMaxConnections={limit}"]
-    options += ["--set", f"rmqMaxConnectionsPerAddress={limit}"]  # all of them are of one
+    options += ["--set", f"rmqMaxConnectionsPerAddress={limit}"]  # all clients have one address
     with many_descriptors(limit + 500), broker_process(directory, options) as broker:
         others_are_served(broker)
         before = resident(broker)
         with ExitStack() as stack:
-            for _ in range(limit - 1):  # who has asked for something keeps his place
+            for _ in range(limit - 1):  # a connection that has asked for something keeps its place
                 stack.enter_context(connect(broker)).sendall(pull_frame(0))
-            others_are_served(broker)  # the last one
+            others_are_served(broker)  # this client takes the last place
             crowd = [stack.enter_context(connect(broker)) for _ in range(20)]
-            # Which of them has the place of the client before depends on who is looked at first.
+            # Which client of the crowd gets the place of the ordinary client depends on the order
+            # of events.
             assert closed_by_broker(crowd) >= len(crowd) - 1
             assert resident(broker) - before < HELD_BYTES_MAX + limit * 4096
-        wait_until(lambda: are_served(broker))  # they have all gone: there is room again
+        wait_until(lambda: are_served(broker))  # all have gone, so there is room again
 
 
 def are_served(broker: BrokerProcess) -> bool:

@@ -1,10 +1,11 @@
-"""Goal: kill -9 at any moment, again and again, breaks no promise the broker has given.
+"""Goal: kill -9 at any moment, again and again, breaks no promise that the broker has given.
 
-Method: several connections load a broker process with single and batch sends while consumers sit
-at the tails; every ack and every message handed out is written down on this side; the process is
-killed at a random moment, or by itself in the middle of a chosen system call; after each restart
-all promises of the round are checked, at the end those of all rounds, and `rmq store check` has
-to find the store sound. A killed process leaves the page cache, so ASYNC_FLUSH may lose nothing.
+Method: several connections load a broker process with single and batch sends while consumers wait
+at the ends of the queues. The test writes down every ack and every message that was handed out. The
+process is killed at a random moment, or kills itself in the middle of a chosen system call. After
+each restart all promises of the round are checked, and at the end those of all rounds, and `rmq
+store check` must find the store sound. A killed process leaves its page cache, so ASYNC_FLUSH may
+lose nothing.
 Cannot prove: a power cut (tests/fault/test_write_errors.py comes nearest).
 """
 
@@ -30,10 +31,11 @@ SMALL_FILES = [
     "--set", "flushConsumerOffsetInterval=100",
 ]  # fmt: skip
 
-# Loads fill a file of 256 KiB sooner than a busy disk makes the next one: flow control, no failure.
+# Loads fill a file of 256 KiB sooner than a busy disk makes the next one. This is flow control and
+# no failure.
 NOT_READY = "the next commit log file is not ready yet"
-PATIENCE_S = 300  # of a round: for what ends as planned as soon as the load gets there
-CHECK_EVERY = 4  # the checker reads the whole store: not in every round
+PATIENCE_S = 300  # of a round whose end the shim makes as soon as the load gets there
+CHECK_EVERY = 4  # rounds; the checker reads the whole store
 
 # How a round ends: a name, the flush type, and what the shim is told (None: a kill from outside).
 Plan = Callable[[Faults, random.Random], None]
@@ -63,8 +65,8 @@ ENDINGS: list[tuple[str, str, Plan | None]] = [
 async def load_until_dead(
     broker: BrokerProcess, journal: AckHistory, number: int, seconds: float
 ) -> None:
-    """Loads the broker until it dies by itself or the time is up, when it is killed: not before
-    it has acked something, however slow the machine is."""
+    """Loads the broker until it dies by itself. When the time is up it is killed, but not before it
+    has acknowledged something, however slow the machine is."""
     before, clock = len(journal.acked), asyncio.get_running_loop().time
     async with Load(broker.port, journal, number):
         start = clock()
@@ -82,7 +84,8 @@ async def load_until_dead(
 def run_round(
     directory: Path, faults: Faults, journal: AckHistory, number: int, ending: int
 ) -> bool:
-    """Start, check what the last round left, load, die. Whether it died where it was told to."""
+    """Starts the broker, checks what the last round left, loads it until it dies. Returns whether
+    it died where it was told to."""
     _name, flush, plan = ENDINGS[ending]
     chance = random.Random(number)
     faults.clear()
@@ -127,7 +130,8 @@ def kill_rounds(directory: Path, faults: Faults, rounds: int) -> None:
 
 
 def assert_sound(store: Path, strict: bool) -> None:
-    """The offline checker finds nothing; the queues may be behind the log unless strict."""
+    """The offline checker finds nothing wrong; only if strict the queues may not be behind the
+    log."""
     report = check_store(store, strict=strict)
     assert not report.problems, "\n".join(map(str, report.problems[:5]))
 

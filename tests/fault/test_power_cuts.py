@@ -1,13 +1,13 @@
-"""Goal: with SYNC_FLUSH every answer that was given is true after a power cut, with ASYNC_FLUSH
+"""Goal: after a power cut every answer is true that was given with SYNC_FLUSH; with ASYNC_FLUSH
 those about topics, groups, offsets, locks and settings.
 
 Method: a broker with its name server on an ext4 in a file (support/loop_disk.py). Many connections
-ask for all that a request can make lasting and write down what was answered (support/power_cuts);
-at a random moment the process is stopped, the file system shut down, the process killed, the file
-system mounted anew, the broker started, and every answer is compared with what it says now. In two
-rounds of three the shim makes syncs slow, so that an answer that does not wait for its sync is
-found by many cuts. `make power-cuts` runs 100 rounds (RMQ_POWER_CUT_ROUNDS); a round is
-repeated by its seed (RMQ_POWER_CUT_SEED), as far as the machine's timing allows.
+ask for everything that a request can make lasting, and write down the answers (support/power_cuts).
+At a random moment the process is stopped, the file system shut down, the process killed, the file
+system mounted again and the broker started; then every answer is compared with what the broker says
+now. In two rounds of three the shim makes syncs slow, so that many cuts find an answer that does
+not wait for its sync. `make power-cuts` runs 100 rounds (RMQ_POWER_CUT_ROUNDS); a round is repeated
+by its seed (RMQ_POWER_CUT_SEED), as far as the machine's timing allows.
 Cannot prove: a device that loses what it said it had synced, or a file system other than ext4.
 """
 
@@ -49,7 +49,8 @@ OPTIONS = [
 ]  # fmt: skip
 SLOW_SYNCS_US = (0, 5_000, 50_000)
 CLEAN_STOPS, ASYNC_ROUNDS = 0.3, 0.15
-KEPT_IN_ASYNC = (Offsets, Tables, NameServerTables)  # files of their own, in either flush mode
+# They have files of their own, which are synced in either flush mode.
+KEPT_IN_ASYNC = (Offsets, Tables, NameServerTables)
 ANSWERS_S = 0.05
 ROUNDS_BY_DEFAULT, ROUNDS_OF_MAKE = 2, 100
 
@@ -89,7 +90,8 @@ class PowerCuts:
         is_async = chance.random() < ASYNC_ROUNDS
         if is_async:
             promises = [each for each in promises if isinstance(each, KEPT_IN_ASYNC)]
-        if is_async or chance.random() < CLEAN_STOPS:  # cut soon after a start on a clean store
+        # Then the cut comes soon after a start on a clean store.
+        if is_async or chance.random() < CLEAN_STOPS:
             assert self.broker is not None and self.broker.stop() == 0
             self.end()
             self.start("async" if is_async else "sync")
@@ -118,7 +120,7 @@ class PowerCuts:
         await asyncio.wait(loads, timeout=chance.uniform(0.3, 1.2))
         stand_still(broker.pid)  # see LoopDisk.cut_power()
         self.disk.cut_power()
-        await asyncio.wait(loads, timeout=ANSWERS_S)  # those that are on their way
+        await asyncio.wait(loads, timeout=ANSWERS_S)  # answers that are on their way
         broker.process.kill()
         broker.process.wait()
         await asyncio.gather(*loads)
@@ -161,7 +163,8 @@ def new_seed() -> str:
 def test_a_start_says_that_it_runs_before_it_takes_a_message(
     tmp_path: Path, faults: Faults
 ) -> None:
-    """Without the file `abort` the start after a power cut believes in a clean stop."""
+    """Without the file `abort` the start after a power cut would believe that the broker was
+    stopped cleanly."""
     faults.sleep("fsync", 0, path="/abort$")
     faults.sleep("fsync", 0, path="/store$")
     with broker_process(tmp_path, environment=faults.environment()) as broker:

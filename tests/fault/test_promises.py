@@ -1,9 +1,9 @@
 """Goal: an answer leaves when docs/promises.md says, for every request, in both flush modes.
 
 Method: a broker process behind the fault shim, which lets no fdatasync of the log return, or no
-fsync of a configuration file. What the table calls durable (offsets, file) has to be silent while
-it lasts, all else has to be answered. Nothing is measured in time: a request is silent when the
-broker has answered what was asked behind it. The last tests break the disk, and wait longer than
+fsync of a configuration file. Requests that the table calls durable (offsets, file) must stay
+silent meanwhile, and all others must be answered. No time is measured: a request is silent if the
+broker has answered what was asked after it. The last tests break the disk, and wait longer than
 syncFlushTimeout.
 Cannot prove: what a real disk does after a power cut (tests/fault/test_power_cuts.py).
 """
@@ -23,7 +23,7 @@ from support.waiting import until
 
 LOG, CONFIG = "/commitlog/", "/config/"
 PATIENT = ("--set", "syncFlushTimeout=3600000")
-PAGES = bytes(100_000)  # enough for an asynchronous flush to come at once
+PAGES = bytes(100_000)  # so many that an asynchronous flush comes at once
 MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 
 
@@ -40,8 +40,8 @@ async def served(directory: Path, faults: Faults, mode: str, *options: str) -> A
 
 
 async def hold_log(w: World, faults: Faults, mode: str) -> None:
-    """No fdatasync of the log returns any more, and one is under way."""
-    if mode == "SYNC_FLUSH":  # one slow sync, and the reactor leaves them to the flusher
+    """From now on no fdatasync of the log returns, and one is under way."""
+    if mode == "SYNC_FLUSH":  # after one slow sync the reactor leaves syncs to the flusher
         faults.sleep("fdatasync", 100_000, path=LOG)
         assert (await w.tool.send("t")).code == 0
         faults.clear()
@@ -75,7 +75,8 @@ def test_who_waits_for_the_disk_is_as_the_table_says(
         async with served(tmp_path, faults, mode, *PATIENT) as w:
             await hold_log(w, faults, mode)
             silent: dict[int, Row] = {}
-            # Offsets last: who writes their file waits for the log 60 s, and gives up then.
+            # Offsets come last: the thread that writes their file waits 60 s for the log, then
+            # gives up.
             for row in sorted(rows(), key=lambda row: row.words[mode] == "offsets"):
                 opaque = await asked(w, row)
                 if row.words[mode] in ("durable", "offsets"):
@@ -121,7 +122,7 @@ def test_nothing_is_promised_after_a_failed_sync(tmp_path: Path, faults: Faults,
     @in_loop
     async def run() -> None:
         async with served(tmp_path, faults, mode, *PATIENT) as w:
-            # Under way when the sync fails, and asked for after it.
+            # One request is under way when the sync fails, the others come after it.
             stored = [row for row in rows() if row.words["SYNC_FLUSH"] in ("durable", "offsets")]
             half = w.halves.pop()
             faults.fail("fdatasync", errno.EIO, path=LOG)
@@ -133,7 +134,8 @@ def test_nothing_is_promised_after_a_failed_sync(tmp_path: Path, faults: Faults,
             assert (await w.tool.call(37, **w.end(half, 8))).code == 14
             for row in stored:
                 reply = await w.tool.reply(await asked(w, row))
-                if row.code in (324, 325):  # the producer has it, no log has it: so it is told
+                # The producer gets it, but it is in no log, so the consumer is told so.
+                if row.code in (324, 325):
                     assert (reply.code, reply.fields["msgId"]) == (0, "0")
                 else:
                     assert reply.code in (1, 14), row
@@ -150,7 +152,7 @@ async def test_what_is_not_synced_in_time_is_no_promise_and_may_be_asked_for_aga
         await hold_log(w, faults, "SYNC_FLUSH")
         half = w.halves.pop()
         await w.well(25, b"syncFlushTimeout=400\n")
-        # Each waits for itself, so all of them are asked at once.
+        # Each waits for the timeout, so all of them are asked at once.
         late = [row for row in rows() if row.words["SYNC_FLUSH"] == "durable"]
         for row, opaque in [(row, await asked(w, row)) for row in late]:
             reply = await w.tool.reply(opaque)

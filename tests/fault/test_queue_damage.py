@@ -1,12 +1,12 @@
-"""Goal: whatever happens to a consume-queue file, the log being whole, every message is readable at
-its offset, no offset is given twice, and a line of the log names file and place. What is damaged
-and cannot be made anew for now is waited for, by whoever comes to it.
+"""Goal: whatever happens to a consume-queue file, if the log is whole, every message is readable at
+its offset, no offset is given twice, and a line of the log names file and place. If damaged entries
+cannot be made again for now, everything that reads them waits.
 
-Method: a broker process fills queues and is stopped, killed, or goes on; their files are damaged;
-all is read and one more message is sent. First the ways a disk usually does it, by name; then
-random rounds (one as a rule, RMQ_BIT_ROT_ROUNDS for more: `make bit-rot`), which print their seed.
-A disk that is full for these files alone is the fault shim's; time is driven.
-Known gap: the tag code of an entry is checked by nothing but `rmq store check`.
+Method: a broker process fills queues and is stopped, killed, or goes on. Their files are damaged,
+all is read, and one more message is sent. First the usual damages of a disk, by name; then random
+rounds (one by default, RMQ_BIT_ROT_ROUNDS for more: `make bit-rot`), which print their seed. The
+fault shim makes the disk full for these files alone; time is driven.
+Known gap: only `rmq store check` checks the tag code of an entry.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[
 
 
 async def fill(client: BrokerClient, first: int, count: int, topic: str = TOPIC) -> None:
-    """Messages `first` .. in queue 0, and others between them in another topic."""
+    """Sends messages `first` .. to queue 0, and between them others to another topic."""
     if first == 0:
         assert (await client.send(topic, body(0))).fields["queueOffset"] == "0"
         assert (await client.send("others", b"x")).code == 0
@@ -77,7 +77,7 @@ async def fill(client: BrokerClient, first: int, count: int, topic: str = TOPIC)
 
 
 async def read_all(client: BrokerClient, count: int, topic: str = TOPIC, step: int = 32) -> None:
-    """Every message at its offset: from the front, and some by themselves."""
+    """Every message is at its offset: all from the front, and some singly."""
     at = 0
     while at < count:
         reply = await client.pull("g", topic, offset=at, maxMsgNums=step, **EVERYTHING)
@@ -92,7 +92,7 @@ async def read_all(client: BrokerClient, count: int, topic: str = TOPIC, step: i
 
 async def read_at(client: BrokerClient, number: int, topic: str = TOPIC) -> None:
     code = 20
-    while code == 20:  # it is being mended for longer than a pull waits
+    while code == 20:  # the repair takes longer than a pull waits
         reply = await client.pull("g", topic, offset=number, maxMsgNums=1, **EVERYTHING)
         code = reply.code
     assert code == 0, f"offset {number}: {reply.remark}"
@@ -131,7 +131,7 @@ EXAMPLES: dict[str, Callable[[Path], None]] = {
     "longer": lambda path: put(path, PER_FILE * ENTRY_BYTES, b"\x01" * 1000),
     "garbage behind the end": lambda path: put(path, COUNT * ENTRY_BYTES + 60, b"\x07" * 2 * PAGE),
 }
-# What was not part of the queue's entries needs no word.
+# Damage outside of the queue's entries needs no line.
 QUIET = {"garbage behind the end"}
 
 
@@ -142,7 +142,7 @@ def topic_of(example: str) -> str:
 def spoil_all(directory: Path) -> None:
     for example, damage in EXAMPLES.items():
         path = queue_file(directory, topic=topic_of(example))
-        if path.exists():  # killed before it was made: nothing to damage
+        if path.exists():  # the broker was killed before it made the file
             damage(path)
 
 
@@ -153,8 +153,9 @@ async def fill_all(client: BrokerClient) -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "killed", "killed at once"])
 def test_a_damaged_queue_file_costs_no_message_and_no_offset(tmp_path: Path, how: str) -> None:
-    """One topic for each example. Killed: when all entries are in the files, or at once after the
-    last answer. Above queueEnds' log offset all is made anew unseen, so nothing need be told."""
+    """One topic for each kind of damage. "killed": when all entries are in the files; "killed at
+    once": after the last answer. Above queueEnds' log offset entries are made again without being
+    looked at, so no line is needed."""
     with broker_process(tmp_path, SETTINGS) as broker:
         with_client(broker, fill_all)
         if how == "killed":
@@ -194,7 +195,7 @@ def is_written(path: Path, entry: int) -> bool:
 
 
 def test_damage_while_serving_is_mended_and_the_pull_goes_on(tmp_path: Path) -> None:
-    """The queues' entries are in files alone: a restart before made it so."""
+    """A restart before has left the queues' entries in files only."""
     with broker_process(tmp_path, SETTINGS) as broker:
         with_client(broker, fill_all)
         assert broker.stop() == 0
@@ -212,7 +213,7 @@ def test_damage_while_serving_is_mended_and_the_pull_goes_on(tmp_path: Path) -> 
         with_client(broker, look)
         for example in EXAMPLES:
             path = queue_file(tmp_path, topic=topic_of(example))
-            # What is behind the length, or the end, is not read.
+            # Bytes behind the file's length, or behind the last entry, are not read.
             assert (f"{path}:" in broker.log()) != (example in (*QUIET, "longer")), example
         assert "made anew" in broker.log()
         broker.process.kill()
@@ -232,7 +233,7 @@ def test_damage_while_serving_is_mended_and_the_pull_goes_on(tmp_path: Path) -> 
 
 
 def damage_once(path: Path, entries: int, dice: random.Random) -> str:
-    """Something that happens to a file of which `entries` are in use; what it was."""
+    """Damages a file of which `entries` are in use; returns what was done."""
     kind = dice.choice(["zero page", "flipped bits", "cut", "garbage page", "deleted", "appended",
                         "extra-long", "swapped pages", "old page"])  # fmt: skip
     used = max(entries * ENTRY_BYTES, 1)
@@ -244,7 +245,7 @@ def damage_once(path: Path, entries: int, dice: random.Random) -> str:
     elif kind == "flipped bits":
         for _ in range(dice.randint(1, 40)):
             entry = dice.randrange(max(entries, 1))
-            byte = dice.randrange(12)  # of the tag code nothing else knows
+            byte = dice.randrange(12)  # the tag code is left out, because nothing else knows it
             if (entry + 1) * ENTRY_BYTES <= path.stat().st_size:
                 flip(path, entry * ENTRY_BYTES + byte, dice.randrange(8))
     elif kind == "cut":
@@ -329,20 +330,23 @@ def wait_for_files(directory: Path, counts: dict[str, int]) -> None:
     asyncio.run(wait())
 
 
-# ---- what cannot be made anew for now
+# ---- what cannot be made again for now
 
-DUE_S, STEP_S = 120, 30  # connections that are silent for two minutes are closed
-LEVEL = 6  # of two minutes
+# Smaller steps than the two minutes after which silent connections are closed.
+DUE_S, STEP_S = 120, 30
+LEVEL = 6  # its delay is two minutes
 HOUR_MS = 3_600_000
 HALF = 4  # TRANSACTION_PREPARED_TYPE of sysFlag
 NO_CHECKS = ["--set", f"transactionCheckInterval={HOUR_MS}"]  # half messages stay where they are
-MANY_CHECKS = ["--set", "transactionCheckMax=1000"]  # none is given up before the end
+# So that no half message is given up before the end.
+MANY_CHECKS = ["--set", "transactionCheckMax=1000"]
 UPDATE_CONFIG = 25
 SPOILED = ["zeros", "another record", "over the end of a file"]
 
 
 def spoil_entry(path: Path, number: int, how: str) -> None:
-    """No entry; one whose record is that of the entry before it; one that no record can have."""
+    """The entry becomes zeros; or names the record of the entry before it; or a place that no
+    record can have."""
     at = number * ENTRY_BYTES
     if how == "zeros":
         zero(path, at, ENTRY_BYTES)
@@ -353,13 +357,13 @@ def spoil_entry(path: Path, number: int, how: str) -> None:
 
 
 async def fill_log(client: BrokerClient) -> None:
-    """More than a file of it."""
+    """Sends more than a file of the log."""
     for _ in range(90):
         assert (await client.send("filler", bytes(100_000))).code == 0
 
 
 async def store_all(client: BrokerClient, born_ms: int) -> None:
-    """Three messages of each kind that somebody comes to later."""
+    """Three messages of each kind that the broker must read again later."""
     assert (await client.send("d", b"make")).code == 0
     for number in range(3):
         half = f"TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U{number}\x02"
@@ -375,7 +379,7 @@ async def store_all(client: BrokerClient, born_ms: int) -> None:
 
 
 async def pass_time(client: BrokerClient, clock: DrivenClock, seconds: int) -> None:
-    """As a producer that says so again and again."""
+    """Lets time pass, with heartbeats of a producer group."""
     beat = {"clientID": client.client_id, "consumerDataSet": [],
             "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
     for _ in range(0, seconds, STEP_S):
@@ -392,7 +396,8 @@ async def until_end(client: BrokerClient, topic: str, offset: int) -> None:
 
 
 async def keys_asked(client: BrokerClient, *wanted: str) -> set[str]:
-    """Of the half messages that the producer is asked about, once these are among them."""
+    """The keys of the half messages that the producer is asked about, once `wanted` are among
+    them."""
     keys: set[str] = set()
     while not keys.issuperset(wanted):
         message, _ = decode_message((await client.asked(39)).body)
@@ -419,19 +424,20 @@ def nothing_was_passed(broker: BrokerProcess) -> None:
 def test_what_could_not_be_made_anew_for_now_is_waited_for(
     tmp_path: Path, faults: Faults, how: str
 ) -> None:
-    """A delayed message, a half message, one that was popped and not acknowledged, one that is
-    popped: of each kind the second of three."""
+    """A delayed message, a half message, a message that was popped and not acknowledged, and one
+    that is to be popped: of each kind the entry of the second of three is damaged."""
     damaged = {names.SCHEDULE_TOPIC: LEVEL - 1, names.HALF_TOPIC: 0, "p": 0, "q": 0}
 
     async def look(client: BrokerClient) -> None:
-        # From the first check on: a test that waits for the next one does so by the machine's time.
+        # Checks begin only now: a test that waited for the next one would wait by the machine's
+        # clock.
         assert (await client.call(UPDATE_CONFIG, b"transactionCheckInterval=1000")).code == 0
         assert bodies(await pop(client, "h", "q", invisibleTime=HOUR_MS)) == {b"0"}
         assert await pop(client, "h", "q") == []
         await pass_time(client, clock, DUE_S + STEP_S)
         for topic, queue in damaged.items():
             could_not_be_mended(broker, topic, queue, 1)
-        for _ in range(5):  # all of them look again
+        for _ in range(5):  # so that everything that waits looks again
             clock.advance(1)
             assert await pop(client, "h", "q") == []
         assert await keys_asked(client, "U0", "U2") == {"U0", "U2"}
@@ -463,8 +469,8 @@ def test_what_could_not_be_made_anew_for_now_is_waited_for(
 def test_timers_wait_for_what_could_not_be_made_anew_for_now(
     tmp_path: Path, faults: Faults, how: str
 ) -> None:
-    """Their queue is read again, as their own files are gone; the entries around its ends a start
-    looks at."""
+    """The timers' queue is read again, because their own files are gone. A start itself looks at
+    the entries around the ends of the queue."""
 
     async def store(client: BrokerClient) -> None:
         assert (await client.send("w", b"make")).code == 0
@@ -505,25 +511,25 @@ def test_timers_wait_for_what_could_not_be_made_anew_for_now(
 # ---- the record or its entry
 
 
-BODY_AT = 88  # of a record
+BODY_AT = 88  # where the body begins in a record
 
 
 def place_of(path: Path, number: int) -> tuple[int, int]:
-    """Log offset and size of the record, by its entry."""
+    """Log offset and size of the record, from its queue entry."""
     entry = path.read_bytes()[number * ENTRY_BYTES :][:12]
     return int.from_bytes(entry[:8], "big"), int.from_bytes(entry[8:], "big")
 
 
 async def answer_at(client: BrokerClient, number: int) -> int:
     code = 20
-    while code == 20:  # held while the queue is mended
+    while code == 20:  # the pull is held while the queue is mended
         reply = await client.pull("g", TOPIC, offset=number, maxMsgNums=1, **EVERYTHING)
         code = reply.code
     return code
 
 
 def test_records_side_by_side_that_are_damaged_are_called_so(tmp_path: Path) -> None:
-    """Their entries are right, and neither record says where the other one begins."""
+    """Their queue entries are right, but neither record says where the other one begins."""
     with broker_process(tmp_path, SETTINGS) as broker:
         with_client(broker, lambda client: fill(client, 0, COUNT))
         assert broker.stop() == 0
@@ -543,7 +549,7 @@ def test_records_side_by_side_that_are_damaged_are_called_so(tmp_path: Path) -> 
 def test_what_an_entry_names_and_cannot_be_read_is_not_called_damaged(
     tmp_path: Path, faults: Faults
 ) -> None:
-    """An entry that is wrong, as it begins inside of its record: the log has that one."""
+    """The entry is wrong, because it names a place inside its record, which the log has whole."""
     options = [*SETTINGS, "--set", "messageIndexEnable=false"]  # nobody else reads the log
     path = queue_file(tmp_path)
     with broker_process(tmp_path, options) as broker:
@@ -553,7 +559,7 @@ def test_what_an_entry_names_and_cannot_be_read_is_not_called_damaged(
         place, size = place_of(path, 500)
         wrong = (place + 10).to_bytes(8, "big") + (size - 10).to_bytes(4, "big")
         put(path, 500 * ENTRY_BYTES, wrong)
-        # The repair looks at that twice, then at what lies behind it.
+        # The repair reads this place twice, then what lies behind it.
         faults.fail("pread", errno.EIO, path="commitlog/", count=2)
         with_client(broker, lambda client: read_at(client, 500))
         assert faults.hits(0) == 2

@@ -1,7 +1,8 @@
-"""Goal: a shard on a failing disk acks nothing that is not so, answers everything once, and heals.
+"""Goal: a shard on a failing disk acknowledges nothing that is not so, answers everything once, and
+heals.
 
-Method: support/shard_worker.py in its own process behind the fault shim, plain sockets of this
-process as its clients.
+Method: support/shard_worker.py in its own process behind the fault shim; plain sockets of this
+process are its clients.
 Cannot prove: what a real disk does after a power cut.
 """
 
@@ -48,7 +49,8 @@ def test_sends_of_a_failed_write_are_each_refused_once_and_none_is_served(
     assert other.reply().code == 14
     faults.clear()
     for topic in ("t", "u"):
-        assert other.ask(send(topic, b"later", 6)).code == 14  # poisoned until it is reopened
+        # The log is poisoned until it is opened again.
+        assert other.ask(send(topic, b"later", 6)).code == 14
     assert everything(other) == [b"good"]
     assert everything(other, "u") == []
     assert client.is_silent()
@@ -65,9 +67,10 @@ def test_sends_of_a_failed_write_are_each_refused_once_and_none_is_served(
 def test_a_sync_that_fails_while_a_batch_is_stored_ends_no_process(
     start: Start, faults: Faults, tmp_path: Path
 ) -> None:
-    """The flusher's thread finds it while the reactor is in the middle of a batch: not in each of
-    the tries, but two runs in three failed where such a batch ended the process."""
-    few = batch_body([(0, bytes(200), b"POP_CK\x01x\x02")] * 4_000)  # left out, checksums: slow
+    """The flusher's thread finds the failed sync while the reactor is in the middle of a batch.
+    That does not happen in each try, but where it ended the process two of three runs failed."""
+    # Without POP_CK and with checksums, which makes it slow.
+    few = batch_body([(0, bytes(200), b"POP_CK\x01x\x02")] * 4_000)
     batch = send("t", few, code=320, m="true", one_way=True)
 
     def send_on(client: Client, ended: threading.Event) -> None:
@@ -75,7 +78,7 @@ def test_a_sync_that_fails_while_a_batch_is_stored_ends_no_process(
             client.put(batch)
 
     for number in range(TRIES):
-        faults.sleep("fdatasync", 5_000, path="commitlog/")  # so one is always under way
+        faults.sleep("fdatasync", 5_000, path="commitlog/")  # so that a sync is always under way
         worker = start(sync_flush=True, record_crc=True, folder=str(number))
         client, other, ended = worker.connect(), worker.connect(), threading.Event()
         sender = threading.Thread(target=send_on, args=(client, ended))
@@ -132,7 +135,7 @@ def test_sends_that_wait_too_long_for_the_disk_get_flush_disk_timeout_once(
         send("t", b"x", 21, i="WAIT\x01false\x02"),
     )  # fmt: skip
     found = client.replies(12)
-    # Code 10 says: stored, not synced yet. What does not wait for the disk is not held up.
+    # Code 10 says: stored, not synced yet. Sends that do not wait for the disk are not held up.
     assert {n: reply.code for n, reply in found.items()} == {**dict.fromkeys(range(10, 21), 10),
                                                              21: 0}  # fmt: skip
     faults.clear()
@@ -165,7 +168,7 @@ def test_queue_files_that_cannot_be_written_refuse_sends_until_they_can(
 
 
 def commit(half: dict[str, str], opaque: int) -> bytes:
-    """The end of a transaction; `half`: fields of the answer to its half message."""
+    """The end of a transaction. `half`: fields of the answer to its half message."""
     return request(
         37, opaque, producerGroup="P", tranStateTableOffset=half["queueOffset"],
         commitLogOffset=int(half["msgId"][-16:], 16), commitOrRollback=8,
@@ -176,8 +179,10 @@ def commit(half: dict[str, str], opaque: int) -> bytes:
 def test_what_one_turn_takes_beyond_the_room_of_queues_comes_when_their_files_can_be_written(
     start: Start, faults: Faults, tmp_path: Path
 ) -> None:
-    """A batch of 60 where there is room for 59 entries, and a commit behind it in the same turn."""
-    worker = start(queue_chunks=32, transactions=True)  # of 50 entries: 30 for t, 2 for HALF and OP
+    """There is room for 59 entries, and a batch of 60 comes with a commit behind it in the same
+    turn."""
+    # Chunks of 50 entries: 30 for t, 2 for the half and op topics.
+    worker = start(queue_chunks=32, transactions=True)
     client = worker.connect()
     faults.fail("pwrite", errno.EIO, path="consumequeue/")
     halves = [client.ask(send("t", b"half %d" % n, n, i=HALF_MARKS, f=4)) for n in (1, 2)]

@@ -1,11 +1,11 @@
 """Goal: a shard whose log is cut for longer than any limit of silence is left alone and serves
-afterwards; meanwhile its log says what it does, and whoever asks hears it.
+afterwards. Meanwhile its log says what it does, and operators who ask are told.
 
 Method: a supervisor and two shards behind the fault shim, a replica of one of them, and a
-controller that elects whoever is there. The replica, started alone, leads without the last
-messages of the shard, which cuts them at its next start: that call of the disk is held.
-Cannot prove: the same of a disk in whose calls the kernel waits; that is seen as of a reactor
-(tests/unit/broker/test_reactor_watch.py).
+controller that elects any replica that is there. The replica, started alone, leads without the last
+messages of the shard, so the shard cuts them at its next start: this call of the disk is held.
+Cannot prove: the same of a disk in whose calls the kernel waits; tests/unit/broker/
+test_reactor_watch.py shows that for a reactor.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from rmq.errors import RmqError
 from rmq.format import fastjson
 from shards.messages import ShardStatus
 
-NAME = "broker-a-1"  # of shard 1
-SILENT_S, STUCK_S = 5, 6  # one second more than SLOW_S
+NAME = "broker-a-1"  # broker name of shard 1
+SILENT_S, STUCK_S = 5, 6  # STUCK_S is one second more than SLOW_S
 ENOUGH_S = 8
 AGE = re.compile(r"its log is opened anew for (\d+) s")
 
 
 class World:
-    """A controller, two shards, and a replica of the second one."""
+    """A controller, two shards, and a replica of the second shard."""
 
     def __init__(self, folder: Path) -> None:
         self.ends: list[Server] = []
@@ -73,7 +73,7 @@ class World:
         return self._server(self.folder, *own, port=free_port(2, 1))
 
     def set_of(self, name: str) -> tuple[int, list[int]]:
-        """Who is master, and who is in sync; (0, []): nobody is."""
+        """The master's id and the replicas in sync; (0, []) if there is none."""
         with Connection(self.controller.address) as connection:
             reply = connection.call(
                 RequestCode.CONTROLLER_GET_REPLICA_INFO,
@@ -83,7 +83,7 @@ class World:
         return int(reply.fields.get("masterBrokerId") or 0), sorted(members)
 
     def asked(self, path: str) -> tuple[int, str]:
-        """Of shard 1."""
+        """The answer of shard 1's metrics server to this path."""
         url = f"http://127.0.0.1:{self.metrics + 10}{path}"
         try:
             with urllib.request.urlopen(url, timeout=HANG_S) as answer:
@@ -106,7 +106,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 async def sent(port: int, count: int) -> None:
     async with BrokerClient(port) as client:
         for number in range(count):
-            await until_is(  # it is not master yet
+            await until_is(  # until the broker is master
                 lambda body=b"%d" % number: client.send("t", body),
                 lambda reply: reply.code == ResponseCode.SUCCESS,
             )
@@ -114,7 +114,7 @@ async def sent(port: int, count: int) -> None:
 
 @contextmanager
 def starting(broker: ShardedBroker) -> Iterator[None]:
-    """It starts meanwhile: it is ready when name servers know each shard."""
+    """Starts the broker in a thread: it is ready only when name servers know each shard."""
     thread = threading.Thread(target=broker.start, args=(None,))
     thread.start()
     try:
@@ -124,7 +124,7 @@ def starting(broker: ShardedBroker) -> Iterator[None]:
 
 
 def age_s(shard: ShardStatus) -> int:
-    """-1: its log is not opened anew."""
+    """For how long the shard's log has been opened anew; -1: it is not opened anew."""
     found = AGE.fullmatch(shard.reason) if shard.state == "reopening" else None
     return int(found[1]) if found else -1
 
@@ -154,7 +154,7 @@ def test_shard_whose_log_is_cut_for_long_is_neither_killed_nor_silent(
         wait_until(lambda: world.set_of(NAME) == (1, [1, 2]))
         replica.kill()
         wait_until(lambda: world.set_of(NAME) == (1, [1]))
-        asyncio.run(sent(broker.ports[1], 20))  # which nobody else has
+        asyncio.run(sent(broker.ports[1], 20))  # no other replica has these messages
         assert broker.stop() == 0
         replica.start()
         asyncio.run(sent(int(replica.port), 1))
@@ -172,7 +172,7 @@ def test_shard_whose_log_is_cut_for_long_is_neither_killed_nor_silent(
                 assert code == 503 and told is not None and int(told[1]) >= ENOUGH_S, text
                 assert "rmq_reactor_standing_seconds" in world.asked("/metrics/own")[1]
                 asyncio.run(sent(broker.ports[0], 1))
-                for seconds in (SLOW_S, STUCK_S):  # who looks is late on a busy machine
+                for seconds in (SLOW_S, STUCK_S):  # on a busy machine the watcher may be late
                     words = f"and step cutting has taken {seconds} s: its thread "
                     wait_until(lambda words=words: words in broker.log())
             finally:
@@ -184,4 +184,5 @@ def test_shard_whose_log_is_cut_for_long_is_neither_killed_nor_silent(
         assert "is killed" not in log and "says nothing on the bus" not in log
         wait_until(lambda: world.set_of(NAME) == (2, [1, 2]))
         replica.kill()
-        asyncio.run(sent(broker.ports[1], 1))  # as master again, with what the replica had
+        # It is master again, with the messages that the replica had.
+        asyncio.run(sent(broker.ports[1], 1))

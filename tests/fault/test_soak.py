@@ -1,15 +1,15 @@
 """Goal: whatever dies or stands still on a machine of two shards, nothing acknowledged is lost, no
-queue changes its order, and all is up again without help.
+queue changes its order, and everything is up again without help.
 
-Method: a supervisor with two shards and a name server as processes of their own, started again when
-they end, as a service manager does; producers and consumers on both shards that write down what
-they are promised (support/compact_ack_history.py); then rounds of faults, the kills while the
-producers sprint. After each round all must serve and be found within UP_S; every CHECK_EVERY
-rounds, and at the end from the beginning, both shards are read and compared with the ledgers; at
-the end the offline checker looks at both stores. Cannot prove: a power cut, and what several
-machines do.
+Method: a supervisor with two shards, and a name server, are processes of their own, started again
+when they end, as a service manager does. Producers and consumers on both shards write down what
+they are promised (support/compact_ack_history.py). Then come rounds of faults; producers send as
+fast as they can during kills. After each round all must serve and be found within UP_S. Every
+CHECK_EVERY rounds, and at the end from the beginning, both shards are read and compared with the
+ledgers; at the end the offline checker looks at both stores. Cannot prove: a power cut, and what
+several machines do.
 
-`make soak` runs 500 rounds (RMQ_SOAK_ROUNDS), which takes a quarter of an hour, and tells of each.
+`make soak` runs 500 rounds (RMQ_SOAK_ROUNDS), which takes a quarter of an hour, and reports each.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from rmq.offline.checker import check_store
 
 SHARDS = 2
 SILENT_S = 5  # rmqShardSilentSeconds
-SIBLING_SENDS = 25  # sends to the other shard that a shard's standstill lasts for at least
+SIBLING_SENDS = 25  # a shard stands still for at least so many sends to the other one
 CHECK_EVERY = 10
-ACK_S = HANG_S  # both shards acknowledge again
-TOPIC_S = HANG_S  # a topic made during a fault is everywhere
+ACK_S = HANG_S  # until both shards acknowledge again
+TOPIC_S = HANG_S  # until a topic made during a fault is everywhere
 Fault = Callable[[], Awaitable[None]]
 KILL, STOP = signal.SIGKILL, signal.SIGSTOP
 
@@ -53,7 +53,8 @@ class Soak:
         self.random = random.Random(seed)
         self.topics: list[str] = []
         self.up_s: dict[str, list[float]] = defaultdict(list)
-        self.sibling_s: list[float] = []  # of sends to a shard while another one stood still
+        # Seconds of sends to a shard while the other one stood still.
+        self.sibling_s: list[float] = []
         self.calm_s: list[float] = []
 
     # ---- faults
@@ -106,7 +107,7 @@ class Soak:
         await self._stop("namesrv", self.random.uniform(0.05, 2.0))
 
     async def stop_shard_for_good(self) -> None:
-        """The supervisor has to replace it."""
+        """Stops a shard and does not wake it: the supervisor must replace it."""
         index = self.random.randrange(SHARDS)
         name = f"shard-{index}"
         stopped = self.machine.signal(name, STOP)
@@ -124,7 +125,7 @@ class Soak:
         self.machine.wake(name, stopped)
 
     def _sibling_sends(self, stopped: int, began: float) -> list[float]:
-        """Seconds of each send to a shard that did not stand still, begun since then."""
+        """Seconds of each send to another shard that has begun since `began`."""
         others = [load for index, load in enumerate(self.loads) if index != stopped]
         return [took for load in others for at, took in load.times if at - took >= began]
 
@@ -146,7 +147,7 @@ class Soak:
         await self.until_acked()
 
     async def round(self, fault: Fault, with_topic: bool) -> float:
-        """Seconds from the end of the fault until all is well."""
+        """Runs a fault; returns the seconds from its end until all is well."""
         name = fault.__name__
         await asyncio.sleep(self.random.uniform(0.05, 0.3))
         for load in self.loads:
@@ -167,8 +168,8 @@ class Soak:
         return self.up_s[name][-1]
 
     async def until_acked(self) -> None:
-        """Each shard has acknowledged something that was sent from now on: more than what is under
-        way, as answers of a killed one may still be read."""
+        """Waits until each shard has acknowledged a send that begins now. It counts more acks than
+        sends can be under way, because answers of a killed shard may still be read."""
         wanted = [load.acks + IN_FLIGHT_MAX + 1 for load in self.loads]
 
         def have_acked() -> bool:
@@ -182,8 +183,8 @@ class Soak:
         await until(have_acked, ACK_S, log=told)
 
     async def make_topic_amid(self, fault: Fault) -> None:
-        """The fault, and a topic that one of the shards makes for a send meanwhile: whatever
-        happens to it then, the others are to have it too."""
+        """Runs a fault while a send makes a topic at one of the shards: whatever happens to this
+        shard, the others must get the topic."""
         topic = f"made-{len(self.topics)}"
 
         async def is_made() -> bool:
@@ -217,7 +218,7 @@ class Soak:
         return sum(found)
 
     def faults(self, long: bool) -> list[Fault]:
-        """Those of one turn: each kind once, or as often as machines meet them."""
+        """The faults of one turn: each kind once, or, if long, as often as machines meet them."""
         often = [self.kill_shard, self.stop_shard, self.kill_supervisor, self.stop_supervisor]
         rare = [
             self.kill_name_server, self.stop_name_server, self.kill_all_shards,
@@ -243,7 +244,7 @@ async def run_rounds(run: Soak, rounds: int, long: bool, tell: Callable[[str], N
     began = time.monotonic()
     kinds: list[Fault] = []
     for number in range(rounds):
-        if not kinds:  # each as often as it stands in the list, in random order
+        if not kinds:  # each fault as often as it stands in the list, in random order
             kinds = run.faults(long)
             run.random.shuffle(kinds)
         fault = kinds.pop()
@@ -289,9 +290,10 @@ async def soak(directory: Path, rounds: int, long: bool, tell: Callable[[str], N
 
 def test_a_round_of_each_fault_loses_nothing_and_needs_no_help(tmp_path: Path) -> None:
     run = asyncio.run(soak(tmp_path, 11, long=False, tell=print))
-    assert len(run.up_s) == 11  # a round of each
+    assert len(run.up_s) == 11  # a round of each kind
     assert len(run.topics) >= 3
-    # Begun and answered while another shard stood still. How long they took says more of the disk.
+    # Sends that began and were answered while another shard stood still. How long they took says
+    # more of the disk.
     assert len(run.sibling_s) >= SIBLING_SENDS
 
 

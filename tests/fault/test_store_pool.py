@@ -1,7 +1,8 @@
-"""The store pool on a slow and on a failing disk, and after kill -9.
+"""The store pool on a slow disk, on a failing disk, and after kill -9.
 
-What RocketMQ's pool promises and no more: what consumers saw stays, a clean stop loses nothing, a
-kill may lose what was acked and not written. Real processes behind the fault shim.
+It promises what RocketMQ's pool promises and no more: what consumers saw stays, a clean stop loses
+nothing, a kill may lose what was acknowledged but not written. Real processes behind the fault
+shim.
 """
 
 import errno
@@ -41,7 +42,8 @@ def broker(directory: Path, faults=None, *options: str) -> Iterator[tuple[AnyPro
 
 
 def send_until_refused(client: Client, most: int = 1000) -> tuple[int, int, str]:
-    """(acked, code of the refusal, its remark) of sends of 100 KiB, so many at most."""
+    """Sends at most so many messages of 100 KiB; returns (acks, code of the refusal, its
+    remark)."""
     acked = 0
     while acked < most:
         reply = client.ask(send("TBW102", b"x" * 100_000, 7))
@@ -56,7 +58,7 @@ def test_a_slow_disk_is_not_felt_while_the_pool_has_room(tmp_path: Path, faults)
         client = Client(port)
         assert client.ask(send("TBW102", b"first")).code == 0
         faults.hold("pwrite", path=LOG)
-        for number in range(100):  # answered, and no write has ended meanwhile
+        for number in range(100):  # they are answered although no write has ended
             assert client.ask(send("TBW102", b"x" * 10_000, number)).code == 0
         faults.clear()
         client.close()
@@ -69,7 +71,7 @@ def test_a_full_pool_refuses_at_once_when_it_is_told_to(tmp_path: Path, faults) 
         faults.hold("pwrite", path=LOG)
         acked, code, remark = send_until_refused(client)  # before any write has ended
         assert (code, remark.partition("]")[0]) == (2, "[REJECTREQUEST"), remark
-        assert 100 < acked < 170  # 16 MiB of pool
+        assert 100 < acked < 170  # the pool has 16 MiB
         faults.clear()
         wait_until_is(lambda: client.ask(send("TBW102", b"again")), lambda reply: reply.code == 0)
         client.close()
@@ -96,7 +98,7 @@ def test_a_failed_write_poisons_the_log_and_what_comes_after_is_refused(
         faults.clear()
         faults.fail("pwrite", errno.EIO, path=LOG)
         acked, code, remark = send_until_refused(client)
-        assert acked >= 1  # into the pool, before the committer failed
+        assert acked >= 1  # the send got into the pool before the committer failed
         assert code == 14 and "poisoned" in remark
         client.close()
 
@@ -112,17 +114,18 @@ def finds(client: Client, key: str) -> bool:
 def test_a_record_that_is_half_written_when_the_indexer_comes_is_found(
     tmp_path: Path, faults
 ) -> None:
-    """The committer writes 4 MiB at once: the second record, and a part of the third."""
+    """The committer writes 4 MiB at once, which end in the middle of the third record; the indexer
+    must find that record later."""
     with broker(tmp_path, faults) as (_, port):
         client = Client(port)
         faults.hold("pwrite", path=LOG)
         for number in range(3):
             body = bytes(3 * MIB)
             assert client.ask(send("TBW102", body, i=f"KEYS\x01k{number}\x02")).code == 0
-            wait_until(lambda: faults.hits(0) == 1)  # that of the first alone
+            wait_until(lambda: faults.hits(0) == 1)  # the write of the first record
         for _ in range(2):
             faults.let_go()
-            wait_until(lambda: faults.hits(0) == 1)  # the next
+            wait_until(lambda: faults.hits(0) == 1)  # the next write
         wait_until(lambda: finds(client, "k1"))
         assert not finds(client, "k2")
         faults.clear()
@@ -156,7 +159,7 @@ def test_after_a_kill_the_log_is_a_prefix_and_what_was_seen_is_in_it(tmp_path: P
 
 
 def pull_more(client: Client, kept: int) -> list[bytes]:
-    """What consumers see once the committer has got beyond the first `kept` messages."""
+    """What consumers see once the committer has written more than the first `kept` messages."""
     wait_until(lambda: len(pull_all(client, 0)) > kept)
     return pull_all(client, 0)
 
@@ -166,7 +169,8 @@ def numbers(held: list[bytes]) -> list[int]:
 
 
 def pull_all(client: Client, offset: int) -> list[bytes]:
-    """Everything queue 0 of the topic shows now. The broker's preset group may pull anything."""
+    """Everything that queue 0 of the topic shows now. The broker's preset group may pull
+    anything."""
     got: list[bytes] = []
     while True:
         reply = client.ask(

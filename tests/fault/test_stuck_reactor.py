@@ -1,7 +1,9 @@
-"""Goal: a shard whose reactor hangs in a call is ended and started again, and it is said where.
+"""Goal: a shard whose reactor hangs in a call is ended and started again, and the log says where it
+hung.
 
 Method: a supervisor and two shards behind the fault shim, which holds a write of one shard's log.
-To the kernel it sleeps then; what waits for a disk is left alone (tests/unit/shards/test_silence).
+For the kernel the thread sleeps then; a thread that waits for a disk is left alone
+(tests/unit/shards/test_silence).
 Cannot prove: the same of a lock or an endless loop, which are seen by the same count of turns."""
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Goal: SYNC_FLUSH keeps its word, and its patience, whichever thread of the broker syncs.
+"""Goal: SYNC_FLUSH keeps its promise and its timeout, whichever thread of the broker syncs.
 
 Method: a broker process behind the fault shim. On a quick disk the reactor syncs by itself, on a
-slow one the flusher does; the shim makes the disk slow, well again, and broken.
+slow one the flusher does. The shim makes the disk slow, well again, and broken.
 Cannot prove: what a real disk does after a power cut.
 """
 
@@ -24,7 +24,7 @@ TOPIC = "synced"
 
 
 class Sender:
-    """Sends of one message each to one queue."""
+    """Sends one message at a time to one queue."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -37,7 +37,7 @@ class Sender:
         )  # fmt: skip
 
     def code(self) -> int:
-        """Of the answer to one send."""
+        """Sends a message; returns the code of the answer."""
         self.submit()
         reply = self.connection.receive(60)
         assert reply is not None
@@ -46,7 +46,7 @@ class Sender:
 
 @pytest.fixture
 def served(tmp_path, faults):
-    """(sender, another connection) of a broker whose topic is there."""
+    """A sender and another connection of a broker that has the topic."""
     with ExitStack() as stack:
         broker = stack.enter_context(broker_process(tmp_path, OPTIONS, faults.environment()))
         sender = Sender(stack.enter_context(Connection(broker.address)))
@@ -113,7 +113,7 @@ def test_what_comes_while_a_sync_is_under_way_waits_for_the_next_one(served, fau
         wait_until(lambda: faults.seen(0) == 1)
         late.submit()
         wait_until(lambda end=before + 2: max_offset(other) == end)
-        faults.let_go()  # of the sync that was under way
+        faults.let_go()  # lets the sync that was under way end
         reply = sender.connection.receive(60)
         assert reply is not None and reply.code == ResponseCode.SUCCESS
         wait_until(lambda: faults.seen(0) == 1)

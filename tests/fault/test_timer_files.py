@@ -1,7 +1,8 @@
-"""Goal: a sync of the timers' position that fails is made good, and the files of timers go on.
+"""Goal: if a sync of the timers' position fails it is made good later, and the files of timers go
+on.
 
 Method: a whole broker behind the fault shim, on a clock that the test drives; one fdatasync of the
-position fails, which both keepers share. Cannot prove: what of the file a real disk has lost.
+position, which both keepers share, fails. Cannot prove: what a real disk has lost of the file.
 """
 
 import errno
@@ -15,17 +16,18 @@ from support.name_server import in_loop
 from support.waiting import until
 
 TIMED = "TIMER_DELAY_SEC\x0186400\x02"
-LOOK_S = 5  # what passes between two looks; what was fed is in files after a minute
+LOOK_S = 5  # time between two looks; what was fed is in files after a minute
 
 
 def checkpoints(store: Path) -> list[bytes]:
-    """Of both keepers."""
+    """The checkpoints of both keepers."""
     paths = [store / "rmqTimers" / name / "checkpoint" for name in ("wall", "steady")]
     return [path.read_bytes() if path.exists() else b"" for path in paths]
 
 
 async def send_and_seal(clock: DrivenClock, port: int, store: Path) -> None:
-    """Another timed message; both keepers write a checkpoint that covers it."""
+    """Sends another timed message, and waits until both keepers write a checkpoint that covers
+    it."""
     before = checkpoints(store)
 
     def is_sealed() -> bool:

@@ -1,13 +1,13 @@
 """Goal: a truncation that was begun is finished by the next start, wherever the process was killed;
-one that was not begun has changed nothing.
+a truncation that was not begun has changed nothing.
 
-Method: a slave's store with several segments, queues, keys, timers, pops and transactions is cut
-by a worker (support/truncation_worker.py), which the shim kills before the n-th write, sync,
-rename, unlink or ftruncate of it, for one n after another until it is not hit any more. Then the
-store is opened, and compared with one that was cut without a kill. Each second kill hits the
-restart, too, so that the truncation is begun three times.
-The same once more on a file system whose power is cut after the kill (support/loop_disk.py): what
-was not synced is gone. Some steps as a rule, at every one of them where there is time (slow).
+Method: a worker (support/truncation_worker.py) cuts a slave's store with several segments, queues,
+keys, timers, pops and transactions. The shim kills it before the n-th write, sync, rename, unlink
+or ftruncate, for one n after another until no call is left to hit. Then the store is opened and
+compared with one that was cut without a kill. Each second kill hits the restart, too, so that the
+truncation is begun three times.
+The same is done on a file system whose power is cut after the kill (support/loop_disk.py): what was
+not synced is gone. By default some steps are tried, in the slow tests all of them.
 Cannot prove: a device that loses what it said it had synced, kills between two such calls.
 """
 
@@ -42,11 +42,11 @@ SETTINGS = {
     "maxHashSlotNum": 100, "transactionTimeOut": 600_000,
 }  # fmt: skip
 BODY = bytes(15_000)
-STRIDE = 13  # odd: each second kill hits the restart
+STRIDE = 13  # odd, so that each second kill hits the restart
 
 
 async def fill(store: Path) -> tuple[int, int]:
-    """A master's store; where it is to be cut, and where it ends."""
+    """Makes a master's store; returns where it will be cut, and where its log ends."""
     async with (
         live_broker(store, **SETTINGS) as broker,
         BrokerClient(broker.core.port) as client,
@@ -65,7 +65,7 @@ async def fill(store: Path) -> tuple[int, int]:
 
 
 class Worker:
-    """The worker behind the shim; each job of it is a process of its own."""
+    """The worker behind the shim; each of its jobs is a process of its own."""
 
     def __init__(self, faults: Faults) -> None:
         self.process = subprocess.Popen(
@@ -78,10 +78,10 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.communicate(timeout=HANG_S)  # the end of its input ends it
+        self.process.communicate(timeout=HANG_S)  # it ends at the end of its input
 
     def run(self, store: Path, offset: int, killed: bool = False) -> str:
-        """What the job said; `killed`: it may have been."""
+        """Runs a job; returns what it said. `killed`: the job may have been killed."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps([str(store), offset, SETTINGS]) + "\n")
         self.process.stdin.flush()
@@ -90,7 +90,7 @@ class Worker:
         return str(said)
 
     def start(self, store: Path) -> int:
-        """Opens the store and stops again; where its log ends."""
+        """Opens the store and stops again; returns where its log ends."""
         return int(self.run(store, -1))
 
 
@@ -101,7 +101,7 @@ def offsets_of(store: Path) -> object:
 
 
 def look(store: Path) -> tuple[dict[str, bytes], bytes, object]:
-    # Zeros: the next segment may be there already, or not yet.
+    # Zeros are left out, because the next segment may or may not exist yet.
     return queues_of(store), log_of(store, 1 << 40).rstrip(b"\0"), offsets_of(store)
 
 
@@ -111,7 +111,7 @@ async def make(store: Path, places: list[tuple[int, int]]) -> None:
 
 
 def sync_files(directory: Path) -> None:
-    """What a power cut is to leave; other files of this machine are none of ours."""
+    """Syncs everything that a power cut must leave, and no other files of this machine."""
     for path in (*directory.rglob("*"), directory, directory.parent):
         found = os.open(path, os.O_RDONLY)
         os.fsync(found)
@@ -120,7 +120,7 @@ def sync_files(directory: Path) -> None:
 
 def rounds(directory: Path, store: Path, faults: Faults, stride: int, *,
            after_kill: Callable[[], None] = lambda: None) -> None:  # fmt: skip
-    """A kill before every `stride`-th step of a truncation of `store`, until none is hit."""
+    """Kills before every `stride`-th step of a truncation of `store`, until no step is hit."""
     places: list[tuple[int, int]] = []
     make(directory / "before", places)
     ((offset, end),) = places
@@ -168,7 +168,7 @@ def test_a_kill_at_any_step(tmp_path: Path, faults: Faults, stride: int) -> None
 def test_a_power_cut_at_any_step(
     tmp_path: Path, loop_disk: LoopDisk, faults: Faults, stride: int
 ) -> None:
-    """The process is killed and what it has not synced is gone."""
+    """The process is killed, and what it has not synced is gone."""
 
     def after_kill() -> None:
         loop_disk.cut_power()

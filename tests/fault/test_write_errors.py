@@ -1,8 +1,8 @@
 """Goal: no failing disk makes the log claim what is not so, and what can heal heals by itself.
 
-Method: support/log_worker.py in its own process behind the fault shim; rules fail, cut or kill at a
-chosen pwrite, fdatasync, fsync or fallocate; afterwards the files are read by this process.
-Cannot prove: what a real disk does after a power cut.
+Method: support/log_worker.py in its own process behind the fault shim. Rules make a chosen pwrite,
+fdatasync, fsync or fallocate fail, cut it short, or kill the process; afterwards this process reads
+the files. Cannot prove: what a real disk does after a power cut.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ RECORD_BYTES = 1000
 
 
 class Worker:
-    """One log_worker process; each method sends a line and gives back the answer."""
+    """One log_worker process. Each method sends a line and returns the answer."""
 
     def __init__(self, directory, mode, faults, end=0):
         self.process = start_worker(
@@ -47,7 +47,7 @@ class Worker:
         return self(f"append {count} {size}")
 
     def prepared(self, outcome="prepared"):
-        """Waits until the preparer has made a segment, or has failed to; the state then."""
+        """Waits until the preparer has made a segment, or has failed to; returns the state."""
         return wait_until_is(lambda: self("state"), lambda state: state["preparer"][outcome] > 0)
 
     def end(self):
@@ -63,7 +63,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def start(directory, faults):
-    """Starts workers; all are gone when the test ends."""
+    """Starts workers, which are all gone when the test ends."""
     workers = []
 
     def start(mode="sync", end=0):
@@ -74,7 +74,7 @@ def start(directory, faults):
     for worker in workers:
         worker.process.kill()
         worker.process.wait()
-        with contextlib.suppress(BrokenPipeError):  # it died with a command unread
+        with contextlib.suppress(BrokenPipeError):  # the worker died before it read the command
             worker.process.stdin.close()
         worker.process.stdout.close()
 
@@ -207,15 +207,15 @@ def test_a_failed_fdatasync_is_never_repeated_and_durable_stays(
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_nothing_is_durable_before_the_end_of_the_segment_before_it(directory, start, faults, mode):
-    """The end of a segment is often written in the turn that goes on with the next one: a sync of
-    the newest file would not do."""
+    """The end of a segment is often written in the same turn as the beginning of the next one, so a
+    sync of the newest file is not enough."""
     worker = start(mode)
     worker.prepared()
     worker.append(60)
     assert worker("flush")["durable"] == 60000
     faults.fail("fdatasync", errno.EIO, path=f"commitlog/{0:020d}$")
     written = worker.append(10)["written"]
-    # The flusher, woken by the write of the end or by time, may have failed before the next one.
+    # The flusher, woken by this write or by its timer, may have failed before the next write.
     assert written in (SEGMENT_BYTES, SEGMENT_BYTES + 5000)
     answer = worker("flush") if mode == "async" else worker("wait")
     assert (answer["durable"], faults.hits(0)) == (60000, 1)
@@ -236,8 +236,8 @@ def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, 
         answer = worker.append(1)
         assert (answer["written"], answer["durable"]) == (number * 1000, 0)
         wait_until(lambda: faults.seen(0) > 0)  # the flusher may be slow to wake up
-    faults.let_go()  # of the first record's sync
-    wait_until(lambda: faults.seen(0) == 1)  # one for the nine others
+    faults.let_go()  # lets the sync of the first record end
+    wait_until(lambda: faults.seen(0) == 1)  # one sync for the nine others
     faults.let_go()
     assert worker("wait")["durable"] == 10000
     assert faults.seen(0) == 0, "and no other"
@@ -257,7 +257,7 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     assert answer["offsets"][-1] == Status.NO_SPACE
     assert (answer["written"], answer["poison"]) == (65000, None)
     assert answer["preparer"]["errno"] == errno.ENOSPC
-    wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made stays
+    wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made is left
     assert worker("wait")["durable"] == 65000
     hits = wait_until_is(lambda: faults.hits(0), lambda hits: hits >= 6)
     assert hits <= 2 + (time.monotonic() - began) / 0.5, "a try every 500 ms"
@@ -273,7 +273,7 @@ def test_an_error_while_preparing_is_tried_again_with_a_new_file(directory, star
     worker = start()
     assert worker.prepared("failures")["preparer"]["errno"] == errno.EIO
     assert worker.append(100)["offsets"][-1] == Status.NOT_READY
-    wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made stays
+    wait_until(lambda: os.listdir(f"{directory}.spare") == [])  # nothing half made is left
     faults.clear()
     worker.prepared()
     assert worker.append(1)["offsets"] == [SEGMENT_BYTES]
@@ -282,7 +282,7 @@ def test_an_error_while_preparing_is_tried_again_with_a_new_file(directory, star
 
 
 def test_a_failed_sync_of_the_directory_poisons(directory, start, faults):
-    # The first two belong to the opening, the third to the segment prepared ahead.
+    # Two fsyncs belong to the opening of the log, the third to the segment that is prepared.
     faults.fail("fsync", errno.EIO, path="/commitlog$", first=3)
     worker = start()
     poison = wait_until_is(lambda: worker("state")["poison"], bool)
