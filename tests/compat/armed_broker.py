@@ -1,6 +1,6 @@
 """A broker and name server that let in nobody without an account, and their first Super user.
 
-By TLS, too, in both directions where settings_by_tls() are among the settings.
+With settings_by_tls() they also use TLS, as servers and when they ask other servers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def started(folder: Path, **settings: str) -> Iterator[RmqTarget]:
 
 
 def settings_by_tls(authority: Authority, name: str) -> dict[str, str]:
-    """Plain clients are not served; what servers ask each other is checked."""
+    """Settings with which plain clients are not served, and servers check the certificates of
+    servers that they ask."""
     pair = authority.pair(name)
     return {
         "tls.server.mode": "enforcing", "tls.server.certPath": str(pair.certificate),
@@ -43,8 +44,8 @@ def settings_by_tls(authority: Authority, name: str) -> dict[str, str]:
 
 
 def believing(authority: Path) -> dict[str, str]:
-    """TLS of whoever asks, with this authority's certificates alone: settings of a server, and
-    properties of a JVM."""
+    """What makes a server or JVM believe this authority only when it asks by TLS: settings of a
+    server, properties of a JVM."""
     return {
         "tls.enable": "true", "tls.test.mode.enable": "false", "tls.client.authServer": "true",
         "tls.client.trustCertPath": str(authority),

@@ -1,4 +1,4 @@
-"""A cluster of two masters, one of each kind, at Apache's name server."""
+"""A cluster of two masters at Apache's name server, one of Apache's and one of rmq."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.peers.apache import ApacheStandalone
 
 
 class Both:
-    """broker-a is Apache's, broker-b rmq's."""
+    """broker-a is a broker of Apache's, broker-b one of rmq."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,8 +1,8 @@
 """Fixtures of the compatibility tests: brokers of the kind under test and processes with clients.
 
-`pytest tests/compat` tests rmq; `pytest tests/compat --target=apache` runs the same tests against
+`pytest tests/compat` tests rmq. `pytest tests/compat --target=apache` runs the same tests against
 Apache RocketMQ 5.5.0, which shows that a test asks for what clients really get.
-Every session has an id of its own that is part of all topic and group names.
+Every session has an id of its own, which is part of all names of topics and groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from compat.targets import Target, make_target
 
 __all__ = ["admin", "live"]
 
-# name: (version, system properties). Binary headers are chosen for a whole JVM.
+# name: (version, system properties). Binary headers can only be chosen for a whole JVM.
 JAVA_CLIENTS: dict[str, tuple[str, dict[str, str]]] = {
     "java-5.5.0-json": (NEW_CLIENT, {}),
     "java-5.5.0-binary": (
@@ -68,7 +68,7 @@ def compat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def target(kind: str, compat_folder: Path) -> Iterator[Target]:
-    """The broker that most tests share; nobody restarts it."""
+    """The broker that most tests share. It is never restarted."""
     broker = make_target(kind, compat_folder / "shared")
     broker.start()
     yield broker
@@ -80,7 +80,8 @@ SMALL_SEGMENT_BYTES = 4 * 1024 * 1024
 
 @pytest.fixture(scope="session")
 def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
-    """A broker that creates no topics by itself, and deletes every segment once it is full."""
+    """A broker that creates no topics by itself, and deletes every segment as soon as it is
+    full."""
     settings = {
         "autoCreateTopicEnable": "false",
         "mappedFileSizeCommitLog": str(SMALL_SEGMENT_BYTES),
@@ -131,7 +132,8 @@ def filter_target(
 
 @pytest.fixture(scope="session")
 def two_shards(kind: str, compat_folder: Path) -> Iterator[Target]:
-    """Two shards of rmq, or a cluster of two Apache brokers; with the times of types_target."""
+    """Two shards of rmq, or a cluster of two Apache brokers, with the short times of
+    types_target."""
     brokers = make_target(kind, compat_folder / "two", TYPES_SETTINGS, shards=2)
     brokers.start()
     yield brokers
@@ -140,8 +142,8 @@ def two_shards(kind: str, compat_folder: Path) -> Iterator[Target]:
 
 @pytest.fixture
 def private_target(kind: str, tmp_path: Path) -> Iterator[Target]:
-    """A broker of the test's own, to be ended and started again."""
-    # Offsets are written every 5 s by default; a test that kills the broker waits that long.
+    """A broker of the test's own, which the test may end and start again."""
+    # By default offsets are written every 5 s, and a test that kills the broker waits that long.
     broker = make_target(kind, tmp_path / "private", {"flushConsumerOffsetInterval": "1000"})
     broker.start()
     yield broker
@@ -174,7 +176,8 @@ def java_clients(
 ) -> Iterator[Callable[[str], ScenarioRunner]]:
     """client("java-5.5.0-json") is the JVM with that client, started at first use.
 
-    properties: set in every JVM, beside those of the client's name. given: passed to all scenarios.
+    properties: set in every JVM in addition to those of the client's name; given: arguments of
+    all scenarios.
     """
     running: dict[str, ScenarioRunner] = {}
 

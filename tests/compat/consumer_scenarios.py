@@ -1,7 +1,7 @@
-"""What our Python consumers do against any broker, as plain values that can be compared.
+"""What rmq's Python consumers do against any broker, as plain values that can be compared.
 
-As python_scenarios.py, whose tools it uses; test_python_consumers.py holds the values that rmq and
-Apache RocketMQ 5.5.0 both give.
+Like python_scenarios.py, whose tools this file uses. test_python_consumers.py holds the values that
+rmq and Apache RocketMQ 5.5.0 both give.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
 
 class Kept:
-    """A listener that keeps what it is told."""
+    """A listener that keeps what it gets."""
 
     def __init__(self, decide: Any = None) -> None:
         self.messages: list[MessageExt] = []
@@ -63,7 +63,7 @@ def send(address: str, topic: str, count: int, **more: Any) -> None:
 
 
 def pushed(address: str, run: str) -> dict[str, Any]:
-    """Two members and a third, by tag."""
+    """Two members of a group, then a third, with filters by tag."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "push", run, 4)
         group = f"push-{run}"
@@ -97,7 +97,7 @@ def pushed(address: str, run: str) -> dict[str, Any]:
 
 
 def retried(address: str, run: str) -> dict[str, Any]:
-    """One message fails once, one always."""
+    """One message fails once, another one always."""
 
     def decide(messages: list[MessageExt], context: Any) -> Any:
         context.delay_level_when_next_consume = 1
@@ -143,7 +143,7 @@ def dead_letters(admin: Admin, address: str, group: str) -> list[MessageExt]:
 
 
 def broadcast(address: str, run: str, folder: Path) -> dict[str, Any]:
-    """Two members get everything; the next run of one goes on where its file says."""
+    """Each of two members gets everything; when one starts again it goes on where its file says."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "cast", run, 2)
     kept = [Kept(), Kept()]
@@ -165,7 +165,7 @@ def broadcast(address: str, run: str, folder: Path) -> dict[str, Any]:
 
 
 def in_order(address: str, run: str) -> dict[str, Any]:
-    """Keys keep their order through a failure and a hand-over."""
+    """Messages with a key keep their order through a failure and a hand-over."""
     failed = threading.Event()
     busy: Counter[Any] = Counter()
     overlaps: list[Any] = []
@@ -217,7 +217,7 @@ def in_order(address: str, run: str) -> dict[str, Any]:
 
 
 def popped(address: str, run: str) -> dict[str, Any]:
-    """Two consumers take messages; one that is not acknowledged comes again."""
+    """Two consumers pop messages; a message that is not acknowledged comes again."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "pop", run, 4)
     settings: dict[str, Any] = {
@@ -269,7 +269,7 @@ def puller(address: str, group: str) -> PullConsumer:
 
 
 def pulled(address: str, run: str) -> dict[str, Any]:
-    """Members that pull share a topic, commit, and go on where the group was."""
+    """Members that pull share a topic, commit, and go on at the group's offsets."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "pull", run, 2)
         queues = admin.route(topic).readable()
@@ -303,7 +303,7 @@ def pulled(address: str, run: str) -> dict[str, Any]:
 
 
 def sought(address: str, run: str) -> dict[str, Any]:
-    """Queues by hand: to an offset, a time, the ends; paused and resumed."""
+    """Queues assigned by hand: sought to an offset, a time, the ends; paused and resumed."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "seek", run)
     send(address, topic, 10)

@@ -7,8 +7,8 @@
     one.kill(); brokers.wait_for_master(2)
     brokers.end()
 
-The broker name is `set-a`, the cluster DefaultCluster. Every acknowledgement needs all who are in
-sync, two at least.
+The broker name is `set-a`, the cluster DefaultCluster. Every acknowledgement needs all replicas in
+sync, and at least two.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SEND_S = 10.0
 
 
 def wait(what: str, condition: Callable[[], object], seconds: float = READY_S) -> float:
-    """How long it took, in seconds."""
+    """Waits for the condition; returns how long it took, in seconds."""
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < seconds, f"waited {seconds:.0f} s for {what}"
@@ -66,7 +66,7 @@ def ask(address: str, code: int, body: bytes = b"", **fields: object) -> Command
 
 
 def rmq_process(name: str, folder: Path, *words: str, **settings: str) -> Server:
-    """`rmq ..` with the words and the settings given; ready when its port answers."""
+    """A process of `rmq ..` with these words and settings; it is ready when its port answers."""
     command = [sys.executable, "-m", "rmq", *words]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
@@ -91,7 +91,7 @@ class Replica:
             known = {"haListenPort": str(port + 1), **settings}
             self._apache = ApacheStandalone(folder, name_server_port, port, known, heap="256m")
             self.store, self._server = self._apache.store, self._apache.broker
-            # Its port is open before it has a role, and it is listed after.
+            # The port is open before the broker has a role; the broker is listed only after that.
             self._server.ready = lambda: answers(("127.0.0.1", port))
         else:
             self.store = folder / "store"
@@ -110,12 +110,12 @@ class Replica:
         self._server.kill()
 
     def pause(self) -> None:
-        """Until it is killed; returns when all threads stand still, which on a busy machine is some
-        messages later."""
+        """Stops the process until it is killed. Returns when all threads stand still, which on a
+        busy machine may be some messages later."""
         stand_still(self._server.pid)
 
     def status(self) -> dict[str, Any]:
-        """What 907 says."""
+        """The broker's answer to 907."""
         return fastjson.loads_object(ask(self.address, Code.GET_BROKER_HA_STATUS).body)
 
     def epochs(self) -> list[tuple[int, int]]:
@@ -123,7 +123,8 @@ class Replica:
         return [(each["epoch"], each["startOffset"]) for each in body["epochList"]]
 
     def log_bytes(self, start: int, end: int) -> bytes:
-        """Of its log, while it runs or after; the files all begin where others' do."""
+        """Bytes of the broker's log, while it runs or afterwards. The log files of all replicas
+        begin at the same offsets."""
         found = b""
         for file in sorted((self.store / "commitlog").iterdir()):
             first = int(file.name)
@@ -133,7 +134,7 @@ class Replica:
 
 
 class ControlledSet:
-    """A name server (rmq's unless told), a controller, and the brokers that were added."""
+    """A name server (rmq's by default), a controller, and the brokers that were added."""
 
     def __init__(self, folder: Path, controller: str, **settings: str) -> None:
         self.folder, self.settings = folder, settings
@@ -161,7 +162,8 @@ class ControlledSet:
             server.kill()
 
     def add(self, kind: str, **settings: str) -> Replica:
-        """Started, and registered at the controller: so it has the next id."""
+        """Starts a broker and waits until it is registered at the controller, which gives it the
+        next id."""
         number = len(self.replicas) + 1
         known = {**SETTINGS, "controllerAddr": self.controller, **self.settings, **settings}
         replica = Replica(kind, self.folder / f"{number}-{kind}", self.namesrv, known)
@@ -171,7 +173,7 @@ class ControlledSet:
         return replica
 
     def set_state(self) -> dict[str, Any]:
-        """What the controller says of the set (1006)."""
+        """What the controller says about the set (1006)."""
         body = fastjson.dumps([NAME])
         reply = ask(self.controller, Code.CONTROLLER_GET_SYNC_STATE_DATA, body)
         table = fastjson.loads_object(reply.body).get("replicasInfoTable", {})
@@ -179,7 +181,7 @@ class ControlledSet:
         return found
 
     def addresses(self) -> dict[int, str]:
-        """As the controller knows them."""
+        """The addresses of the replicas by id, as the controller knows them."""
         state = self.set_state()
         rows = state.get("inSyncReplicas", []) + state.get("notInSyncReplicas", [])
         return {int(each["brokerId"]): each["brokerAddress"] for each in rows}
@@ -191,12 +193,13 @@ class ControlledSet:
         return wait(f"{members} in sync", lambda: self.in_sync() == members, seconds)
 
     def master_id(self) -> int | None:
-        """By the controller; None when there is none."""
+        """The master's id according to the controller; None: there is no master."""
         found = self.set_state().get("masterBrokerId")
         return int(found) if found and int(found) > 0 else None
 
     def wait_for_master(self, *wanted: int) -> int:
-        """One of them is, by the controller and by its own word."""
+        """Waits until one of these is master, according to the controller and to the broker itself;
+        returns its id."""
 
         def leads() -> bool:
             found = self.master_id()
@@ -219,7 +222,7 @@ class ControlledSet:
         return self.replicas[found]
 
     def make_topic(self, topic: str, queues: int = 4) -> None:
-        """At the master, and at its slaves."""
+        """Makes a topic at the master, and waits until the slaves have it."""
         fields = {
             "topic": topic, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6,
             "topicFilterType": "SINGLE_TAG", "defaultTopic": "TBW102", "topicSysFlag": 0,
@@ -230,7 +233,7 @@ class ControlledSet:
             wait(f"{topic} at {replica.address}", lambda at=replica: _has_topic(at, topic))
 
     def same_log(self) -> int:
-        """Asserts that all have the same log, to the byte; where it ends."""
+        """Asserts that all replicas have the same log, to the byte; returns where it ends."""
         end = log_end(self.master.address)
         for replica in self.replicas.values():
             what = f"the whole log at {replica.address}"
@@ -251,16 +254,17 @@ def _has_topic(replica: Replica, topic: str) -> bool:
 
 
 class Sender:
-    """Sends numbers as bodies to whoever is master, each until it is acknowledged by SEND_OK."""
+    """Sends numbers as bodies to the master of the moment, each until it is acknowledged with
+    SEND_OK."""
 
     def __init__(self, brokers: ControlledSet, topic: str, queues: int = 4) -> None:
         self._brokers, self._topic, self._queues = brokers, topic, queues
         self._connection: Connection | None = None
-        self.count = 0  # of those that were acknowledged, "0", "1", ..
+        self.count = 0  # number of acknowledged messages, "0", "1", ..
         self.refusals: list[str] = []
 
     def more(self, count: int, seconds: float = READY_S) -> float:
-        """How long the longest took until it was acknowledged."""
+        """Sends more messages; returns the longest time until one was acknowledged."""
         longest = 0.0
         for _ in range(count):
             took = wait(f"an acknowledgement; at last {self.refusals[-1:]}", self._send, seconds)
@@ -291,7 +295,8 @@ class Sender:
         }  # fmt: skip
 
     def unheard(self, count: int) -> None:
-        """Messages "-1" that the master stores and cannot acknowledge; nobody waits for it."""
+        """Messages "-1" that the master stores but cannot acknowledge; nobody waits for their
+        answers."""
         address = self._brokers.master.address
         began = log_end(address)
         with Connection(address) as connection:
@@ -301,7 +306,7 @@ class Sender:
 
 
 def log_end(address: str) -> int:
-    """As the broker says (28)."""
+    """The end of the broker's log, as it answers to 28."""
     body = fastjson.loads_object(ask(address, Code.GET_BROKER_RUNTIME_INFO).body)
     return int(body["table"]["commitLogMaxOffset"])
 

@@ -1,6 +1,6 @@
 """The gRPC clients of RocketMQ 5, each as a process that does what it is told (runner.py).
 
-All are told the same: grpc_java/ and grpc_node/ say what each word does.
+All are told the same words; grpc_java/ and grpc_node/ say what each word does.
 
     client = GrpcClient(node_runner(folder), proxy.endpoints)
     client.send("orders", 10, tag="a")          # ids
@@ -41,13 +41,13 @@ class Received:
     tag: str | None
     keys: str
     group: str | None
-    n: int  # its property n: the number it was sent with
+    n: int  # its property n, the number with which it was sent
     attempt: int
-    atMs: int  # when the client had it
+    atMs: int  # when the client got it
 
 
 class GrpcClient:
-    """credentials: accessKey and secretKey."""
+    """A client of one kind. credentials: accessKey and secretKey."""
 
     def __init__(
         self, runner: ScenarioRunner, endpoints: str, credentials: Mapping[str, str] | None = None
@@ -56,8 +56,8 @@ class GrpcClient:
         self._always = {"endpoints": endpoints, **(credentials or {})}
 
     def send(self, topic: str, count: int, **more: object) -> list[str]:
-        """Messages 0, 1 .. of bodies body-0, body-1 ..; their ids. tag, groups="a,b" of ordered
-        ones, delayMs."""
+        """Sends messages 0, 1 .. with bodies body-0, body-1 ..; returns their ids. Options: tag,
+        groups="a,b" for ordered messages, delayMs."""
         ids: list[str] = self._run("send", topic=topic, count=count, **more)["ids"]
         return ids
 
@@ -65,8 +65,9 @@ class GrpcClient:
     def transactions(
         self, topic: str, count: int, outcome: str, **more: object
     ) -> Iterator[Callable[[], dict[int, int]]]:
-        """So many, and their producer, which answers when it is asked; the times by number.
-        outcome: commit, rollback, or open: even numbers are committed when asked about."""
+        """Sends so many transactions; their producer answers when it is asked. Yields the times by
+        number. outcome: commit, rollback, or open, with which even numbers are committed when asked
+        about."""
         name = self._named("transact", topic=topic, count=count, outcome=outcome, **more)
 
         def asked() -> dict[int, int]:
@@ -82,7 +83,8 @@ class GrpcClient:
     def push(
         self, topic: str, group: str, **more: object
     ) -> Iterator[Callable[[], list[Received]]]:
-        """A push consumer, and what it got so far. tag, failures: of each message."""
+        """A push consumer, and what it got so far. tag: its filter; failures: how often each
+        message fails."""
         name = self._named("push_open", topic=topic, group=group, **more)
         try:
             yield lambda: self._messages("push_received", **name)
@@ -93,7 +95,8 @@ class GrpcClient:
     def simple(
         self, topic: str, group: str, **more: object
     ) -> Iterator[Callable[..., list[Received]]]:
-        """A simple consumer: receive(ack=True, batch=16, invisibleMs=60_000) asks once."""
+        """A simple consumer: each call of receive(ack=True, batch=16, invisibleMs=60_000) asks
+        once."""
         name = self._named("simple_open", topic=topic, group=group, **more)
 
         def receive(ack: bool = True, batch: int = 16, invisibleMs: int = 60_000) -> list[Received]:
@@ -137,7 +140,7 @@ CLIENTS = {"java-5.2.0": java_runner, "node-1.0.8": node_runner}
 
 
 def proxy_settings(number: int) -> dict[str, Any]:
-    """A file of docs/proxy.md, without what is a test's to say."""
+    """A file of docs/proxy.md, without the settings that a test chooses."""
     found: dict[str, Any] = json.loads(blocks_of(DOCS / "proxy.md", "json")[number])
     said = ("namesrvAddr", "grpcServerPort", "remotingListenPort")
     return {name: value for name, value in found.items() if name not in said}

@@ -1,4 +1,4 @@
-"""The scenarios of java/, by what they need."""
+"""The scenarios of java/, by the broker that they need."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ TYPES = [
 STRICT = ["push_from_where_old", "error_topic_not_created"]
 
 
-# Used in pairs by other test files, or by them only.
+# Used in pairs by other test files, or only by them.
 ELSEWHERE = {
     "writer_open",
     "writer_wait",

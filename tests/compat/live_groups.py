@@ -1,6 +1,5 @@
-"""A producer and a push consumer that stay open while a test works on their group, whatever client
-they are of. Messages are numbered; `send` feeds a group, `counts` says how often it got each.
-"""
+"""A producer and a push consumer that stay open while a test works on their group, for each kind of
+client. Messages are numbered: `send` gives the group more, `counts` says how often it got each."""
 
 from __future__ import annotations
 
@@ -26,16 +25,16 @@ class LiveGroup(Protocol):
     last_offset_id: str
 
     def send(self, count: int) -> None:
-        """Sends so many more, and waits until all have come."""
+        """Sends so many more messages, and waits until all have come."""
 
     def counts(self, *, least: int = 1, first: int = 0, seconds: int = 60) -> dict[int, int]:
-        """How often each came, once each from `first` on came `least` times."""
+        """How often each message came, as soon as each from `first` on has come `least` times."""
 
     def close(self) -> None: ...
 
 
 class ScenarioGroup:
-    """Of a Java or Go client."""
+    """A group of a Java or Go client."""
 
     def __init__(self, runner: ScenarioRunner, target: Target, run: str, name: str) -> None:
         self.runner = runner
@@ -61,7 +60,7 @@ class ScenarioGroup:
 
 
 class PythonGroup:
-    """Of our own client."""
+    """A group of rmq's Python client."""
 
     def __init__(self, target: Target, run: str, name: str) -> None:
         address = target.name_server
@@ -109,7 +108,7 @@ def open_group(
     run: str,
     name: str,
 ) -> LiveGroup:
-    """`go` is called for the Go client only: starting it may mean compiling it."""
+    """`go` is called for the Go client only, because to start it may mean to compile it."""
     if client == "python":
         return PythonGroup(target, run, name)
     runner = go() if client == "go" else java(client)

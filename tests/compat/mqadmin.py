@@ -33,7 +33,8 @@ def admin_of(
     target: Target, folder: Path, properties: Mapping[str, str] | None = None,
     given: Mapping[str, str] | None = None,
 ) -> Iterator[Admin]:  # fmt: skip
-    """admin("topicRoute", "-t", "x"): what the command printed. properties: of its JVM."""
+    """admin("topicRoute", "-t", "x") returns what the command printed. properties: of mqadmin's
+    JVM."""
     settings = {"rmqcompat.threads": "1", **(properties or {})}
     runner = java_runner(NEW_CLIENT, folder, "mqadmin", settings, given)
 
@@ -75,7 +76,8 @@ def live(
 
 
 def eventually(admin: Admin, words: list[str], expected: str, seconds: float = 15.0) -> str:
-    """Repeat a command until its output has the pattern: routes spread at the broker's pace."""
+    """Repeats a command until its output has the pattern, because routes spread at the broker's
+    pace."""
     end = time.monotonic() + seconds
     while True:
         output = admin(*words)
@@ -86,7 +88,7 @@ def eventually(admin: Admin, words: list[str], expected: str, seconds: float = 1
 
 
 def fields(text: str, separator: str) -> dict[str, str]:
-    """Lines "name <separator> value" as a dictionary."""
+    """Parses lines "name <separator> value" into a dictionary."""
     pairs = [line.split(separator, 1) for line in text.splitlines() if separator in line]
     return {name.strip(): value.strip() for name, value in pairs}
 

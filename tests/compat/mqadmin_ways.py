@@ -1,9 +1,9 @@
-"""The fixtures of mqadmin's tests twice: with the servers that most tests share, and with servers
-that let in nobody without an account and serve nobody without TLS.
+"""The fixtures of mqadmin's tests in two ways: with the servers that most tests share, and with
+servers that let in nobody without an account and serve nobody without TLS.
 
-A test file imports them by the names here; its tests ask for target, admin, live, java and go.
-mqadmin and the clients that stay connected believe the authority of the secured servers alone, and
-sign as the Super user. Users and their rights: test_accounts.py.
+A test file imports them by these names; its tests ask for target, admin, live, java and go. mqadmin
+and the clients that stay connected believe only the authority of the secured servers, and sign as
+the Super user. Users and their rights: test_accounts.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from support.certificates import Authority
 def authority(
     request: pytest.FixtureRequest, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Authority | None:
-    """Whose certificates the servers have; None: the servers are the shared ones."""
+    """The authority of the servers' certificates; None: the servers are the shared ones."""
     if request.param == "plain":
         return None
     if kind != "rmq":
@@ -49,7 +49,7 @@ def target_by_way(
     folder = tmp_path_factory.mktemp("secured")
     settings = settings_by_tls(authority, "server")
     with started(folder, **settings) as secured, patch.dict(os.environ, told):
-        yield secured  # `rmq`, which some tests compare with, is told by the environment
+        yield secured  # `rmq`, with which some tests compare, takes this from the environment
 
 
 @pytest.fixture(scope="module", name="admin")
@@ -91,7 +91,8 @@ def go_by_way(
 def live_by_way(
     target: Target, java: Callable[[str], ScenarioRunner], session_id: str, admin: Admin
 ) -> Iterator[Live]:
-    """Of names of its own: other files have theirs on the shared servers."""
+    """Live clients with names of their own, because other files have theirs on the shared
+    servers."""
     run = session_id + secrets.token_hex(2)
     with live_clients(target, java("java-5.5.0-json"), run, admin) as found:
         yield found

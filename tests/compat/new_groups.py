@@ -12,9 +12,9 @@ def make_topic_and_group(
     cluster: Cluster, topic: str, group: str, queues: int = 4,
     attributes: dict[str, str] | None = None, **settings: object,
 ) -> None:  # fmt: skip
-    """The group begins at 0 of each queue. Left alone, the client of a new group asks about an
-    empty queue first whether the group has an offset and then where the end is, and misses what
-    comes between the two; a proxy has it begin at the end."""
+    """Makes a topic and a group that begins at offset 0 of each queue. By itself the client of a
+    new group first asks whether the group has an offset, then where the empty queue ends, and
+    misses what comes in between; a proxy lets the group begin at the end."""
     make_topic(cluster, topic, queues, attributes=attributes)
     admin.create_group(cluster, group, settings)
     for each in admin.topic_queues(cluster, topic):

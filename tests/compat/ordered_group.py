@@ -1,4 +1,4 @@
-"""Ordered group: consumers in order, each a process of its own, of whatever client.
+"""Ordered group: consumers in order of whatever client, each in a process of its own.
 
     group = Group(tmp_path, "127.0.0.1:9876", "run1")      # makes a topic of four queues
     group.open("one", "java-5.5.0"); group.open("two", "go")
@@ -7,9 +7,9 @@
     group.wait_for(group.sent, 60); group.journal.check(killed=set(), repeats_max=0)
     group.close()
 
-What they do is in a journal that they write line by line (OrderlyJournal.java, journal.go,
-ordered_member.py): who began and ended which message of which queue. Two consumers must never be
-inside one queue at a time, and a queue's messages must come in its order.
+The consumers write a journal line by line (OrderlyJournal.java, journal.go, ordered_member.py):
+who began and ended which message of which queue. Two consumers must never be inside one queue at
+the same time, and the messages of a queue must come in its order.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from compat.runner import ScenarioRunner, go_runner, java_runner, ordered_member
 from rmq import Admin
 
 QUEUES = 4
-PORTION = 200  # messages sent by one scenario
+PORTION = 200  # messages that one scenario sends
 
 
 class Journal:
-    """What the consumers wrote."""
+    """The file that the consumers write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def rows(self) -> list[tuple[str, str, int, int, int]]:
-        """(begin, end or left, who, queue, offset, number), whole lines only."""
+        """The whole lines as (begin, end or left, who, queue, offset, number)."""
         if not self.path.exists():
             return []
         lines = self.path.read_text().split("\n")[:-1]
@@ -55,7 +55,7 @@ class Journal:
         return {row[1] for row in self.rows()}
 
     def check(self, killed: set[str], repeats_max: int) -> None:
-        """In order, and one consumer in a queue at a time."""
+        """The messages came in order, and never were two consumers in a queue at the same time."""
         for queue in range(QUEUES):
             inside: str | None = None
             newest, repeats = -1, 0
@@ -75,7 +75,7 @@ class Journal:
 
 
 def member_of(client: str, folder: Path) -> ScenarioRunner:
-    """A process with that client."""
+    """A process with this client."""
     if client == "go":
         return go_runner(folder)
     if client == "python":
@@ -96,14 +96,16 @@ class Group:
             create_topic(admin, self.topic, QUEUES)
 
     def open(self, who: str, client: str, **slow: int) -> None:
-        """`slow`, of Java's alone: ms that a message takes, messages cached of a queue."""
+        """Starts a consumer. `slow`, for Java only: ms that a message takes, messages cached of a
+        queue."""
         runner = member_of(client, self.folder / who)
         self.runners[who] = runner
         given = {**self.arguments(), **slow}
         runner.run("ordered_open", who=who, file=self.journal.path, **given)
 
     def arguments(self) -> dict[str, object]:
-        # "as" is part of the names that Java makes of topic and group; the others are told them.
+        # "as" is part of the names of topic and group in Java; the other clients are told the
+        # names.
         return {"nameServer": self.namesrv, "run": self.run, "as": "ordered",
                 "topic": self.topic, "group": f"g_{self.run}_ordered_c"}  # fmt: skip
 
@@ -114,7 +116,7 @@ class Group:
 
     @contextmanager
     def sending(self, runner: ScenarioRunner) -> Iterator[None]:
-        """Numbered messages go on all the time; `sent` says how many there were."""
+        """Sends numbered messages until the block ends; `sent` says how many there were."""
         stop = threading.Event()
         failures: list[BaseException] = []
 
@@ -149,7 +151,8 @@ class Group:
             time.sleep(0.2)
 
     def wait_for_owners(self, *names: str) -> None:
-        # The Go client gives no locks back: they expire after 60 s, and then it looks twice.
+        # The Go client does not give its locks back: they expire after 60 s, and then it looks
+        # twice.
         end = time.monotonic() + 150
         while not set(names) <= self.journal.owners():
             assert time.monotonic() < end, f"only {self.journal.owners()} consume"

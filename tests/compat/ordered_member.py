@@ -1,6 +1,7 @@
-"""A push consumer of ours in order, in a process of its own that may be killed.
+"""A push consumer of rmq's client in order, in a process of its own that may be killed.
 
-It is asked as OrderlyJournal.java is (runner.py), and writes the same lines to the same journal.
+It takes the same requests as OrderlyJournal.java (runner.py), and writes the same lines to the same
+journal.
 
     python ordered_member.py            # "1 TAB ordered_open TAB who=one TAB topic=.." on its input
 """
@@ -21,7 +22,7 @@ OPEN: dict[str, PushConsumer] = {}
 
 def ordered_open(given: dict[str, str]) -> None:
     who = given["who"]
-    # A line is in the file before the listener goes on, whoever is killed.
+    # A line is in the file before the listener goes on, whichever process is killed.
     journal = os.open(given["file"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
     def consume(messages: list[MessageExt], _: object) -> ConsumeOrderlyStatus:

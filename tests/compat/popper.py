@@ -14,7 +14,7 @@ from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
 
-REVIVED_S = 40.0  # Apache looks into its revive log now and then
+REVIVED_S = 40.0  # Apache reads its revive log only now and then
 
 
 class Popper:
@@ -31,7 +31,8 @@ class Popper:
         self.broker.call(200, {}, body)
 
     def send(self, *numbers: int) -> None:
-        """Sends, and waits until pops can see it: Apache's queues are a moment behind its log."""
+        """Sends, and waits until pops can see the messages, because Apache's queues are a moment
+        behind its log."""
         self.sent += len(numbers)
         for number in numbers:
             self.broker.call(310, {

@@ -1,4 +1,4 @@
-"""What our Python client does against any broker, as plain values that can be compared.
+"""What rmq's Python client does against any broker, as plain values that can be compared.
 
 Each scenario takes the name server's address and a session id that is part of all its names, and
 returns what a user sees, without ids, times and addresses. test_python_client.py holds the values
@@ -32,7 +32,7 @@ WAIT_S = 40.0
 
 
 def shown(message: MessageExt) -> dict[str, Any]:
-    """What a user gave: body, flag, and the properties that are not the broker's."""
+    """What a user gave: body, flag, and the properties that are not the broker's own."""
     properties = {name: text for name, text in sorted(message.properties.items())
                   if name not in HIDDEN}  # fmt: skip
     return {"body": message.body.decode(), "flag": message.flag, **properties}
@@ -45,7 +45,7 @@ def topic_of(admin: Admin, name: str, run: str, queues: int = 1) -> str:
 
 
 def create_topic(admin: Admin, topic: str, queues: int) -> None:
-    """Creates it, and waits until it has a route."""
+    """Creates a topic, and waits until it has a route."""
     admin.create_topic(topic, queues)
     until = time.monotonic() + WAIT_S
     while True:

@@ -1,4 +1,5 @@
-"""Apache's broker as a slave; what a pair of which one is Apache's is filled with and asked for."""
+"""Apache's broker as a slave; what a pair of brokers, one of them Apache's, is filled with and
+asked."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def ask(address: str, code: int, body: bytes = b"", **fields: object) -> Command
 
 
 def send_all(address: str, topic: str, count: int) -> None:
-    """To each queue in turn; each body says which it is. Every tenth is delayed by a second."""
+    """Sends to each queue in turn. Each body says which message it is, and every tenth is delayed
+    by a second."""
     with Connection(address) as connection:
         for number in range(count):
             body = f"{number} ".encode() * 100
@@ -54,7 +56,7 @@ def send_all(address: str, topic: str, count: int) -> None:
 
 
 def ends(address: str, topic: str) -> list[int]:
-    """Where each queue ends; -1 while the broker does not know the topic."""
+    """Where each queue ends; -1: the broker does not know the topic yet."""
     found = []
     for queue in range(QUEUES):
         try:
@@ -108,11 +110,11 @@ PULLED, POPPED = ("PULL", 0), ("POP", 2)
 
 
 class Tables:
-    """What a master has in no log, and whether its slave has it, too."""
+    """The tables of a master, which are in no log, and whether its slave has them, too."""
 
     def __init__(self, master: str, slave: str, slave_store: Path, has_modes: bool) -> None:
         self._master, self._slave, self._slave_store = master, slave, slave_store
-        self._has_modes = has_modes  # RocketMQ 4 knows none
+        self._has_modes = has_modes  # RocketMQ 4 has no request modes
 
     def fill(self) -> None:
         for name in ("kept", "deleted"):
@@ -121,7 +123,7 @@ class Tables:
                 self._commit(name, queue, 9 + queue)
 
     def change(self) -> None:
-        """Less of each: a slave takes it all the same."""
+        """Makes values lower and deletes things: a slave must take that, too."""
         self._put("kept", queues=6, tries=3, mode=PULLED)
         self._commit("kept", 2, 4)
         ask(self._master, Code.DELETE_SUBSCRIPTIONGROUP, groupName="deleted", cleanOffset=True)
@@ -145,15 +147,15 @@ class Tables:
         ask(self._master, Code.UPDATE_CONSUMER_OFFSET, commitOffset=offset, **place)
 
     def wait_same(self) -> None:
-        """Longer than an Apache slave of 5.5.0 takes, which looks each minute."""
+        """Waits for longer than an Apache slave of 5.5.0 takes, which looks every minute."""
         try:
             wait(lambda: not self.differences())
         except AssertionError:
             raise AssertionError(self.differences()) from None
 
     def differences(self) -> list[str]:
-        """By what both brokers know. An offset of 0 is as good as none; what a slave has beside
-        that was there before it: system topics, say."""
+        """The differences in what both brokers know. An offset of 0 counts as none. What only the
+        slave has, such as system topics, was there before."""
         found = []
         for name, (code, member) in TABLES.items():
             if name == "modes" and not self._has_modes:
@@ -177,7 +179,7 @@ class Tables:
 
     def _of_slave(self, name: str, code: int, member: str) -> Mapping[Any, Any]:
         body = ask(self._slave, code).body
-        if name == "delays":  # RocketMQ 4 reads them when it leads, and until then has them there
+        if name == "delays":  # RocketMQ 4 reads them from its file when it becomes master
             file = self._slave_store / "config" / "delayOffset.json"
             body = file.read_bytes() if file.exists() else b"{}"
         table: Mapping[Any, Any] = fastjson.loads_object(body).get(member, {})
@@ -185,7 +187,7 @@ class Tables:
 
 
 def flat(table: Mapping[Any, Any], before: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Each value by the keys that lead to it, as text: RocketMQ quotes numbers or does not."""
+    """Each value by the keys that lead to it, as text, because RocketMQ quotes some numbers."""
     found: dict[tuple[str, ...], Any] = {}
     for key, value in table.items():
         place = (*before, str(key))

@@ -6,7 +6,8 @@
     answer = runner.result(ticket)
 
 Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values; answers are
-lines of JSON. What each does is written beside its code (java/, go/, node/, ordered_member.py).
+lines of JSON. What each scenario does is written beside its code (java/, go/, node/,
+ordered_member.py).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ GO_MODULE = HERE / "go"
 
 NEW_CLIENT = "5.5.0"
 OLD_CLIENT = "4.9.8"
-# Go's last release, and its master, which has TLS: one set of sources, a build tag for each.
+# Go's last release, and its master branch, which has TLS: the same sources, a build tag for each.
 GO_RELEASED, GO_MASTER = "released", "master"
 GO_MODULES = {GO_RELEASED: GO_MODULE / "go.mod", GO_MASTER: GO_MODULE / "master.mod"}
 
@@ -46,7 +47,7 @@ class ScenarioFailed(AssertionError):
 
 
 class ScenarioRunner:
-    """One child process that answers scenario requests; `given` is told with each of them."""
+    """One child process that answers scenario requests. `given`: arguments of every request."""
 
     def __init__(
         self, command: Sequence[str], log: Path, cwd: Path, given: Mapping[str, str] | None = None
@@ -72,7 +73,7 @@ class ScenarioRunner:
         self._reader.start()
 
     def submit(self, scenario: str, **arguments: object) -> Future[Answer]:
-        """Ask for a scenario; several run at a time, the rest queue inside the process."""
+        """Asks for a scenario. Several run at a time, the rest queue inside the process."""
         number = str(next(self._ids))
         words = [number, scenario]
         told = {**self._given, **arguments}
@@ -89,7 +90,7 @@ class ScenarioRunner:
         return future
 
     def result(self, future: Future[Answer], timeout: float = 180.0) -> Answer:
-        """Details of a scenario that went well; raises ScenarioFailed otherwise."""
+        """The details of a scenario that went well; raises ScenarioFailed otherwise."""
         try:
             answer = future.result(timeout)
         except TimeoutError:
@@ -135,15 +136,15 @@ def _newest(files: Sequence[Path]) -> float:
 
 @contextmanager
 def _alone(name: str) -> Iterator[None]:
-    """One process at a time: the others find what it has made."""
+    """Only one process builds at a time; the others find what it has made."""
     with (cache_directory() / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def scenarios_jar(folder: Path, project: Path = JAVA_PROJECT) -> Path:
-    """The Java scenarios, compiled when a source is newer than the jar, as a copy in `folder`: a
-    JVM does not get over a jar that is written anew under it."""
+    """The Java scenarios, compiled if a source is newer than the jar, as a copy in `folder`: a JVM
+    fails when its jar is overwritten."""
     jar = project / "target" / "scenarios.jar"
     sources = [project / "pom.xml", *project.glob("src/**/*.java")]
     with _alone(f"compat-{project.name}"):
@@ -156,7 +157,7 @@ def scenarios_jar(folder: Path, project: Path = JAVA_PROJECT) -> Path:
 
 
 def client_jars(version: str) -> Path:
-    """Folder with a Java client; the new one comes with Apache's servers and mqadmin."""
+    """The folder with a Java client. The new client comes with Apache's servers and mqadmin."""
     if version == NEW_CLIENT:
         return apache_jars()
     return fetch_dependencies(
@@ -168,9 +169,10 @@ def java_runner(
     version: str, folder: Path, name: str, properties: Mapping[str, str] | None = None,
     given: Mapping[str, str] | None = None,
 ) -> ScenarioRunner:  # fmt: skip
-    """A JVM with the client of that version; files it writes go to `folder`."""
+    """A JVM with the client of this version; the files that it writes go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Found before any logging set-up inside the jars; without it the client logs at INFO.
+    # The client finds this file before any logging set-up inside the jars; without it it logs at
+    # INFO.
     (folder / "rmq.logback.xml").write_text("<configuration/>\n")
     settings = {
         "user.home": str(folder),
@@ -187,7 +189,7 @@ def java_runner(
 def java_command(
     main_class: str, class_path: Sequence[Path], properties: Mapping[str, object]
 ) -> list[str]:
-    """A JVM for clients: it starts soon and is small."""
+    """The command for a JVM with clients, which starts soon and is small."""
     command = [tool("java"), *JAVA_OPENS]
     command += ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-D{key}={value}" for key, value in properties.items()]
@@ -195,7 +197,7 @@ def java_command(
 
 
 def go_binary(folder: Path, version: str) -> Path:
-    """The Go scenarios, compiled when a source is newer than the program, as a copy in `folder`."""
+    """The Go scenarios, compiled if a source is newer than the program, as a copy in `folder`."""
     binary = GO_MODULE / "target" / f"scenarios-{version}"
     module = GO_MODULES[version]
     sums = module.with_suffix(".sum")
@@ -203,7 +205,8 @@ def go_binary(folder: Path, version: str) -> Path:
         sources = [module, sums, *GO_MODULE.glob("*.go")]
         if not binary.exists() or binary.stat().st_mtime < _newest(sources):
             binary.parent.mkdir(exist_ok=True)
-            # Nobody asks this program for its commit, and git refuses a tree of another user's.
+            # Nobody asks this program for its commit, and git refuses a tree that belongs to
+            # another user.
             command = [tool("go"), "build", "-buildvcs=false", f"-modfile={module}"]
             command += ["-tags", version, "-o", str(binary), "."]
             done = subprocess.run(
@@ -218,7 +221,7 @@ def go_runner(
     folder: Path, version: str = GO_RELEASED, by_tls: bool = False,
     given: Mapping[str, str] | None = None,
 ) -> ScenarioRunner:  # fmt: skip
-    """The Go scenarios as a process; files the client writes go to `folder`."""
+    """The Go scenarios as a process; the files that the client writes go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error"]
     command += [str(go_binary(folder, version)), *(["tls"] if by_tls else [])]

@@ -1,6 +1,6 @@
 """The broker under test: rmq from this checkout, or Apache RocketMQ to prove the test itself.
 
-Both kinds have the same face, so that a test never asks which one it talks to:
+Both kinds have the same interface, so that a test never asks which one it talks to:
 
     target = make_target("rmq", folder, {"autoCreateTopicEnable": "false"})
     target.start()
@@ -8,11 +8,11 @@ Both kinds have the same face, so that a test never asks which one it talks to:
     target.end("kill"); target.start()       # the same store, the same ports
     target.stop()
 
-rmq's standalone command is name server and broker in one process: both end together. Apache's name
-server stays up while its broker is away. Clients must get over either.
+With rmq's standalone command name server and broker are one process, so both end together. Apache's
+name server stays up while its broker is away. Clients must cope with either.
 
-With shards=2 rmq runs so many shards, and Apache RocketMQ so many brokers in one cluster, named as
-shards are: broker-a, broker-a-1. `brokers` has all addresses.
+With shards=2 rmq runs two shards, and Apache RocketMQ two brokers in one cluster, named as shards
+are: broker-a, broker-a-1. `brokers` has all addresses.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tools.peers.server import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# One cluster and one broker name for both, because they are stored and shown.
+# Both have the same cluster and broker name, because these are stored and shown.
 COMMON_SETTINGS = {
     "brokerClusterName": "DefaultCluster",
     "brokerName": "broker-a",
     "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
 }
 
-# A write of a busy disk may take longer than the 200 ms a send waits for it by default.
+# A write on a busy disk may take longer than the 200 ms for which a send waits by default.
 PATIENCE = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
 
 
@@ -53,10 +53,10 @@ class Target(Protocol):
     def start(self) -> None: ...
 
     def end(self, manner: str) -> None:
-        """End the broker: "clean" (SIGTERM) or "kill" (SIGKILL). `start` may follow."""
+        """Ends the broker: "clean" (SIGTERM) or "kill" (SIGKILL). `start` may follow."""
 
     def stop(self) -> None:
-        """End everything, quickly: nobody reads this store any more."""
+        """Ends everything quickly, because the store is not read any more."""
 
 
 class RmqTarget:
@@ -113,7 +113,7 @@ class RmqTarget:
 
 
 class ApacheTarget:
-    """Apache RocketMQ, 5.5.0 unless told."""
+    """Apache RocketMQ, 5.5.0 by default."""
 
     kind = "apache"
 
@@ -154,11 +154,11 @@ class ApacheTarget:
 
     def stop(self) -> None:
         for server in (*self.others, self.servers):
-            server.kill()  # its clean stop takes 12 s
+            server.kill()  # a clean stop takes 12 s
 
 
 def end_broker(servers: ApacheStandalone, manner: str) -> None:
-    """As Target.end."""
+    """Ends the broker as Target.end does."""
     if manner == "clean":
         servers.stop_broker()
     else:

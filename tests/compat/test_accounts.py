@@ -1,9 +1,9 @@
 """Accounts with official clients: Java 5.5.0 and 4.9.8, JSON and binary headers, Go, and mqadmin.
 
-Method: a broker that lets in nobody without an account; and one that serves nobody without TLS
-either, whose clients believe its authority alone (Go's believes everybody). mqadmin makes a user,
-Super and then with entries of its own; the clients' own scenarios run as that user. Cannot show:
-the proxy, gRPC.
+Method: a broker that lets in nobody without an account, and one that also serves nobody without
+TLS. The clients of the second one believe only its authority (Go's believes everybody). mqadmin
+makes a user, first as Super user, then with entries of its own; the clients' own scenarios run as
+that user. Cannot show: the proxy, gRPC.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ GO = [
 def authority(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Authority | None:
-    """Whose certificates servers have; None: everything is plain."""
+    """The authority of the servers' certificates; None: everything is plain."""
     is_plain = request.param == "plain"
     return None if is_plain else Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="module")
 def properties(authority: Authority | None) -> dict[str, str]:
-    """Of JVMs with clients."""
+    """Properties of JVMs with clients."""
     return believing(authority.certificate) if authority else {}
 
 
@@ -79,8 +79,8 @@ def armed(
 def armed_for_go(
     authority: Authority | None, armed: RmqTarget, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RmqTarget]:
-    """v2.1.2's admin client and pull consumer do not sign what they ask name servers for routes;
-    those of its master do."""
+    """A broker whose name server answers requests for routes without a signature, because v2.1.2's
+    admin client and pull consumer do not sign these; those of Go's master branch do."""
     if authority:
         yield armed
         return
@@ -104,7 +104,7 @@ def java_client(
 def go_client(
     go: ScenarioRunner, authority: Authority | None, compat_folder: Path
 ) -> Iterator[ScenarioRunner]:
-    """v2.1.2, and where there is TLS its master."""
+    """v2.1.2, or with TLS the client of Go's master branch."""
     if not authority:
         yield go
         return
@@ -183,7 +183,7 @@ def test_mqadmin_makes_changes_and_shows_acls(
 def second(
     authority: Authority | None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RmqTarget]:
-    """Another cluster, whose administrator is the same."""
+    """Another cluster with the same administrator."""
     settings = settings_by_tls(authority, "second") if authority else {}
     with started(tmp_path_factory.mktemp("second"), **settings) as target:
         yield target
@@ -230,8 +230,9 @@ def answers(
     armed: RmqTarget, armed_for_go: RmqTarget, users: None,
     java_client: Callable[[str], ScenarioRunner], go_client: ScenarioRunner,
 ) -> Callable[[str, str], dict[str, Any]]:  # fmt: skip
-    """answers(client, scenario): its result. All of a client are asked for at once, four run at a
-    time; one client after the other, for on two cores a JVM by TLS takes long to begin."""
+    """answers(client, scenario) returns the scenario's result. All scenarios of a client are asked
+    for at once, of which four run at a time. Clients come one after the other, because on two cores
+    a JVM with TLS takes long to start."""
     asked: dict[tuple[str, str], Future[Any]] = {}
 
     def ask(client: str) -> None:
@@ -279,7 +280,7 @@ def test_clients_without_one_are_refused(
     run = f"no{client}{len(who)}".replace(".", "").replace("-", "")
     with pytest.raises(ScenarioFailed) as caught:
         runner.run("send_sync", nameServer=armed.name_server, broker=armed.broker, run=run, **who)
-    if client != "go":  # it tells codes, and no reasons
+    if client != "go":  # the Go client reports codes without reasons
         assert text in str(caught.value)
 
 
@@ -287,7 +288,8 @@ def test_a_user_with_entries_of_its_own_uses_these(
     mqadmin: Callable[..., str], armed: RmqTarget, users: None,
     java_client: Callable[[str], ScenarioRunner],
 ) -> None:  # fmt: skip
-    """Topics and groups of one run; everything of another is closed."""
+    """The user may use the topics and groups of one run; everything of another run is closed to
+    it."""
     where, subject = ("-b", armed.broker), ("-s", "User:lesser")
     for resource, actions in (("Topic:mine*", "Pub,Sub,Create,Get"), ("Group:g_mine*", "Sub,Get"),
                               ("Topic:TBW102", "Get")):  # fmt: skip
@@ -341,7 +343,7 @@ def plain_acl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
 
 
 def as_account(who: dict[str, str]) -> AbstractContextManager[Any]:
-    """Commands in the block ask as this one."""
+    """Commands in the block ask as this account."""
     keys = {"RMQ_ACCESS_KEY": who["accessKey"], "RMQ_SECRET_KEY": who["secretKey"]}
     return patch.dict(os.environ, keys)
 
@@ -356,7 +358,8 @@ def test_java_clients_with_the_files_of_acl_1(
         runner.run(name, **given, **PLAIN_ADMIN)
     lesser = {"accessKey": "plainUser", "secretKey": "wonderland"}
     with pytest.raises(ScenarioFailed, match="User:plainUser has no permission"):
-        runner.run("send_sync", **{**given, "run": run + "l"}, **lesser)  # it makes its topic
+        # This send makes the topic.
+        runner.run("send_sync", **{**given, "run": run + "l"}, **lesser)
     with pytest.raises(ScenarioFailed, match="check signature failed"):
         runner.run("send_sync", **given, **{**lesser, "secretKey": "12345678"})
 
@@ -365,7 +368,7 @@ def test_java_clients_with_the_files_of_acl_1(
 def test_traces_need_no_entry_in_the_files_of_acl_1(
     client: str, plain_acl: RmqTarget, java: Callable[[str], ScenarioRunner]
 ) -> None:
-    """An account of which every topic is closed but its own; an admin has made that."""
+    """Every topic is closed to this account except its own, which an admin has made."""
     given = {"nameServer": plain_acl.name_server, "broker": plain_acl.broker,
              "run": run_of(client) + "t"}  # fmt: skip
     user = {"accessKey": "tracedUser", "secretKey": "wonderland"}
@@ -380,7 +383,8 @@ def test_traces_need_no_entry_in_the_files_of_acl_1(
         return sorted((each["kind"], each["group"]) for each in found)
 
     def refusals() -> list[str]:
-        """Who traces tells nobody that its sends are refused."""
+        """Refused sends, from the audit log: a client that traces tells nobody that its sends are
+        refused."""
         lines = (plain_acl.store.parents[1] / AUDIT).read_text().splitlines()
         found = [each for each in map(json.loads, lines) if each["verdict"] == "refused"]
         return [each["message"] for each in found

@@ -1,4 +1,4 @@
-"""Goal: rmq's brokers live at a name server of Apache RocketMQ 5.5.0, whatever it is set to.
+"""Goal: rmq's brokers work with a name server of Apache RocketMQ 5.5.0, whatever its settings.
 
 Method: Apache's name server in a process of its own, `rmq broker` registering there, routes asked
 for by a plain client. The other direction is in test_name_server.py.
@@ -31,7 +31,7 @@ CHANGES = 5  # rounds of each test
 
 
 class NameServer:
-    """Apache's, on `port`."""
+    """A name server of Apache's on `port`."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -68,7 +68,7 @@ def name_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NameServer
 
 @contextmanager
 def broker(folder: Path, server: NameServer, name: str, *options: str) -> Iterator[int]:
-    """A broker of ours at that name server; its port."""
+    """A broker of rmq at this name server; yields its port."""
     port = free_port(below=2, above=11)
     command = [sys.executable, "-m", "rmq", "broker", "--store", str(folder / "store"), "--port",
                str(port), "-n", f"127.0.0.1:{server.port}", "--set", f"brokerName={name}",
@@ -123,7 +123,7 @@ def test_a_changed_topic_leaves_all_others_in_the_routes(
 def test_what_an_operator_has_wiped_stays_wiped_when_topics_change(
     tmp_path: Path, name_server: NameServer
 ) -> None:
-    """Also over a full registration; before, a change of one topic was a part of the table."""
+    """Also with a full registration: a change of one topic used to register a part of the table."""
     period = ("--set", "registerNameServerPeriod=10000")
     with broker(tmp_path, name_server, "wiped", *period) as port:
         fields = {"perm": 6, "readQueueNums": 2, "writeQueueNums": 2}
@@ -132,7 +132,7 @@ def test_what_an_operator_has_wiped_stays_wiped_when_topics_change(
         assert name_server.rows("kept") == {"wiped": (2, 4)}
         tell(port, Code.UPDATE_AND_CREATE_TOPIC, topic="other", **fields)
         assert name_server.rows("other") == {"wiped": (2, 6)}
-        # The next table brings it back.
+        # The next registration of the table brings it back.
         name_server.ask(Code.DELETE_TOPIC_IN_NAMESRV, topic="other")
         wait_for(lambda: "wiped" in name_server.rows("other"))
         assert name_server.rows("kept") == {"wiped": (2, 4)}

@@ -1,8 +1,8 @@
 """RocketMQ's own tests of TLS, TlsIT, TlsMixIT and TlsMix2IT of 5.5.0: a producer and a consumer,
-both by TLS or one of them, at one name server and three brokers that nobody told anything of it.
+one or both with TLS, at a name server and three brokers without any TLS settings.
 
 Method: the classes as Maven has them compiled (rocketmq-test, its jar of tests), run by JUnit. The
-class by which they start servers is ours (apache_tests/), and hands out those of the target.
+class by which they start servers is replaced (apache_tests/): it gives them those of the target.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tools.peers.cache import apache_jars, fetch_dependencies
 
 PROJECT = HERE / "apache_tests"
 NAMES = ["broker-a", "broker-a-1", "broker-a-2"]
-# What Java says of each connection on which TLS has come about (javax.net.debug).
+# What Java prints for each finished TLS handshake (javax.net.debug).
 SHAKEN = "Consuming server Finished handshake message"
 
 

@@ -1,9 +1,10 @@
-"""Loads of peers in turns: a stall of the server is in the latency of all that was due meanwhile.
+"""Loads of peers in turns: a stall of the server shows in the latency of everything that was due
+meanwhile.
 
-Goal: no load leaves out what it could not send in time, or forgets what was open. Method: NATS,
-Kafka and our broker as processes, each with the program that loads it in `make bench-peers`; a turn
-on a schedule, in which the server stands still for longer than its last messages have left. Cannot
-prove: that a client adds nothing to latencies.
+Goal: no load leaves out what it could not send in time, or forgets requests that were open. Method:
+NATS, Kafka and rmq's broker as processes, each with the program that loads it in `make
+bench-peers`. A turn runs on a schedule, and the server stands still for so long that its last
+messages are due in the stall. Cannot prove: that a client adds nothing to latencies.
 """
 
 import os
@@ -46,13 +47,13 @@ def test_a_stall_is_in_the_latency_of_all_that_was_due(key: str, kind: str, tmp_
         peer.stop()
     assert turn.failures == {}
     assert turn.messages == pytest.approx(RATE * SECONDS, abs=2 * shape.batch)
-    # Three of four were due in the stall, evenly.
+    # Three of four messages were due in the stall, at equal distances.
     assert turn.latency_us["p50"] > 0.2 * STALL_S * 1e6
     assert turn.latency_us["p99"] > 0.8 * STALL_S * 1e6
     assert turn.seconds > SECONDS - 0.1
 
 
 def stalled(send: Callable[[int], object]) -> None:
-    """From half a second from now on, until the end of the turn."""
+    """Stops the server from half a second from now on until the end of the turn."""
     for after, signals in ((0.5, signal.SIGSTOP), (0.5 + STALL_S, signal.SIGCONT)):
         threading.Timer(after, send, [signals]).start()

@@ -1,7 +1,7 @@
-"""bench/peers.py measures a row of all peers: Apache RocketMQ, NATS and Kafka beside ours.
+"""bench/peers.py measures one row of all peers: Apache RocketMQ, NATS and Kafka beside rmq.
 
-Goal: each starts, takes the load of its client, and has its numbers. Method: the quick mode, rows
-that ask for all that differs. Cannot prove: that numbers of a long run are fair.
+Goal: each peer starts, takes the load of its client, and has its numbers. Method: the quick mode,
+with rows that cover all differences. Cannot prove: that the numbers of a long run are fair.
 """
 
 import json
@@ -31,7 +31,7 @@ def test_a_quick_run_measures_every_peer(tmp_path: Path) -> None:
         try:
             said, _ = run.communicate()
         finally:
-            run.terminate()  # it stops its servers
+            run.terminate()  # it stops its servers, too
     assert run.returncode == 0, said
     rows = {row["name"]: row["cells"] for row in json.loads(results.read_text())["rows"]}
     assert list(rows) == list(ROWS)

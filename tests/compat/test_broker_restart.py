@@ -1,8 +1,8 @@
 """What clients keep when the broker is restarted, by SIGTERM and by SIGKILL.
 
-The test ends and starts the broker between two scenarios of the Java or Go client. A kill takes at
-most the offsets of the last flushConsumerOffsetInterval with it (1 s here); acked messages never.
-What this cannot show: a power cut (tests/fault has the store's own tests).
+The test ends and starts the broker between two scenarios of the Java or Go client. A kill loses at
+most the offsets of the last flushConsumerOffsetInterval (1 s here), and never an acknowledged
+message. Not shown here: a power cut (tests/fault has the store's own tests).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OFFSET_FLUSH_SECONDS = 6
 
 
 class Everywhere:
-    """All clients run a scenario at once, each with topics and groups of its own."""
+    """All clients run a scenario at the same time, each with topics and groups of its own."""
 
     def __init__(self, runners: dict[str, ScenarioRunner], target: Target, run: str) -> None:
         self._runners, self._target, self._run = runners, target, run

@@ -1,8 +1,8 @@
 """What clients are told by a broker that cannot write for a while, and that nothing else is lost.
 
 The broker is rmq behind the fault shim (tests/support/faultio): a write of its log stands still.
-Apache's cannot be held up so, and the Go client keeps the text to itself. Operators and clients
-look for the texts; what they have to be is read from the classes of Apache RocketMQ 5.5.0.
+Apache's broker cannot be held up in this way, and the Go client does not show the text. Operators
+and clients look for these texts; the right ones are read from the classes of Apache RocketMQ 5.5.0.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ CLASSES = {
     "remoting": ["netty/NettyRemotingAbstract"],
 }
 STALLS_MS = {"TIMEOUT_CLEAN_QUEUE": 500, "PCBUSY_CLEAN_QUEUE": 1300}
-LEAST_MS = {"TIMEOUT_CLEAN_QUEUE": 200, "PCBUSY_CLEAN_QUEUE": 1000}  # a machine may stall, too
+# Shorter than the stalls, because the machine may stall, too.
+LEAST_MS = {"TIMEOUT_CLEAN_QUEUE": 200, "PCBUSY_CLEAN_QUEUE": 1000}
 SENDING_MS = 20_000
-TIMES = 2  # a machine that stands still just then makes one kind of stall the other
+TIMES = 2  # if the machine stands still meanwhile, one kind of stall looks like the other
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def slow_target(kind: str, tmp_path: Path, faults: Faults) -> Iterator[RmqTarget
 
 
 def hold_up(faults: Faults) -> None:
-    """Both kinds of stall, again and again, while clients send."""
+    """Makes both kinds of stall, again and again, while clients send."""
     for ms in [*STALLS_MS.values()] * TIMES:
         time.sleep(1)
         faults.clear()
@@ -67,7 +68,7 @@ def hold_up(faults: Faults) -> None:
 
 
 def apaches_words() -> set[str]:
-    """The constants of Apache's classes that say that a broker is busy."""
+    """The constants in Apache's classes that say that a broker is busy."""
     found: set[str] = set()
     for name, classes in CLASSES.items():
         with zipfile.ZipFile(apache_jars() / f"rocketmq-{name}-{NEW_CLIENT}.jar") as jar:
@@ -79,10 +80,11 @@ def apaches_words() -> set[str]:
 
 
 def our_words() -> set[str]:
-    """Those of our sources, with what the broker adds to them."""
+    """The texts in rmq's sources, which the broker extends."""
     found: set[str] = set()
     for file in [*SOURCES.glob("cext/flow/**/*.pyx"), *SOURCES.glob("rmq/broker/**/*.py")]:
-        joined = re.sub(r'"\s*\\?\s*[bf]?"', "", file.read_text())  # a text of several pieces
+        # Joins texts that are written in several pieces.
+        joined = re.sub(r'"\s*\\?\s*[bf]?"', "", file.read_text())
         found |= set(re.findall(r'"(\[[A-Z_]{5,}\][^"\n]*)"', joined))
     return found
 
@@ -143,7 +145,7 @@ def test_a_python_client_is_told_why_it_has_to_wait(
             while not stop.is_set():
                 body = b"%d %d" % (name, number)
                 number += 1
-                time.sleep(name * 0.001)  # or all wait for the same write
+                time.sleep(name * 0.001)  # so that not all wait for the same write
                 try:
                     producer.send(Message(topic, body))
                     stored.append(body)

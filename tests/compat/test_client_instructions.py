@@ -1,7 +1,7 @@
-"""What brokers hand on to consumers: mqadmin asks, a client of each kind answers.
+"""What brokers pass on to consumers: mqadmin asks, and a client of each kind answers.
 
-Requests 220, 221, 307 and 309 go over the connection of the consumer that they are about. With
---target=apache the same runs through Apache's broker, to the same clients.
+Requests 220, 221, 307 and 309 go over the connection of the consumer that they concern. With
+--target=apache the same requests go through Apache's broker to the same clients.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_a_consumer_tells_about_itself_and_consumes_what_it_is_given(
 
     shown = admin("consumerStatus", "-g", live.group, "-i", client_id, "-s")
     Path(client_id).unlink(missing_ok=True)
-    if client != "go" or "unsupported value: NaN" not in shown:  # Go's client divides by nothing
+    if client != "go" or "unsupported value: NaN" not in shown:  # Go's client divides by zero
         assert "#Consumer Properties#" in shown, shown
         assert re.search(rf"Topic: {live.topic} +ClassFilter: false +SubExpression: \*", shown)
         for queue in range(4):
@@ -101,7 +101,7 @@ def test_a_connected_consumer_is_told_to_go_back(opener: Opener, telling_target:
         asked = {"topic": live.topic, "group": live.group, "timestamp": moment, "isForce": "true"}
         end = time.monotonic() + 30
         reply = broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, asked)
-        while reply.code == 1 and time.monotonic() < end:  # no offsets committed yet
+        while reply.code == 1 and time.monotonic() < end:  # no offsets are committed yet
             time.sleep(0.5)
             reply = broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, asked)
         assert reply.code == 0, reply.remark

@@ -1,4 +1,4 @@
-"""The web console about a broker of either kind: the same pages, by RocketMQ's requests alone.
+"""The web console with a broker of either kind: the same pages, with RocketMQ's requests only.
 
 Method: the console in this process, the Python client for messages and members. What RocketMQ's
 brokers do not tell (figures of topics) is not asked for here.
@@ -33,7 +33,7 @@ def console(target: Target) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def names(console: Browser, target: Target, session_id: str) -> tuple[str, str]:
-    """A topic with ten messages, and a group, both made by the console."""
+    """Makes a topic with ten messages, and a group, both with the console; returns their names."""
     topic, group = f"console-{session_id}", f"console-group-{session_id}"
     made = console.change("/topic/create", topic=topic, queues="1", perm="rw", message_type="")
     assert f"Topic {topic} was created" in made

@@ -1,9 +1,9 @@
 """Goal: a controller of either kind leads brokers of either kind, and nothing acknowledged is lost.
 
-Method: Apache RocketMQ 5.5.0 and rmq as processes: controller, brokers of one name, killed with
-SIGKILL. Each acknowledgement needs all who are in sync, two at least. Logs are compared to the
-byte, and a push consumer of Java's reads over all of it. Numbers of the wire: tests/unit/controller
-and tests/unit/broker. Cannot prove: what several controllers of Apache's do among themselves.
+Method: Apache RocketMQ 5.5.0 and rmq as processes: a controller and brokers of one name, killed
+with SIGKILL. Each acknowledgement needs all replicas in sync, and at least two. Logs are compared
+to the byte, and a Java push consumer reads over all of it. Numbers of the wire: tests/unit/
+controller and tests/unit/broker. Cannot prove: what several Apache controllers do among themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNT = 200
 
 @contextmanager
 def brokers_of(folder: Path, controller: str, *kinds: str, **more: str) -> Iterator[ControlledSet]:
-    """All are in sync, and topic t is there."""
+    """A set of brokers that are all in sync and have topic t."""
     brokers = ControlledSet(folder, controller, **more)
     try:
         for kind in kinds:
@@ -32,7 +32,7 @@ def brokers_of(folder: Path, controller: str, *kinds: str, **more: str) -> Itera
         everyone = set(brokers.replicas)
         assert everyone == set(range(1, len(kinds) + 1))
         brokers.wait_in_sync(everyone)
-        assert brokers.wait_for_master(*everyone) == 1  # the first one that came
+        assert brokers.wait_for_master(*everyone) == 1  # the first broker that came
         brokers.make_topic("t")
         yield brokers
     finally:
@@ -40,7 +40,7 @@ def brokers_of(folder: Path, controller: str, *kinds: str, **more: str) -> Itera
 
 
 def fail_over(brokers: ControlledSet, sender: Sender) -> None:
-    """The master is killed, another one leads, and the old one comes back as its slave."""
+    """The master is killed, another broker leads, and the old master comes back as its slave."""
     everyone = set(brokers.replicas)
     old, epoch = brokers.master_id(), brokers.set_state()["masterEpoch"]
     assert old is not None
@@ -68,7 +68,7 @@ def fail_over(brokers: ControlledSet, sender: Sender) -> None:
 def test_what_was_acknowledged_is_consumed_over_two_failovers(
     java: Callable[[str], ScenarioRunner], tmp_path: Path, controller: str, kinds: tuple[str, ...]
 ) -> None:
-    """There and back: in a mixed set each kind follows the other, and takes over from it."""
+    """In a mixed set each kind of broker follows the other, and takes over from it."""
     client = java("java-5.5.0-json")
     with brokers_of(tmp_path / "set", controller, *kinds) as brokers:
         reader = {"as": "reader", "run": tmp_path.name, "nameServer": brokers.namesrv}
@@ -90,8 +90,8 @@ def test_what_was_acknowledged_is_consumed_over_two_failovers(
 
 @pytest.mark.parametrize("kinds", [("rmq", "apache"), ("apache", "rmq"), ("rmq", "rmq")])
 def test_what_only_the_old_master_has_is_cut(tmp_path: Path, kinds: tuple[str, ...]) -> None:
-    """The slave does not read any more, and the master stores what it cannot acknowledge. Both are
-    killed, the slave comes first. It is elected, and the old master cuts its log as it greets."""
+    """The slave is paused, and the master stores what it cannot acknowledge. Both are killed, and
+    the slave comes back first: it is elected, and the old master cuts its log when it connects."""
     with brokers_of(tmp_path / "set", "rmq", *kinds) as brokers:
         sender = Sender(brokers, "t")
         sender.more(COUNT)
@@ -104,12 +104,14 @@ def test_what_only_the_old_master_has_is_cut(tmp_path: Path, kinds: tuple[str, .
         brokers.replicas[1].start()
         brokers.wait_in_sync({1, 2})
         sender.more(COUNT)
-        # One whose slave was too late (12) is stored, and sent once more: the log says how many.
+        # A message that was answered 12 (the slave was too late) is stored, and was sent again: the
+        # log says how often.
         log = brokers.master.log_bytes(0, brokers.same_log())
         stored = [each.body for each in decode_messages(log) if each.topic == "t"]
         assert set(stored) == {b"%d" % number for number in range(sender.count)}
         for replica in brokers.replicas.values():
-            # A slave hears with what comes next, or 5 s later, that the last one is confirmed.
+            # A slave learns with the next message, or 5 s later, that the last message is
+            # confirmed.
             what = f"all {len(stored)} in the queues of {replica.address}"
             wait(what, lambda at=replica: sum(queue_ends(at.address, "t")) == len(stored))
 
@@ -118,7 +120,8 @@ def test_what_only_the_old_master_has_is_cut(tmp_path: Path, kinds: tuple[str, .
 def test_mqadmin_sees_and_leads(
     java: Callable[[str], ScenarioRunner], tmp_path: Path, controller: str
 ) -> None:
-    """Its output of both controllers is compared with one text; the brokers are rmq's."""
+    """mqadmin's output for either controller is compared with the same text; the brokers are
+    rmq's."""
     client = java("java-5.5.0-json")
     with brokers_of(tmp_path / "set", controller, "rmq", "rmq") as brokers:
         Sender(brokers, "t").more(20)
@@ -170,7 +173,7 @@ def test_mqadmin_sees_and_leads(
         shown = admin("electMaster", "-a", "@", "-b", "2", "-bn", NAME, "-c", CLUSTER)
         if controller == "rmq":
             assert f"#BrokerMasterAddr {two}\n#MasterEpoch 2\n#SyncStateSetEpoch 3\n" in shown
-        else:  # it does so, and mqadmin cannot read the answer
+        else:  # the controller does it, and mqadmin cannot read the answer
             assert "not support unquoted name" in shown
         assert brokers.wait_for_master(2) == 2
         brokers.wait_in_sync({1, 2})

@@ -1,9 +1,9 @@
-"""Goal: controllers work with an etcd newer than the 3.4 of Debian 12, which all other tests have.
+"""Goal: controllers work with an etcd newer than the 3.4 of Debian 12, which other tests use.
 
-Method: etcd is built of its Go module (tools/peers/etcd) and put before the one of the machine. The
-tests of the controller that want an etcd run with it, and then clients on three brokers, two
-controllers and three members of etcd, of which the leader is killed, and then the master.
-Cannot show: what an upgrade of etcd does to a cluster that runs.
+Method: etcd is built from its Go module (tools/peers/etcd) and found before the machine's own. The
+tests of the controller that need an etcd run with it. Then clients work on three brokers, two
+controllers and three members of etcd; first the leader of etcd is killed, then the master.
+Cannot show: what an upgrade of etcd does to a running cluster.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ TESTS = (
     "tests/unit/broker/test_controlled_role.py::test_the_next_controller_that_leads_goes_on",
 )
 
-pytestmark = pytest.mark.timeout(1800)  # with the build
+pytestmark = pytest.mark.timeout(1800)  # the build included
 
 
 @pytest.fixture(autouse=True)
 def newer_etcd(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """It is the one that every test finds."""
+    """Makes every test find this etcd."""
     program = compiled(HERE / "etcd")
     monkeypatch.setenv("PATH", os.pathsep.join((str(program.parent), os.environ["PATH"])))
     yield

@@ -1,10 +1,10 @@
-"""What `rmq generate` makes, taken by the programs that it is for.
+"""What `rmq generate` makes, read by the programs for which it is made.
 
-Goal: Prometheus loads the settings and rules and evaluates every expression of dashboard and alerts
-against a live broker; Helm lints the chart, which renders to the manifests of `rmq generate k8s`;
-Docker Compose takes the containers. Method: the programs themselves, of Compose at least the
-library by which it reads files. Cannot prove: Grafana, which is in no Debian, and that containers
-run, which wants images.
+Goal: Prometheus loads the settings and rules, and evaluates every expression of dashboard and
+alerts against a live broker; Helm lints the chart, which renders to the manifests of `rmq generate
+k8s`; Docker Compose accepts the containers. Method: the programs themselves; of Compose at least
+the library with which it reads files. Cannot prove: Grafana, which is in no Debian, and that
+containers run, which needs images.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def test_promtool_takes_the_rules_and_the_settings(tmp_path: Path) -> None:
 
 
 def fires(rule: Rule, **labels: str) -> dict[str, object]:
-    """The alert as promtool expects it; of the labels the summary names one group's alone."""
+    """The alert as promtool expects it. Of the labels the summary names only the group."""
     summary = rule.summary.replace("{{ $labels.consumer_group }}", labels["consumer_group"])
     annotations = {"summary": summary, "description": rule.remedy}
     return {"exp_labels": {"severity": rule.severity, **labels}, "exp_annotations": annotations}
 
 
 def test_a_groups_first_dead_letters_are_told_while_they_are_new(tmp_path: Path) -> None:
-    """Its series begins with them: at no scrape is there an increase."""
+    """The series begins with the group's first dead letters, so no scrape shows an increase."""
     promtool = program("promtool")
     generated(tmp_path, "compose")
     (rule,) = (rule for rule in RULES if rule.name == "RmqDeadLetters")
@@ -104,7 +104,7 @@ def test_a_groups_first_dead_letters_are_told_while_they_are_new(tmp_path: Path)
 
 
 class Prometheus:
-    """With the settings of `rmq generate compose`, its target this broker."""
+    """Prometheus with the settings of `rmq generate compose`; its target is this broker."""
 
     def __init__(self, folder: Path, target: str) -> None:
         generated(folder, "compose")
@@ -159,7 +159,8 @@ def test_prometheus_evaluates_what_the_dashboard_and_alerts_ask(watched: Prometh
     assert firing <= {"RmqDiskFilling"}, (
         "nothing is wrong with this broker; its disk is whose it is"
     )
-    wait_until(lambda: watched.has("count_over_time(rmq_up_seconds[1m]) > 3"))  # rates want some
+    # Rates need some samples.
+    wait_until(lambda: watched.has("count_over_time(rmq_up_seconds[1m]) > 3"))
     shown = 0
     for panels in ROWS.values():
         for panel in panels:
@@ -175,7 +176,7 @@ def test_prometheus_evaluates_what_the_dashboard_and_alerts_ask(watched: Prometh
 
 def by_name(text: str) -> dict[tuple[str, str], Any]:
     found = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
-    for each in found.values():  # whose files the sum is of differs
+    for each in found.values():  # a checksum of files that differ in the chart
         if each["kind"] == "StatefulSet":
             del each["spec"]["template"]["metadata"]["annotations"]["rmq/settings"]
     return found

@@ -1,7 +1,7 @@
 """The official Go client v2.1.2, unchanged.
 
-Each test is one scenario of go/ (what it checks is written there). All that this session selected
-are given to the Go process at once, which runs four at a time.
+Each test is one scenario of go/ (what it checks is written there). All scenarios that this session
+selected are given to the Go process at once, which runs four at a time.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ELSEWHERE = {
 def answers(
     request: pytest.FixtureRequest, go: ScenarioRunner, session_id: str
 ) -> Callable[[str], dict[str, Any]]:
-    """answers(scenario): its result; all selected ones are started together."""
+    """answers(scenario) returns its result; all selected scenarios are started together."""
     futures: dict[str, Future[dict[str, Any]]] = {}
     for item in request.session.items:
         if item.module is request.module and hasattr(item, "callspec"):

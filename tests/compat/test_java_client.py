@@ -2,7 +2,7 @@
 
 Each test is one scenario of java/ (what it checks is written there). All scenarios of a client that
 this session selected are given to its JVM at once, which runs four at a time; each uses topics and
-groups of its own. What this cannot show: behaviour under load, and several brokers.
+groups of its own. Not shown here: behaviour under load, and several brokers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from compat.targets import Target
 
 
 def scenarios_of(client: str) -> list[str]:
-    """Everything with JSON headers; with binary ones what does not repeat the same requests."""
+    """All scenarios with JSON headers; with binary headers only those that do not repeat the same
+    requests."""
     types = TYPES + (NEW_TYPES if "5.5.0" in client else OLD_TYPES)
     if client.endswith("binary"):
         return SENDS_AND_PULLS + types
@@ -35,8 +36,8 @@ def scenarios_of(client: str) -> list[str]:
 
 
 def only_rmq_can(client: str, scenario: str) -> bool:
-    """Pops with binary headers: RocketMQ's client cuts their codes to 16 bits, and its broker does
-    not know what is left (test_pops.py)."""
+    """Whether only rmq can serve it: pops with binary headers, whose codes RocketMQ's client cuts
+    to 16 bits; RocketMQ's broker does not know what is left (test_pops.py)."""
     return client.endswith("binary") and scenario.startswith("pop_")
 
 
@@ -49,7 +50,8 @@ def answers(
     java: Callable[[str], ScenarioRunner],
     session_id: str,
 ) -> Callable[[str, str], dict[str, Any]]:
-    """answers(client, scenario): the scenario's result; starts all selected ones of the client."""
+    """answers(client, scenario) returns the scenario's result; the first call starts all selected
+    scenarios of the client."""
     selected = [
         (item.callspec.params["client"], item.callspec.params["scenario"])
         for item in request.session.items
@@ -63,7 +65,8 @@ def answers(
         fixture = "strict_target" if strict else "types_target" if types else "target"
         try:
             broker: Target = request.getfixturevalue(fixture)
-        except RuntimeError as no_broker:  # must fail the scenarios that need it, and no other
+        # It must fail the scenarios that need this broker, and no others.
+        except RuntimeError as no_broker:
             futures[client, scenario] = Future()
             futures[client, scenario].set_exception(no_broker)
             return
@@ -78,7 +81,7 @@ def answers(
 
     def answer(client: str, scenario: str) -> dict[str, Any]:
         if (client, scenario) not in futures:
-            # The slowest first: a broker deletes nothing in its first minute.
+            # The slowest comes first: a broker deletes nothing in its first minute.
             names = [name for owner, name in selected if owner == client]
             for name in sorted(names, key=lambda name: name not in STRICT):
                 start(client, name)

@@ -1,10 +1,10 @@
-"""What waits for its time goes with the store: delayed and timed messages that one broker took and
-another one, opened on the same directory, has to deliver.
+"""What waits for its time goes with the store: delayed and timed messages that one broker took must
+be delivered by another one that is opened on the same directory.
 
-rmq is filled, delivers what is due soon, and ends; Apache opens the directory, delivers what rmq
-left, takes more and ends; rmq delivers the rest. RocketMQ's timerwheel and timerlog are derived
-from the queue of timed messages, and so are our own files: whoever opens the store finds all that
-is pending in rmq_sys_wheel_timer and SCHEDULE_TOPIC_XXXX. After a clean end each message comes
+rmq is filled, delivers what is due soon, and ends. Apache opens the directory, delivers what rmq
+left, takes more and ends. Then rmq delivers the rest. RocketMQ's timerwheel and timerlog are made
+from the queue of timed messages, and so are rmq's own files: whichever broker opens the store finds
+all that waits in rmq_sys_wheel_timer and SCHEDULE_TOPIC_XXXX. After a clean end each message comes
 once; after a kill at least once.
 """
 
@@ -28,7 +28,7 @@ SETTINGS = {
     "fileReservedTime": "720",
 }
 TOPIC = "later"
-# Apache is exact to its wheel's second, and its clients' clocks are this machine's.
+# Apache delivers in the right second of its wheel. Its clients use this machine's clock.
 EARLY_MS = {"rmq": 0, "apache": 1000}
 LATE_S = 60.0
 
@@ -43,7 +43,8 @@ class Later:
         self._opaques = itertools.count(1)
 
     def fill(self, target: Target, run: str) -> None:
-        """Ten for each wait, by level and by each property of timed messages."""
+        """Sends ten messages for each wait, by delay level and by each property of timed
+        messages."""
         client = connect(target)
         for seconds, level in ((1, 1), (20, 2), (45, 3)):
             for n in range(10):
@@ -133,7 +134,7 @@ def test_what_waits_for_its_time_is_delivered_by_the_other_broker(
 
 
 def hand_over(one: Target, other: Target, manner: str) -> None:
-    # Apache writes how far it is once a second, and its offsets of levels once in ten.
+    # Apache writes its position once a second, and its offsets of delay levels once in ten seconds.
     time.sleep(0 if manner == "clean" else 1)
     one.end(manner)
     one.stop()

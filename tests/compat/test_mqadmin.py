@@ -1,8 +1,8 @@
 """mqadmin 5.5.0, unchanged: what its commands show and change.
 
-All commands run in one JVM (scenario "mqadmin"), one after the other; their printed text is
+All commands run in one JVM (scenario "mqadmin"), one after the other; the text that they print is
 compared. A producer and a push consumer stay connected meanwhile (scenario "live_open"). Each test
-runs twice: without, and with accounts and TLS (mqadmin_ways.py).
+runs twice: without and with accounts and TLS (mqadmin_ways.py).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def test_topics_are_created_changed_and_deleted(
 ) -> None:
     topic = f"{session_id}_adm_topic"
     make_topic(admin, target, topic, 3)
-    # Fewer writable than readable queues, read only, then writable again.
+    # First fewer writable than readable queues, then read only, then writable again.
     changed = admin(
         "updateTopic", "-b", target.broker, "-t", topic, "-r", "5", "-w", "4", "-p", "4"
     )
@@ -137,7 +137,7 @@ def test_subscription_groups_are_created_shown_and_deleted(
     assert table["retryQueueNums"] == "2"
     output = admin("deleteSubGroup", "-b", target.broker, "-g", group)
     assert f"delete subscription group [{group}] from broker [{target.broker}] success." in output
-    # Apache makes the group anew, with defaults, for whoever asks for it.
+    # When somebody asks for the group, Apache makes it again with defaults.
     table = fields(admin("getConsumerConfig", "-g", group), "=")
     assert table.get("retryMaxTimes", "16") == "16"
 
@@ -217,7 +217,7 @@ def test_messages_are_sent_consumed_and_printed(
     assert re.search(rf"{BROKER} +[01] +SEND_OK +[0-9A-F]{{32,56}}", sent)
     sent = admin("sendMessage", "-t", topic, "-p", "hello queue", "-b", BROKER, "-i", "1")
     assert re.search(rf"{BROKER} +1 +SEND_OK", sent)
-    time.sleep(0.5)  # Apache builds its queues behind the log
+    time.sleep(0.5)  # Apache builds its queues a moment behind its log
     consumed = admin("consumeMessage", "-t", topic)
     assert consumed.count("MSGID: ") == 2
     assert "KEYS=key1" in consumed

@@ -1,6 +1,6 @@
-"""mqadmin 5.5.0 on groups and their offsets, on messages and traces, and commands nobody uses every
-day. docs/mqadmin.md lists all commands, and test_mqadmin_rest.py holds that list complete.
-Each test runs twice, as those of test_mqadmin.py."""
+"""mqadmin 5.5.0 on groups and their offsets, on messages and traces, and commands that are rarely
+used. docs/mqadmin.md lists all commands, and test_mqadmin_rest.py checks that this list is
+complete. Each test runs twice, like those of test_mqadmin.py."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counts(java: Callable[[str], ScenarioRunner], target: Target, run: str, name
 
 
 def wait_until_consumed(admin: Admin, group: str) -> None:
-    """Until the group has committed the ends of its queues."""
+    """Waits until the group has committed the ends of its queues."""
     eventually(admin, ["consumerProgress", "-g", group], "Consume Diff Total: 0", 30)
 
 
@@ -239,7 +239,7 @@ def test_traces_are_found_by_message_id(
         runner = go if client == "go" else java(client)
         traced = runner.run("trace_send_and_consume", nameServer=target.name_server,
                             broker=target.broker, run=run)  # fmt: skip
-        message = str(traced["id1"])  # the one that failed once
+        message = str(traced["id1"])  # the message that failed once
         output = eventually(admin, ["queryMsgTraceById", "-i", message], traced["consumerGroup"])
         assert re.search(rf"^Pub +{traced['producerGroup'][:10]}", output, re.MULTILINE), output
         assert output.count("Sub") >= 2, output
@@ -251,7 +251,8 @@ def test_traces_are_found_by_message_id(
             if len(records) == 3 or time.monotonic() > end:
                 break
             time.sleep(0.3)
-        records.sort(key=lambda record: record["kind"] != "Pub")  # Go's has the time of its end
+        # The time of a record of Go's consumer is that of its end.
+        records.sort(key=lambda record: record["kind"] != "Pub")
         assert [record["kind"] for record in records] == ["Pub", "SubAfter", "SubAfter"], records
         sent, first, second = records
         assert sent["group"] == traced["producerGroup"]
@@ -267,7 +268,8 @@ def test_traces_are_found_by_message_id(
 
 
 def test_sends_are_measured(admin: Admin, target: Target, session_id: str) -> None:
-    topic = f"{session_id}_adm_rt"  # others count what is in the topic they share
+    # The shared topic gets messages of other tests, which would be counted.
+    topic = f"{session_id}_adm_rt"
     make_topic(admin, target, topic, 4)
     checked = admin("checkMsgSendRT", "-t", topic, "-a", "4", "-s", "16")
     assert re.search(r"Avg RT: +\d+\.\d+", checked), checked

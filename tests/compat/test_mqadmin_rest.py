@@ -1,9 +1,9 @@
-"""mqadmin 5.5.0: what belongs to RocketMQ's other engines, commands that do not end, and the page
-that lists all commands (docs/mqadmin.md).
+"""mqadmin 5.5.0: commands for RocketMQ's other engines, commands that do not end, and the page that
+lists all commands (docs/mqadmin.md).
 
-Method: as test_mqadmin.py; a command that does not end has a JVM of its own, which is killed. The
-page is compared with the jar, which lists its commands by itself; that it names the right tests,
-and that no server of rmq answers what it calls not supported, is in
+Method: as in test_mqadmin.py; a command that does not end has a JVM of its own, which is killed.
+The page is compared with the jar, which lists its commands by itself. That the page names the right
+tests, and that no server of rmq answers what the page calls not supported, is checked in
 tests/source/test_mqadmin_page.py.
 """
 
@@ -18,7 +18,8 @@ from support.mqadmin_page import read_page
 
 from tools.peers.mqadmin import endless_mqadmin
 
-# Refused: the words behind each command. @: the broker's address, %: a topic, $: a group.
+# Commands that must be refused, with their arguments. @: the broker's address, %: a topic, $: a
+# group.
 REFUSED = {
     "addBroker": "-c @ -b /nowhere",
     "removeBroker": f"-c @ -b {CLUSTER}:{BROKER}:1",
@@ -35,7 +36,7 @@ REFUSED = {
     "triggerLiteDispatch": "-p % -g $",
 }
 
-# These print "error" for a broker that refuses, and not why.
+# These print "error" when a broker refuses them, without the reason.
 SILENT = {"getParentTopicInfo", "getLiteTopicInfo", "getLiteClientInfo", "getLiteGroupInfo",
           "triggerLiteDispatch"}  # fmt: skip
 

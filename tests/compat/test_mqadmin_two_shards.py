@@ -1,8 +1,8 @@
-"""mqadmin 5.5.0 on a broker of two shards, which are two brokers of one cluster to it.
+"""mqadmin 5.5.0 on a broker of two shards, which for mqadmin are two brokers of one cluster.
 
-What is said with -b concerns one, with -c both, and what is kept per broker (offsets, messages,
-statistics) is shown per shard: as with two brokers of Apache's, against which those tests run too.
-Beyond that any shard knows of the machine's consumers and run-time settings (only_shards).
+A command with -b concerns one shard, with -c both. What is kept for each broker (offsets, messages,
+statistics) is shown for each shard, as with two brokers of Apache's, against which these tests run
+too. In addition every shard knows the machine's consumers and run-time settings (only_shards).
 Clients of a group are connected to both shards.
 """
 
@@ -81,7 +81,7 @@ def until_routed(admin: Admin, topic: str, expected: dict[str, int]) -> None:
 
 
 def group_times(admin: Admin, group: str) -> list[str]:
-    """retryMaxTimes on each broker that has the group."""
+    """The group's retryMaxTimes on each broker that has the group."""
     return re.findall(r"retryMaxTimes\s*= +(\d+)", admin("getConsumerConfig", "-g", group))
 
 
@@ -104,7 +104,7 @@ def test_topic_told_to_one_broker_is_on_that_one(
     )
     changed = admin("updateTopicPerm", "-b", other, "-t", topic, "-p", "4")
     assert "update topic perm from 6 to 4" in changed
-    # The command takes the numbers of queues from any broker's row.
+    # The command takes the numbers of queues from the row of any broker.
     both = r'(?s)("perm":(4|6)\b.*){2}'
     route = eventually(admin, ["topicRoute", "-t", topic], both)
     assert sorted(re.findall(r'"perm":(\d)', route)) == ["4", "6"]
@@ -125,7 +125,7 @@ def test_topic_told_to_the_cluster_is_on_all_until_it_is_deleted(
 def test_topic_deleted_on_one_broker_is_kept_by_the_other(
     admin: Admin, two_shards: Target, session_id: str
 ) -> None:
-    """By request 215, which mqadmin sends to whole clusters only."""
+    """With request 215 to one broker; mqadmin sends it to whole clusters only."""
     topic = f"{session_id}_kept"
     admin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "2", "-w", "2")
     until_routed(admin, topic, dict.fromkeys(NAMES, 2))
@@ -158,7 +158,7 @@ def test_group_told_to_one_broker_is_on_that_one(
     deleted = admin("deleteSubGroup", "-b", this, "-g", group)
     assert f"delete subscription group [{group}] from broker [{this}] success." in deleted
     tables = [on_broker(address, group) for address in (this, other)]
-    # Apache makes the group anew by itself while it deletes it.
+    # While Apache deletes the group it makes it again by itself.
     assert [table and table["retryMaxTimes"] for table in tables] in ([None, 7], [16, 7])
 
 
@@ -169,7 +169,7 @@ def test_group_told_to_the_cluster_is_on_all(admin: Admin, session_id: str) -> N
 
 
 def on_broker(address: str, group: str) -> dict[str, Any] | None:
-    """The group on this broker; None when it has none."""
+    """The group on this broker; None: the broker does not have it."""
     connection = Connection(address)
     try:
         body = connection.call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body
@@ -180,7 +180,7 @@ def on_broker(address: str, group: str) -> dict[str, Any] | None:
 
 
 def test_topic_of_a_java_client_is_on_all(admin: Admin, live: Live) -> None:
-    """createTopic of its producer goes to every broker of the key topic's route."""
+    """createTopic of its producer is sent to every broker in the route of the key topic."""
     until_routed(admin, live.topic, dict.fromkeys(NAMES, 4))
 
 
@@ -210,7 +210,7 @@ def test_progress_and_statistics_are_those_of_each_shard(
     expected = [
         [live.topic, name, str(queue), "10", "10", "0"] for name in NAMES for queue in range(4)
     ]
-    end = time.monotonic() + 20  # the client commits every second from its tenth on
+    end = time.monotonic() + 20  # the client commits every second, from its tenth second on
     while progress() != expected and time.monotonic() < end:
         time.sleep(0.5)
     assert progress() == expected
@@ -236,7 +236,7 @@ def test_messages_of_both_shards_are_found_by_key(admin: Admin, live: Live) -> N
 
     words = ["queryMsgByKey", "-t", live.topic, "-k", f"k{MESSAGES - 1}"]
     eventually(admin, words, r"[0-9A-F]{32,56} ")
-    # Numbers 0-3 went to the queues of broker-a, 4-7 to those of broker-a-1, and so on.
+    # Numbers 0 to 3 went to the queues of broker-a, 4 to 7 to those of broker-a-1, and so on.
     assert [row[1:3] for row in rows("-k", "k11")] == [["3", "1"]]
     assert [row[1:3] for row in rows("-k", "k15")] == [["3", "1"]]
     assert len(rows("-k", "tag", "-p", "T", "-m", "64")) == MESSAGES

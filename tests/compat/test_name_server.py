@@ -1,8 +1,8 @@
-"""Goal: an Apache RocketMQ 5.5.0 broker lives at our name server, and mqadmin 5.5.0 rules it.
+"""Goal: an Apache RocketMQ 5.5.0 broker works with rmq's name server, and mqadmin 5.5.0 rules it.
 
-Method: our name server in a process of its own, Apache's broker registering there, mqadmin's own
-output looked at, and our client to see the tables. No part of our broker is involved.
-Cannot prove: clients of other versions; the tests of the whole broker run those through our routes.
+Method: rmq's name server in a process of its own, Apache's broker registering there, mqadmin's own
+output, and rmq's client, which reads the tables. No part of rmq's broker is involved.
+Cannot prove: clients of other versions; the tests of the whole broker use rmq's routes with them.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.compat
 
 
 class Peer(SimpleNamespace):
-    """Our name server on `port` with its files in `folder`, and Apache's broker at it."""
+    """rmq's name server on `port` with its files in `folder`, and Apache's broker at it."""
 
     port: int
     broker_port: int
@@ -46,7 +46,7 @@ class Peer(SimpleNamespace):
         return self.ask(105, topic=topic)
 
     def queues(self, topic: str) -> int:
-        """To write to; 0 while it has no route."""
+        """The number of writable queues; 0: the topic has no route yet."""
         reply = self.route(topic)
         return 0 if reply.code else int(json.loads(reply.body)["queueDatas"][0]["writeQueueNums"])
 
@@ -118,7 +118,7 @@ def test_a_topic_made_on_the_broker_is_routed_at_once_and_gone_when_deleted(peer
 
 def test_write_permission_is_wiped_and_added(peer: Peer) -> None:
     count = len(json.loads(peer.ask(206).body)["topicList"])
-    own = peer.permission("TBW102")  # what the broker says each time that it registers
+    own = peer.permission("TBW102")  # the permission that the broker registers each time
     for _ in range(5):
         assert f"OK, {count}" in peer.mqadmin("wipeWritePerm", "-b", "broker-a")
         wiped = peer.permission("TBW102")
@@ -160,7 +160,7 @@ def test_settings_are_shown_and_updated_and_the_black_list_is_code_16(peer: Peer
 
 
 def test_single_topics_are_taken_and_the_others_stay(peer: Peer) -> None:
-    """Request 217, at a name server that deletes what a registration does not name."""
+    """Request 217 at a name server that deletes what a registration does not name."""
     broker = f"127.0.0.1:{peer.broker_port}"
     words = ["-b", broker, "-k", "enableSingleTopicRegister", "-v", "true"]
     assert "success" in peer.mqadmin("updateBrokerConfig", *words)

@@ -1,10 +1,10 @@
 """Clients by others that speak the remoting protocol: for Node rocketmq-nodejs 1.1.2, which is
 RocketMQ's C++ client, and ali-ons 3.12.0, which is JavaScript; for Rust rocketmq-client-rust 1.0.0,
-where Rust 1.95 is there. Sends and push consumers.
+if Rust 1.95 is installed. Sends and push consumers.
 
-Method: a process of node/ or rust/ does what it is told, and says what its consumer got, which is
-compared here with what was sent by it and by rmq's own producer. Cannot prove: order and
-transactions, which nothing here asks for.
+Method: a process of node/ or rust/ does what it is told, and reports what its consumer got, which
+is compared here with what it and rmq's own producer sent. Cannot prove: order and transactions,
+which no test here uses.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tools.peers.crates import cargo_program
 from tools.peers.npm import npm_modules
 
 NODE, RUST = HERE / "node", HERE / "rust"
-LEAST_RUST = (1, 95)  # of its crate
+LEAST_RUST = (1, 95)  # the Rust version that the crate needs
 COUNT = 12
-LARGE_BYTES = 20_000  # it is compressed by clients
+LARGE_BYTES = 20_000  # so large that clients compress it
 
 Received = list[dict[str, Any]]
 
@@ -44,7 +44,7 @@ class Neighbour:
         self._name_server = name_server
 
     def send(self, topic: str, tag: str, size: int = 0) -> None:
-        """COUNT messages, which all must be taken."""
+        """Sends COUNT messages, which must all be taken."""
         group = f"{topic}-senders"
         done = self._run("send", topic=topic, group=group, tag=tag, count=COUNT, size=size)
         assert len(done["sent"]) == COUNT
@@ -94,7 +94,7 @@ def client(
 
 @pytest.fixture
 def topic(types_target: Target, session_id: str, request: pytest.FixtureRequest) -> str:
-    """With a group of the same name."""
+    """A topic, with a group of the same name."""
     name = "".join(each if each.isalnum() else "_" for each in request.node.name)
     name = f"{session_id}_{name}"
     with Cluster(types_target.name_server) as cluster:

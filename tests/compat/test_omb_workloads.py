@@ -1,7 +1,7 @@
 """A workload of the OpenMessaging benchmark at a cluster of two brokers, of either kind.
 
-Goal: `rmq bench omb` asks for nothing that Apache's brokers have not. What it counts is what
-tests/process/test_omb_workloads.py looks at.
+Goal: `rmq bench omb` asks for nothing that Apache's brokers lack. The numbers that it counts are
+tested in tests/process/test_omb_workloads.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transactions that are open while the broker is ended (SIGTERM, SIGKILL) and started again.
 
-The producers stay; the first to answer a question about one of twenty half messages does so after
-the restart. Half are committed and come once, half are rolled back. Apache's broker may ask again
-about what was answered, and then stores a committed message more than once.
+The producers stay connected. There are twenty half messages, about which a producer knows nothing
+before the restart. Half of them are committed and come once, half are rolled back. Apache's broker
+may ask again about what was answered, and then stores a committed message more than once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_half_messages_survive_a_broker_restart(
 
     with type_scenarios.Unended(typing_target.name_server, session_id) as ours:
         everywhere("transaction_open")
-        time.sleep(1.5)  # some were asked about by then
+        time.sleep(1.5)  # by then the broker has asked about some
         typing_target.end(manner)
         typing_target.start()
         everywhere("transaction_end")

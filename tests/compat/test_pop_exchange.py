@@ -1,10 +1,11 @@
-"""What is popped and not acknowledged stands in the store: the other broker brings it again.
+"""Messages that are popped and not acknowledged are recorded in the store: the other broker brings
+them again.
 
-Six messages are popped on one broker, two of them acknowledged; it ends, and the other one opens
-its store. When their time is over the four come again there, each counted once more, and neither
-the two nor anything that was acknowledged in a batch; and a second pop finds nothing. Both ways,
-by SIGTERM and by SIGKILL. Apache has its check points and acks in the store by
-enablePopBufferMerge=false, its default, and looks into its revive log some seconds late.
+On one broker messages are popped and some of them acknowledged; it ends, and the other one opens
+its store. When their time is over the others come again there, each counted once more, and none
+that was acknowledged, singly or in a batch; a second pop finds nothing. Both ways, by SIGTERM and
+by SIGKILL. With enablePopBufferMerge=false, its default, Apache has its check points and acks in
+the store; it reads its revive log some seconds late.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ SETTINGS = {
     "flushConsumerOffsetInterval": "1000",
     "fileReservedTime": "720",
 }
-INVISIBLE_MS = 25_000  # longer than the one takes to end and the other to start
-# Apache writes them for the first time 10 s after its start, rmq 3 s after the last change.
+INVISIBLE_MS = 25_000  # longer than one broker takes to end and the other one to start
+# Apache writes offsets for the first time 10 s after its start, rmq 3 s after the last change.
 OFFSETS_S = {"apache": 12.0, "rmq": 7.0}
 
 
 def leave_under_way(target: Target) -> None:
-    """0-5 are popped together, 6-9 after them; 1, 3, 6 and 7 are acknowledged."""
+    """0 to 5 are popped together, then 6 to 9. 1, 3, 6 and 7 are acknowledged."""
     with Cluster(target.name_server) as cluster:
         popper = Popper(cluster, target, "exchanged")
         popper.send(*range(10))

@@ -1,8 +1,8 @@
 """Pops request by request: the same requests to rmq and to Apache RocketMQ, the same answers.
 
-What the official client needs of a pop is in java/ (PopScenarios); what it never asks for, or not
-from outside, is here: pops in order, notification, peek, polling info, batch ack, and the codes of
-requests that cannot be served. Apache revives some seconds late; only what is too soon fails.
+What the official client needs of pops is in java/ (PopScenarios). Here is what it never asks for,
+or not from outside: pops in order, notification, peek, polling info, batch ack, and the codes for
+requests that cannot be served. Apache revives some seconds late, so only what is too early fails.
 """
 
 from __future__ import annotations
@@ -141,8 +141,9 @@ def test_a_batch_of_acks_in_order(popper: Popper) -> None:
         body = fastjson.dumps({"brokerName": "broker-a", "acks": [row]})
         return popper.ask(BATCH_ACK, body).code
 
-    assert batch(0b100011) == 13  # 5 is not of the batch 0, 1, 2; 0 and 1 count
-    assert batch(0b1000, int(fields["popTime"]) - 1) == 0  # another pop's: nothing happens
+    assert batch(0b100011) == 13  # 5 is not in the batch 0, 1, 2; the acks of 0 and 1 count
+    # These acks are of another pop: nothing happens.
+    assert batch(0b1000, int(fields["popTime"]) - 1) == 0
     assert popper.pop(order="true", queueId=0).code == 210
     assert batch(0b1000000101) == 0  # 0 again, 2, and 9, which is outside of the queue
     assert bodies(popper.pop(order="true", queueId=0)) == [3, 4, 5, 6, 7]
@@ -182,9 +183,8 @@ def test_codes_of_what_cannot_be_served(popper: Popper) -> None:
 
 
 def test_pops_with_binary_headers_are_served_by_rmq_alone(popper: Popper, target: Target) -> None:
-    """These have 16 bits for a code; Apache's client cuts 200050 to 3442, and its broker does not
-    know what that means. So Java's client pops with JSON headers only; rmq reads it as it is meant.
-    """
+    """Binary headers have 16 bits for a code. Apache's client cuts 200050 to 3442, which Apache's
+    broker does not know, so Java's client pops with JSON headers only. rmq understands 3442."""
     popper.send(0)
     host, _, port = target.broker.rpartition(":")
     fields = popper.place(queueId=-1, maxMsgNums=32, invisibleTime=60_000, pollTime=0,

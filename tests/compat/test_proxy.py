@@ -1,8 +1,8 @@
 """The gRPC clients of RocketMQ 5 at Apache's proxy 5.5.0, which stands before the broker.
 
-Method: the proxy in a process of its own, CLUSTER mode; Java's client 5.2.0 and Node's 1.0.8
-unchanged, told alike (grpc_clients.py); what they get is compared here. Groups begin at the
-begin of their queues, where the proxy would have them begin at the end. Cannot prove: lite topics
+Method: the proxy in a process of its own, CLUSTER mode; Java's client 5.2.0 and Node's 1.0.8,
+unchanged, are told the same (grpc_clients.py), and what they get is compared here. Groups begin at
+the beginning of their queues; the proxy would let them begin at the end. Cannot prove: lite topics
 and priorities, which rmq does not have, and the proxy's LOCAL mode, which is a broker of Apache's.
 """
 
@@ -48,7 +48,7 @@ Places = Callable[..., tuple[str, str]]
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, types_target: Target, session_id: str) -> Places:
-    """place("FIFO"): a topic of messages of that type and a group that gets all of it."""
+    """place("FIFO") makes a topic for messages of this type and a group that gets all of them."""
     name = "".join(each if each.isalnum() else "_" for each in request.node.name)
 
     def make(message_type: str, **settings: object) -> tuple[str, str]:
@@ -62,7 +62,7 @@ def place(request: pytest.FixtureRequest, types_target: Target, session_id: str)
 
 
 def check(found: list[Received], topic: str, ids: list[str], tag: str | None = None) -> None:
-    """All of them, each once and as it was sent."""
+    """All messages came, each once and as it was sent."""
     assert sorted(each.n for each in found) == list(range(len(ids)))
     for each in found:
         assert each.id == ids[each.n]

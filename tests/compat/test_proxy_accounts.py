@@ -1,4 +1,4 @@
-"""gRPC clients with accounts: the proxy asks them for one, and the broker asks the proxy.
+"""gRPC clients with accounts: the proxy checks the client's account, and the broker the proxy's.
 
 Method: a broker and a name server that let in nobody without an account; the proxy with the files
 of docs/proxy.md and a Super user; a user who may send to one topic and consume as one group.

@@ -1,4 +1,4 @@
-"""Our Python consumers against rmq, and with --target=apache against Apache RocketMQ 5.5.0.
+"""rmq's Python consumers against rmq, and with --target=apache against Apache RocketMQ 5.5.0.
 
 The expected values are the same for both: what a Python user sees does not depend on the broker.
 """

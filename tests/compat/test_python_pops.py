@@ -1,4 +1,4 @@
-"""Our pop clients against rmq, and with --target=apache against Apache RocketMQ 5.5.0."""
+"""rmq's pop clients against rmq, and with --target=apache against Apache RocketMQ 5.5.0."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What messages can do, with our Python client against rmq, and with --target=apache against Apache
-RocketMQ 5.5.0.
+"""What messages can do, with rmq's Python client against rmq, and with --target=apache against
+Apache RocketMQ 5.5.0.
 
 The expected values are the same for both: what a Python user sees does not depend on the broker.
 """

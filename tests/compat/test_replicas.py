@@ -1,11 +1,11 @@
 """A slave of one kind follows a master of the other.
 
-The master is filled before and after the slave comes: several segments, keys, delays.
-Then both logs are the same to the byte, and the slave answers for every queue as
-the master does; ended and started again, it goes on. So are topics, groups, request modes and
-offsets, which are in no log, also where they were lowered or deleted meanwhile. What passes between
-two of ours: tests/unit/broker/test_replicas.py. Apache's broker starts in 9 s and looks at its
-master's tables each minute.
+The master is filled before and after the slave comes: several segments, keys, delays. Then both
+logs are the same to the byte, and the slave answers for every queue as the master does; when it is
+ended and started again, it goes on. The same is true of topics, groups, request modes and offsets,
+which are in no log, even if they were lowered or deleted meanwhile. What two brokers of rmq
+exchange: tests/unit/broker/test_replicas.py. Apache's broker starts in 9 s and looks at its
+master's tables every minute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rmq.format import fastjson
 from rmq.observe.sample import decode
 from tools.peers.cache import APACHE_4, APACHE_VERSION
 
-CACHED = 32  # messages of a queue that a consumer in order has at hand
+CACHED = 32  # messages of a queue that a consumer in order has cached
 
 
 def log_end(store: Path) -> int:
@@ -36,7 +36,7 @@ def log_end(store: Path) -> int:
 
 
 def problem(address: str) -> str:
-    """What keeps a slave of ours from being a whole copy."""
+    """What keeps a slave of rmq from being a whole copy of its master."""
     body = ask(address, Code.GET_BROKER_RUNTIME_INFO, rmqDetail="brief").body
     return decode(fastjson.loads_object(body)["table"]["rmqSample"]).replication_problem
 
@@ -46,7 +46,8 @@ Pair = tuple[RmqTarget | ApacheTarget, RmqTarget | ApacheSlave]
 
 @pytest.fixture(params=[APACHE_VERSION, APACHE_4])
 def version(request: pytest.FixtureRequest) -> str:
-    """Of Apache's broker in the pair, and of the name server beside it where it is the master."""
+    """The version of Apache's broker in the pair; if it is the master, also of the name server
+    beside it."""
     return str(request.param)
 
 
@@ -89,10 +90,10 @@ def test_a_slave_follows_a_master_of_the_other_kind(pair: Pair, version: str) ->
 
     wait(same)
     tables.wait_same()
-    if master.kind == "rmq" or not is_4:  # RocketMQ 4 does not say who follows it
+    if master.kind == "rmq" or not is_4:  # RocketMQ 4 does not say which slaves follow it
         status = fastjson.loads_object(ask(master.broker, Code.GET_BROKER_HA_STATUS).body)
         assert len(status["haConnectionInfo"]) == 1
-    # Ended, and not there for a while.
+    # The slave is ended, and away for a while.
     slave.end("kill")
     send_all(master.broker, "t", 500)
     tables.change()
@@ -112,7 +113,7 @@ def test_a_slave_follows_a_master_of_the_other_kind(pair: Pair, version: str) ->
 def test_a_java_consumer_goes_on_at_our_slave_and_goes_back(
     java: Callable[[str], ScenarioRunner], tmp_path: Path
 ) -> None:
-    """Of 5.5.0; it asks the name server each second."""
+    """Java's client 5.5.0, which asks the name server every second."""
     client = java("java-5.5.0-json")
     servers = Servers(tmp_path)
     try:
@@ -121,7 +122,7 @@ def test_a_java_consumer_goes_on_at_our_slave_and_goes_back(
         reader = {"as": "reader", "run": "replicas", "nameServer": servers.namesrv}
         client.run("replica_open", group="g", topic="t", **reader)
         client.run("replica_wait", count=sent.count, **reader)
-        # What is sent now is read from the slave, but for what the last pull brings.
+        # What is sent now is read from the slave, except what the last pull still brings.
         client.run("replica_suspend", **reader)
         sent.more(200)
         servers.master.kill()
@@ -147,8 +148,8 @@ def test_a_java_consumer_goes_on_at_our_slave_and_goes_back(
 def test_a_go_consumer_goes_on_at_our_slave(
     acting: bool, go: ScenarioRunner, tmp_path: Path
 ) -> None:
-    """Go's client asks for offsets, and commits them, at the broker with id 0 alone. It reads on at
-    the slave all the same; to begin there it needs a slave that acts as master."""
+    """Go's client asks for offsets, and commits them, only at the broker with id 0. It still goes
+    on reading at the slave; to begin there it needs a slave that acts as master."""
     servers = Servers(tmp_path, acting_master=acting)
     with Admin(namesrv_addr=servers.namesrv) as admin:
         admin.create_group("late")
@@ -194,15 +195,15 @@ def test_a_go_consumer_goes_on_at_our_slave(
 def test_java_consumers_in_order_go_on_at_an_acting_master(
     java: Callable[[str], ScenarioRunner], tmp_path: Path, session_id: str
 ) -> None:
-    """Of 5.5.0. The slave gives them locks, takes their offsets, and hands a queue over from one to
-    the other; then the master is back, and another member comes."""
+    """Java's client 5.5.0. The slave gives the consumers locks, takes their offsets, and hands a
+    queue over from one consumer to the other. Then the master is back, and another member comes."""
     sender, client = java("java-5.5.0-json"), "java-5.5.0"
     servers = Servers(tmp_path, acting_master=True)
     group = Group(tmp_path, servers.namesrv, f"{session_id}_acting")
     place = str(group.arguments()["group"]), group.topic
 
     def consumed() -> int:
-        """By what is committed at the slave."""
+        """The number of consumed messages, by the offsets committed at the slave."""
         return sum(committed(servers.slave.address, *place, queue) for queue in range(QUEUES))
 
     try:

@@ -1,7 +1,8 @@
-"""Requests as bytes: the same ones to rmq and to Apache RocketMQ, the same answers.
+"""Requests as bytes: the same requests to rmq and to Apache RocketMQ, the same answers.
 
-What a sender says that is the broker's to say, what 208 tells of a group, which settings and
-attributes a running broker takes. The official clients ask for none of it in this detail.
+What a sender may not decide because it belongs to the broker, what 208 tells about a group, which
+settings and attributes a running broker takes. The official clients ask for none of this in such
+detail.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def now_ms() -> int:
 
 
 class Place:
-    """A topic of one queue, a group, a connection."""
+    """A topic with one queue, a group, and a connection."""
 
     def __init__(self, broker: Connection, target: Target, topic: str) -> None:
         self.broker, self.target = broker, target
@@ -56,7 +57,7 @@ class Place:
         return dict(zip(long, short.values(), strict=True)) if code == 10 else short
 
     def send(self, text: str = "", body: bytes = b"x", code: int = 310, kind: int = JSON) -> None:
-        """On a connection of its own, with either kind of header."""
+        """Sends on a connection of its own, with either kind of header."""
         host, _, port = self.target.broker.partition(":")
         fields = self.send_fields(code, text)
         frame = encode(Command(code=code, language="JAVA", version=477, opaque=1, body=body,
@@ -68,7 +69,8 @@ class Place:
         assert reply.code == 0, reply.remark
 
     def wait_for(self, count: int) -> None:
-        """Until pulls can see so many: Apache's queues are a moment behind its log."""
+        """Waits until pulls can see so many messages, because Apache's queues are a moment behind
+        its log."""
         fields = {"topic": self.topic, "queueId": "0"}
         wait_until(lambda: self.broker.call(30, fields).fields["offset"] == str(count), WAIT_S)
 
@@ -90,7 +92,7 @@ class Place:
         return list(decode_messages(reply.body)) if reply.code == 0 else []
 
     def progress(self) -> tuple[int, int, int]:
-        """(broker's offset, pulled, committed)"""
+        """(the broker's offset, the pulled offset, the committed offset)"""
         reply = self.broker.call(208, {"consumerGroup": self.group, "topic": self.topic})
         row = fastjson.loads(reply.body)["offsetTable"][MessageQueue(self.topic, "broker-a", 0)]
         return row["brokerOffset"], row["pullOffset"], row["consumerOffset"]

@@ -1,6 +1,7 @@
-"""Retries with the limits of a group, and order kept over kills: several processes, one broker.
+"""Retries with the limits of a group, and order that is kept over kills: several processes, one
+broker.
 
-What orderly consumers do is in a journal (ordered_group.py). What a killed one had begun may come
+Consumers in order write a journal (ordered_group.py). What a killed consumer had begun may come
 again. Members of one group may be of different clients.
 """
 
@@ -23,7 +24,7 @@ from rmq.format import fastjson
 
 
 def set_group(target: Target, group: str, **members: Any) -> None:
-    """What mqadmin updateSubGroup does."""
+    """Changes a group as mqadmin's updateSubGroup does."""
     with Cluster(target.name_server) as cluster:
         body = fastjson.dumps({"groupName": group, **members})
         cluster.connect(target.broker).call(
@@ -54,7 +55,8 @@ def ordered_target(kind: str, tmp_path: Path) -> Iterator[Target]:
     broker.stop()
 
 
-# Messages that may come again when a member was killed, of one queue: 2 ms each and what was cached
+# Messages of one queue that may come again after a member was killed: one takes 2 ms, and some were
+# cached. Go's client commits every 5 s, the others every second.
 # then. Go's client commits every 5 s, the others every second.
 REPEATS = {"go": 3600}
 OTHERS_REPEAT = 1200
@@ -75,7 +77,7 @@ def test_order_is_kept_when_consumers_come_leave_and_are_killed(
         group.open("one", client)
         with group.sending(sender):
             group.wait_for_owners("one")
-            group.open("two", client)  # takes queues over from "one" after a rebalance
+            group.open("two", client)  # after a rebalance it has queues of "one"
             group.wait_for_owners("one", "two")
             time.sleep(2)
             group.runners["two"].run("ordered_close", who="two")

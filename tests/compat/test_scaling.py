@@ -1,8 +1,8 @@
-"""Goal: `rmq cluster apply` serves clusters of Apache RocketMQ 5.5.0, and mixed ones.
+"""Goal: `rmq cluster apply` works with clusters of Apache RocketMQ 5.5.0, and with mixed ones.
 
-Method: a broker of each kind at Apache's name server. The one of rmq is added to the cluster of
-Apache's, then the other way round; Apache's is drained while it has every kind of work, and taken
-back. Not shown here: a load (tests/process/test_cluster_plan.py).
+Method: a broker of each kind at Apache's name server. The broker of rmq is added to Apache's
+cluster, then the other way round. Apache's broker is drained while it has every kind of work, and
+taken back. Not shown here: a load (tests/process/test_cluster_plan.py).
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ def _drained(both: Both, view: Cluster) -> None:
     late = both.run("apply", "drain", "broker-a", "--yes", "--wait", "1")
     assert late.returncode == 1 and "not drained yet: broker-a: billing" in late.stderr
     wait_until(lambda: perms(view, "pay") == {"broker-a": PERM_READ, "broker-b": 6})
-    assert "brokerPermission=4" in (both.folder / "conf/broker.conf").read_text()  # it holds
+    # Also after a restart.
+    assert "brokerPermission=4" in (both.folder / "conf/broker.conf").read_text()
     assert "is not drained" in both.run("plan", "remove", "broker-a").stderr
 
     with PullConsumer("billing", namesrv_addr=both.namesrv) as consumer:

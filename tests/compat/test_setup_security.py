@@ -1,8 +1,8 @@
-"""What `rmq setup security` prints for Java, Go and mqadmin: it compiles, signs and speaks TLS, and
-Java and mqadmin believe no other authority than the one they are given.
+"""What `rmq setup security` prints for Java, Go and mqadmin compiles, signs and speaks TLS; Java
+and mqadmin believe only the authority that they are given.
 
-Method: the lines as they are printed, with what a program needs around them. Go's believes every
-certificate; v2.1.2, which has no TLS, is for `--mode permissive`.
+Method: the lines as they are printed, with what a program needs around them. Go's client believes
+every certificate; v2.1.2, which has no TLS, is for `--mode permissive`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ func main() {{
 
 
 def run_java(secured: SecuredBroker, version: str, authority: Path) -> str:
-    """What it says, with the flags that are printed beside the lines."""
+    """The program's output, run with the flags that are printed beside the lines."""
     text = secured.printed["Java"].replace(str(secured.authority), str(authority))
     flags = [word for word in shlex.split(text, comments=False, posix=False) if word[:2] == "-D"]
     assert len(flags) == 3, text
@@ -100,7 +100,7 @@ def test_java(version: str, tmp_path: Path) -> None:
 
 
 def run_go(secured: SecuredBroker, folder: Path, module: Path, printed: str) -> str:
-    """What it says, with the client that go.mod or master.mod names."""
+    """The program's output, with the client that go.mod or master.mod names."""
     folder.mkdir()
     shutil.copy(module, folder / "go.mod")
     shutil.copy(module.with_suffix(".sum"), folder / "go.sum")
@@ -114,7 +114,8 @@ def run_go(secured: SecuredBroker, folder: Path, module: Path, printed: str) -> 
 
 
 def test_go(tmp_path: Path) -> None:
-    """By TLS with its master, which is the one that is named; without with its last release."""
+    """With TLS by Go's master branch, which is the one that is named; without TLS by its last
+    release."""
     by_tls = ",\n    producer.WithTls(true)"
     with secured_broker(tmp_path, "--mode", "permissive") as secured:
         printed = secured.printed["Go"]
@@ -135,7 +136,7 @@ def test_go(tmp_path: Path) -> None:
 
 
 def run_mqadmin(secured: SecuredBroker, authority: Path) -> str:
-    """What its command says, with conf/tools.yml and flags as they are printed."""
+    """The command's output, with conf/tools.yml and flags as they are printed."""
     text = secured.printed["mqadmin"].replace(str(secured.authority), str(authority))
     head, shell = text.split("# in the shell\n")
     password = json.loads((secured.folder / "admin.json").read_text())["password"]
@@ -144,7 +145,8 @@ def run_mqadmin(secured: SecuredBroker, authority: Path) -> str:
     home = secured.folder.parent / "home"
     (home / "conf").mkdir(parents=True, exist_ok=True)
     (home / "conf" / "tools.yml").write_text(head.replace(told, password))
-    (home / "rmq.logback.xml").write_text("<configuration/>\n")  # else it logs to its output
+    # Without this file it logs to its output.
+    (home / "rmq.logback.xml").write_text("<configuration/>\n")
     export, command = (shlex.split(line) for line in shell.splitlines())
     name, _, flags = export[1].partition("=")
     assert (export[0], name, command[0]) == ("export", "JAVA_OPT", "mqadmin")
@@ -159,5 +161,5 @@ def test_mqadmin(tmp_path: Path) -> None:
         assert secured.broker.address in run_mqadmin(secured, secured.authority)
         (tmp_path / "other").mkdir()
         said = run_mqadmin(secured, Authority(tmp_path / "other").certificate)
-        # A send that failed, and none that only waited too long for an answer.
+        # The send itself failed; it did not only wait too long for an answer.
         assert secured.broker.address not in said and "ResponseFuture.executeInvokeCallback" in said

@@ -1,9 +1,9 @@
 """A Spring Boot application with rocketmq-spring 2.3.5: its template and its listeners.
 
-Method: the application of spring/ in a process; it sends each kind of message and prints what its
+Method: the application of spring/ in a process sends each kind of message and prints what its
 listeners get, which is compared here. It runs with the Java client that the starter brings, and
-with a newer one: clients 5.3.1 to 5.3.3 stop waiting for a reply as soon as the broker has taken
-the request, whichever broker that is.
+with a newer one. Clients 5.3.1 to 5.3.3 stop waiting for a reply as soon as the broker has taken
+the request, with any broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DELAY_MS = 3_000
 
 @pytest.fixture(scope="module", params=[ITS_CLIENT, NEW_CLIENT])
 def client(request: pytest.FixtureRequest) -> str:
-    """Version of the Java client inside."""
+    """The version of the Java client in the application."""
     return str(request.param)
 
 
@@ -39,7 +39,7 @@ def client(request: pytest.FixtureRequest) -> str:
 def got(
     types_target: Target, session_id: str, compat_folder: Path, client: str
 ) -> Iterator[Callable[[str], list[tuple[str, int]]]]:
-    """got("plain"): the texts that came so far, with how often each had come before."""
+    """got("plain") returns the texts that came so far, with how often each had come before."""
     folder = compat_folder / f"spring-{client}"
     folder.mkdir()
     run = f"{session_id}-spring-{client.replace('.', '_')}"

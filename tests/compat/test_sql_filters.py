@@ -1,8 +1,8 @@
-"""SQL92 filters: Apache's own evaluator against ours, and what official clients receive.
+"""SQL92 filters: Apache's own evaluator compared with rmq's, and what official clients receive.
 
-The evaluator is the filter jar of Apache RocketMQ 5.5.0, asked about thousands of grown expressions
-and words in any order. Where its parser drops what follows a complete expression, ours refuses it;
-that is the one difference, and then the two agree about what stands before.
+The evaluator is the filter jar of Apache RocketMQ 5.5.0. It is asked about thousands of generated
+expressions, and about words in any order. There is one difference: Apache's parser drops what
+follows a complete expression, and rmq refuses it. Then the two agree about the expression before.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def ask_apache(java: Callable[[str], ScenarioRunner], folder: Path, pairs: list[
 
 
 def ours(expression: str, properties: dict[str, str]) -> str:
-    """The letter of FilterScenarios.evaluate; + before it: text behind the expression."""
+    """rmq's answer as a letter of FilterScenarios.evaluate; a + before it: text follows the
+    expression."""
     try:
         tree = parse(expression)
     except TrailingText as trailing:
@@ -114,7 +115,7 @@ def ours(expression: str, properties: dict[str, str]) -> str:
     return LETTERS[result]
 
 
-@pytest.mark.timeout(1800)  # computes: minutes on a busy machine
+@pytest.mark.timeout(1800)  # it computes for minutes on a busy machine
 def test_the_evaluator_agrees_with_apaches(
     java: Callable[[str], ScenarioRunner], tmp_path: Path
 ) -> None:
@@ -140,7 +141,7 @@ def test_the_evaluator_agrees_with_apaches(
 def test_a_store_that_apache_wrote_with_the_queue_extension_is_filtered_by_tags(
     kind: str, java: Callable[[str], ScenarioRunner], tmp_path: Path, session_id: str
 ) -> None:
-    """With enableConsumeQueueExt a queue entry holds no tag but a place in another file."""
+    """With enableConsumeQueueExt a queue entry has no tag code, but a place in another file."""
     store = tmp_path / "store"
     settings = {"enableConsumeQueueExt": "true", "mappedFileSizeCommitLog": str(16 << 20)}
     run = f"{session_id}_ext"
@@ -176,7 +177,8 @@ def test_class_filters_are_refused_in_words_that_name_sql92(
     filter_target: Target,
     session_id: str,
 ) -> None:
-    """No code of a client is run; the way out is told, and taken by the same consumer."""
+    """The broker runs no code of a client. The refusal names the way out, which the same consumer
+    takes."""
     if kind != "rmq":
         pytest.skip("Apache RocketMQ 5.5.0 does not know what class filters were")
     uploads = client.startswith("java-4")

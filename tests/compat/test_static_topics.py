@@ -1,9 +1,9 @@
 """Goal: static topics are made, moved and used by RocketMQ's own tools and client.
 
-Method: mqadmin 5.5.0 makes a topic of four logical queues on one of two brokers and moves them to
-the other while a Java push consumer reads and a Java producer sends; then a second group reads all
-of it, the older half through a broker that asks the other. With two brokers of rmq (or of Apache,
-`--target=apache`), and with one of each kind at Apache's name server, moved both ways.
+Method: mqadmin 5.5.0 makes a topic of four logical queues on one of two brokers, and moves them to
+the other one while a Java push consumer reads and a Java producer sends. Then a second group reads
+all of it, the older half through a broker that asks the other one. With two brokers of rmq (or of
+Apache, `--target=apache`), and with one of each kind at Apache's name server, moved both ways.
 And a store with a mapping goes from one kind to the other and back.
 Cannot prove: what a crash leaves (tests/unit/broker/test_static_topics.py, tests/fault).
 """
@@ -33,7 +33,7 @@ from rmq.format import fastjson
 
 QUEUES = 4
 MOCK = "__syslo__global__"
-FAR = 10_000  # mqadmin's round number behind a few messages
+FAR = 10_000  # the round number at which mqadmin begins behind a few messages
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Pair:
 
 
 @dataclass
-class _Place:  # what admin_of() wants
+class _Place:  # what admin_of() needs
     name_server: str
 
 
@@ -72,7 +72,7 @@ def pair(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Iterator[
 
 
 def places(broker: str, first: int) -> list[str]:
-    """Where ten messages to each queue are, in the order of sending."""
+    """The places of ten messages to each queue, in the order of sending."""
     return [f"{broker} {queue} {first + n}" for n in range(10) for queue in range(QUEUES)]
 
 
@@ -108,7 +108,8 @@ def test_a_static_topic_is_made_moved_and_read_on(
     closed = client.run("replica_close", **reader)
     assert (closed["numbers"], closed["twice"]) == (120, {})
 
-    # Who comes later reads all of it, of both brokers, from the one that leads the queues now.
+    # A group that comes later reads all of it, from both brokers, through the one that now leads
+    # the queues.
     late = {**reader, "as": f"late-{topic}"}
     client.run("replica_open", topic=topic, group=f"g2_{topic}", **late)
     client.run("replica_wait", count=120, **late)
@@ -149,7 +150,7 @@ def test_a_static_topic_grows_over_a_cluster(pair: Pair, session_id: str) -> Non
 
 
 def test_a_mapping_is_read_from_the_others_store(kind: str, tmp_path: Path) -> None:
-    """topicQueueMapping.json, written by each and continued by the other."""
+    """topicQueueMapping.json, written by each broker and continued by the other."""
     if kind == "apache":
         pytest.skip("the target is Apache alone")
     store, port = tmp_path / "store", free_port(2, 1)

@@ -1,15 +1,14 @@
 """A store directory goes from one broker to the other and back.
 
 The first broker is filled (topics with 1, 3 and 8 queues, tags, keys, properties, batches, several
-segments of 1 MiB, group offsets) and read completely; it ends, by SIGTERM or by SIGKILL, and the
-other one opens the same directory. It must show the same: every message with every field, every
-queue's bounds, every offset; and search and view by id. Then it appends, ends, and the first one
-must show all that. Against Apache alone (--target=apache) both are Apache's.
+segments of 1 MiB, group offsets) and read completely. It ends, by SIGTERM or by SIGKILL, and the
+other broker opens the same directory. It must show the same: every message with every field, the
+bounds of every queue, every offset, search and view by id. Then it appends, ends, and the first one
+must show all that. With --target=apache both are Apache's.
 
-Whoever opens the directory must also find every message by key and by unique id, from index files
-that the other one wrote. The exception is Apache after a kill: it drops index files that are
-younger than the checkpoint and fills them again only as far back as it recovers; so it may miss
-some.
+The second broker must also find every message by key and by unique id, from index files that the
+first one wrote. The exception is Apache after a kill: it drops index files that are younger than
+the checkpoint and fills them again only as far back as it recovers, so it may miss some.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ SETTINGS = {
     # Records must fit a segment.
     "maxMessageSize": str(256 * 1024),
     "flushConsumerOffsetInterval": "1000",
-    # The other one's segments must not be deleted for their age or a full disk.
+    # Segments of the other broker must not be deleted because of their age or a full disk.
     "fileReservedTime": "720",
 }
 FIRST_COUNT = 600
 MORE_COUNT = 200
-# Apache writes offsets for the first time 10 s after its start, whatever the interval, and rmq what
-# was indexed every 15 s: after a kill it puts the rest in again, and only then is it in the files.
+# Apache writes offsets for the first time 10 s after its start, whatever the interval. rmq writes
+# what it has indexed every 15 s: after a kill it indexes the rest again, and only then is that in
+# the files.
 FLUSH_SECONDS = 17.0
 
 
@@ -53,7 +53,7 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
 
 
 def check_files(store: Path) -> None:
-    """As `rmq store check` judges them, whoever wrote them."""
+    """`rmq store check` finds the files sound, whichever broker wrote them."""
     report = check_store(store)
     assert report.problems == [], report
     assert report.counts["index_entries"] > FIRST_COUNT
@@ -72,7 +72,7 @@ def test_a_store_is_read_and_continued_by_the_other_broker(
     if kind == "apache" and first == "rmq":
         pytest.skip("the target is Apache alone")
     kinds = [first, "apache" if first == "rmq" or kind == "apache" else "rmq"]
-    port = free_port(2, 1)  # message ids carry the broker's address
+    port = free_port(2, 1)  # the same for both, because message ids contain the broker's address
     store = tmp_path / "store"
     name = f"exchange_{first}_{manner}"
 
@@ -95,7 +95,7 @@ def test_a_store_is_read_and_continued_by_the_other_broker(
         one.start()
         ask(one.name_server, "exchange_fill", first=0, count=FIRST_COUNT)
         filled = ask(one.name_server, "exchange_read")
-        # Every fiftieth send was a batch of five.
+        # Every fiftieth send was a batch of five messages.
         assert len(filled["messages"]) == FIRST_COUNT + FIRST_COUNT // 50 * 4
         assert filled["viewed"] > 10
         assert len(list((store / "commitlog").iterdir())) >= 2

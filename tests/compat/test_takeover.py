@@ -1,8 +1,8 @@
 """Goal: a running Apache RocketMQ is replaced by rmq while Java clients work, and back.
 
-Method: Apache's name server and broker, `rmq takeover`, a producer and a push consumer of Java's
-with their defaults. Each number that was acknowledged has to come; what comes twice is counted.
-Both logs are compared to the byte. The same between two of ours: tests/process/test_takeover.py.
+Method: Apache's name server and broker, `rmq takeover`, a Java producer and push consumer with
+their defaults. Each acknowledged number must come; what comes twice is counted. Both logs are
+compared to the byte. The same between two brokers of rmq: tests/process/test_takeover.py.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIMED = 20
 
 
 class Takeover:
-    """`rmq takeover` of this Apache broker, which is then the broker at its port."""
+    """`rmq takeover` of this Apache broker. Its process is then the broker at the same port."""
 
     def __init__(self, folder: Path, old: ApacheTarget) -> None:
         self.store = folder / "new"
@@ -54,7 +54,8 @@ class Takeover:
         wait(ready)
 
     def log_end(self) -> int:
-        """Of the copy, when it became the master's; up to a tenth of the unit that it says less."""
+        """The end of the copied log when it became the master's, up to a tenth of the unit less
+        than that."""
         found = re.search(r"its log has ([\d.]+) (kB|MB) of messages", self.said_path.read_text())
         assert found is not None
         return int((float(found[1]) - 0.1) * {"kB": 1_000, "MB": 1_000_000}[found[2]])
@@ -71,7 +72,7 @@ def messages(namesrv: str, topic: str) -> list[bytes]:
 
 
 def waiting(number: int, soon_ms: int, version: str) -> dict[str, str]:
-    """RocketMQ 4 knows levels alone."""
+    """Properties of a message that waits. RocketMQ 4 knows delay levels only."""
     if number % 2 and version != APACHE_4:
         return {"TIMER_DELIVER_MS": str(soon_ms + 1500 * number)}
     return {"DELAY": "4" if number % 4 else "3"}
@@ -117,7 +118,8 @@ def test_java_clients_work_through_it(
             assert late
             assert all(counts[b"%d" % number] == 1 for number in late)
         assert max(counts.values()) <= 2
-        # Beyond that the old one has what it delivered while it ended, and we deliver that, too.
+        # Behind that the old log has what was delivered while the old broker ended; rmq delivers
+        # that, too.
         count = takeover.log_end()
         assert log_of(takeover.store, count) == log_of(old.store, count)
     finally:
@@ -128,7 +130,7 @@ def test_java_clients_work_through_it(
 
 @pytest.mark.parametrize("version", [APACHE_VERSION, APACHE_4])
 def test_the_way_back(version: str, tmp_path: Path) -> None:
-    """Taken over from Apache's, and an Apache broker takes over from that: it follows as a slave,
+    """rmq takes over from Apache's broker, then an Apache broker from rmq: it follows as a slave,
     both are stopped, and it starts as the master."""
     old = ApacheTarget(tmp_path / "old", COMMON, version=version)
     takeover: Takeover | None = None
@@ -155,7 +157,7 @@ def test_the_way_back(version: str, tmp_path: Path) -> None:
         back.end("clean")
         back.servers.settings |= {"brokerRole": "ASYNC_MASTER", "brokerId": "0"}
         back.start()
-        # Delayed messages that wait are in their queue, and come from whoever is master then.
+        # Delayed messages that wait are in their queue, and the next master delivers them.
         wait(lambda: sum(ends(back.broker, "t")) == 800)
         assert committed(back.broker) == 70
         send_all(back.broker, "t", 40)

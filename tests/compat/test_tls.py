@@ -1,11 +1,11 @@
-"""TLS with official clients: Java 5.5.0 and 4.9.8, mqadmin, and the master of Go's, whose last
-release (v2.1.2) knows none.
+"""TLS with official clients: Java 5.5.0 and 4.9.8, mqadmin, and Go's master branch, because
+Go's last release (v2.1.2) has no TLS.
 
-Method: a broker and name server that serve nobody without TLS, and some that nobody told anything
-about TLS (as RocketMQ's TlsIT and TlsMixIT have them); the clients' own scenarios. They trust every
-certificate (tls.test.mode.enable; Go's can do nothing else), but for those at a name server whose
-certificate is renewed. That Java's refuse a wrong one, and accounts by TLS: test_setup_security.py,
-test_accounts.py, test_mqadmin.py.
+Method: a broker and name server that serve nobody without TLS, and some without any TLS settings
+(as in RocketMQ's TlsIT and TlsMixIT); the clients' own scenarios. They trust every certificate
+(tls.test.mode.enable; Go's can do nothing else), except in the test in which a name server's
+certificate is renewed. That Java's clients refuse a wrong one, and accounts with TLS:
+test_setup_security.py, test_accounts.py, test_mqadmin.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def hidden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
 
 @pytest.fixture(scope="module")
 def untold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RmqTarget]:
-    """With a certificate of its own, and plain clients beside those by TLS."""
+    """Servers without TLS settings: they have a certificate of their own, and serve clients with
+    and without TLS."""
     target = RmqTarget(tmp_path_factory.mktemp("untold"), {})
     target.start()
     yield target
@@ -122,7 +123,8 @@ def test_go_clients_by_tls_and_without_share_a_server_that_was_told_nothing(
 def test_the_go_client_shows_no_certificate(
     asked: str, tmp_path: Path, go: ScenarioRunner, go_by_tls: ScenarioRunner
 ) -> None:
-    """It is let in where servers only ask for one; plain clients are served in both cases."""
+    """It is let in if servers only ask for a certificate. Plain clients are served in both
+    cases."""
     authority = Authority(tmp_path)
     ask = {"need.client.auth": asked, "trustCertPath": authority.certificate}
     settings = authority.pair("server").settings("permissive", **ask)
@@ -158,8 +160,8 @@ def test_a_client_without_it_is_served_by_nobody(
 def test_no_send_of_java_fails_while_the_name_servers_certificate_is_renewed(
     client: str, tmp_path: Path
 ) -> None:
-    """The broker keeps its own. A client stays, others come all the time and go, and they believe
-    this authority alone: at the end a certificate of another one is refused."""
+    """The broker keeps its certificate. One client stays, others come and go all the time, and they
+    believe only this authority: at the end the certificate of another authority is refused."""
     authority = Authority(tmp_path)
     pairs = [authority.pair(f"round-{number}") for number in range(3)]
     used = Pair(tmp_path / "used.pem", tmp_path / "used.key")
@@ -204,7 +206,7 @@ def test_no_send_of_java_fails_while_the_name_servers_certificate_is_renewed(
 
 
 def until_more_have_come(java: ScenarioRunner, load: Future[Answer], name: str) -> None:
-    """Since the certificate is the one that it is."""
+    """Waits until more clients have come since the present certificate is in use."""
 
     def came() -> int:
         return int(java.run("renewal_came", **{"as": name})["came"])

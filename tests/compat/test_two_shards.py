@@ -1,8 +1,8 @@
-"""The official Java client 5.5.0 on a broker of two shards: it must not notice but by the names.
+"""The official Java client 5.5.0 on a broker of two shards: it notices nothing but their names.
 
-The scenarios are those of test_java_client.py, told that there are two brokers: a topic then has
-its queues on each. With --target=apache the same runs against a cluster of two Apache brokers. The
-last tests kill shards under clients that go on.
+The scenarios are those of test_java_client.py, which are told that there are two brokers: a topic
+then has its queues on each. With --target=apache the same runs against a cluster of two Apache
+brokers. The last tests kill shards while clients go on.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def answers(
     java: Callable[[str], ScenarioRunner],
     session_id: str,
 ) -> Callable[[str], dict[str, Any]]:
-    """answers(scenario): its result; all that this session selected are started at once."""
+    """answers(scenario) returns its result; all scenarios that this session selected are started at
+    once."""
     futures: dict[str, Future[dict[str, Any]]] = {}
 
     def answer(scenario: str) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def test_java_client_finds_on_two_shards_what_it_expects(
 
 
 class Killer:
-    """Kills shards of a broker one after the other, as soon as the last one serves again."""
+    """Kills shards of a broker one after the other, each when the one before serves again."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -76,7 +77,7 @@ class Killer:
             return bus.ask(Status(), StatusReply).shards
 
     def kill(self, index: int) -> float:
-        """Seconds until it serves again."""
+        """Kills a shard; returns the seconds until it serves again."""
         pid = self.shards()[index].pid
         os.kill(pid, signal.SIGKILL)
         began = time.monotonic()
@@ -117,7 +118,7 @@ def test_java_clients_produce_and_consume_through_kills_of_shards(
     found = runner.result(streaming)
     assert found["stored"] >= found["acked"] > 100 * KILLS
     assert found["brokers"] == "broker-a broker-a-1"
-    runner.run("live_send", count=40, **common)  # to each queue of both shards
+    runner.run("live_send", count=40, **common)  # messages to each queue of both shards
     runner.run("live_close", **common)
     record_testsuite_property(f"kills {listener}", {**found, "back": back})
     print(f"{listener}: {found}; shards were back after {[round(each, 2) for each in back]} s")

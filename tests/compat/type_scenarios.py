@@ -1,8 +1,8 @@
-"""What our Python client does with messages that come later, in transactions, filtered, again and
+"""What rmq's Python client does with messages that come later, in transactions, filtered, again and
 traced, on any broker, as plain values that can be compared.
 
-As python_scenarios.py, whose tools it uses; test_python_types.py holds the values that rmq and
-Apache RocketMQ 5.5.0 both give. The broker of timed messages and transactions has the settings
+Like python_scenarios.py, whose tools this file uses. test_python_types.py holds the values that rmq
+and Apache RocketMQ 5.5.0 both give. The broker of timed messages and transactions has the settings
 TYPES_SETTINGS of conftest.py.
 """
 
@@ -43,7 +43,7 @@ COMMIT, ROLLBACK, UNKNOWN = (
 
 
 def refused(action: Any) -> int | None:
-    """The broker's code, or None when it did what it was asked for."""
+    """The broker's code if it refuses; None if it does what it is asked for."""
     try:
         action()
     except RemoteError as error:
@@ -52,11 +52,11 @@ def refused(action: Any) -> int | None:
 
 
 def timed(address: str, run: str) -> dict[str, Any]:
-    """By each way of saying when; some are taken back."""
+    """Timed messages by each way to give the time; some are recalled."""
     group = f"tm-{run}"
     with Admin(namesrv_addr=address) as admin, Producer(group, namesrv_addr=address) as sender:
         topic = topic_of(admin, "timed", run)
-        now = time.time_ns() // 1_000_000  # whole ms, as brokers count: due in this very one
+        now = time.time_ns() // 1_000_000  # brokers count whole ms
         ways: dict[str, dict[str, Any]] = {
             "at": {"deliver_at": now + 6_000},
             "date": {"deliver_at": datetime.now(timezone.utc) + timedelta(seconds=4)},
@@ -75,7 +75,8 @@ def timed(address: str, run: str) -> dict[str, Any]:
         return {
             "order": [each.body.decode() for each in found],
             "tags, keys": [(each.tags, each.keys) for each in found],
-            # Apache is exact to its wheel's second; levels have no handle.
+            # Apache delivers in the right second of its wheel; messages with a level have no
+            # handle.
             "not early": all(came[name] >= ms for name, ms in due.items()),
             "not late": all(came[name] < ms + 10_000 for name, ms in due.items()),
             "handles": sorted(name for name, handle in handles.items() if handle is not None),
@@ -88,7 +89,7 @@ def timed(address: str, run: str) -> dict[str, Any]:
 
 
 class Knowing:
-    """Answers by what the message says; `asked` counts the questions about each."""
+    """A transaction listener that answers what the message says; `asked` counts the questions."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -109,7 +110,7 @@ PLANS = ["commit", "rollback", "unknown commit", "unknown rollback", "unknown un
 
 
 def checked(address: str, run: str) -> dict[str, Any]:
-    """Every end a transaction can have, and how often the broker asks before it."""
+    """Every end that a transaction can have, and how often the broker asks before it."""
     listener = Knowing()
     group = f"ck-{run}"
     with (
@@ -141,7 +142,7 @@ def checked(address: str, run: str) -> dict[str, Any]:
 
 
 def orphaned(address: str, run: str) -> dict[str, Any]:
-    """The producer has gone: another one of its group is asked."""
+    """The producer has gone, so another producer of its group is asked."""
     first, second = Knowing(), Knowing()
     group = f"or-{run}"
     with Admin(namesrv_addr=address) as admin:
@@ -203,7 +204,7 @@ def by_sql(address: str, run: str) -> dict[str, Any]:
 
 
 def wrong_sql(address: str, run: str) -> dict[str, Any]:
-    """What a broker says to a heartbeat's check of an expression (46), by code."""
+    """The answers to a heartbeat that checks an expression (46), by code."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "wrong", run)
         broker = admin._instance.routes.address_of(admin.route(topic).readable()[0].broker_name)
@@ -221,7 +222,7 @@ def wrong_sql(address: str, run: str) -> dict[str, Any]:
 
 
 def back_in_time(address: str, run: str) -> dict[str, Any]:
-    """A group is sent back while it consumes."""
+    """A group's offsets are reset to an earlier time while it consumes."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "back", run, 2)
         group = f"back-{run}"
@@ -254,7 +255,7 @@ def back_in_time(address: str, run: str) -> dict[str, Any]:
 
 
 def skipped(address: str, run: str) -> dict[str, Any]:
-    """What gathered while no member was there is passed over."""
+    """Messages that came while no member was there are passed over."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "skip", run, 2)
         group = f"skip-{run}"
@@ -278,7 +279,8 @@ def skipped(address: str, run: str) -> dict[str, Any]:
 
 
 def instructed(address: str, run: str) -> dict[str, Any]:
-    """What a broker hands on to a consumer: tell about yourself, how far, consume this now."""
+    """What a broker passes on to a consumer: report your state, report your offsets, consume this
+    message now."""
     with Admin(namesrv_addr=address) as admin:
         topic = topic_of(admin, "told", run, 2)
         group = f"told-{run}"
@@ -299,7 +301,8 @@ def instructed(address: str, run: str) -> dict[str, Any]:
             status_code, status = ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
                                       topic=topic, group=group, clientAddr="")  # fmt: skip
             with Producer(f"told-{run}-p", namesrv_addr=address) as sender:
-                failing = sender.send(Message(topic, "fail", "C"))  # the consumer does not see it
+                # Its tag is not one of the consumer's.
+                failing = sender.send(Message(topic, "fail", "C"))
             first = next(each for each in kept.messages if each.body == b"3")
             direct = []
             for message_id in (first.offset_message_id, failing.offset_message_id):
@@ -325,7 +328,7 @@ def instructed(address: str, run: str) -> dict[str, Any]:
 
 
 def traced(address: str, run: str) -> dict[str, Any]:
-    """Three messages; the consumer fails the second once."""
+    """Three messages, of which the consumer fails the second one once."""
 
     def decide(messages: list[MessageExt], context: Any) -> Any:
         context.delay_level_when_next_consume = 1
@@ -360,7 +363,7 @@ def traced(address: str, run: str) -> dict[str, Any]:
 
 
 class Unended:
-    """Twenty half messages of which nothing is known before `ended` is called."""
+    """Twenty half messages whose end is unknown until `ended` is called."""
 
     def __init__(self, address: str, run: str) -> None:
         self.address = address
