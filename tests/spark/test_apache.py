@@ -1,8 +1,8 @@
 """Apache RocketMQ 5.5.0 read by Spark: its broker, and the store that it leaves behind.
 
-Sent are plain messages with tags, keys and properties, batches, packed and large bodies, delayed
-messages, transactions that are committed, rolled back and left open. What a client reads from the
-broker is what Spark must give, from the broker and from the files.
+The broker is sent plain messages with tags, keys and properties, batches, packed and large bodies,
+delayed messages, and transactions that are committed, rolled back and left open. Spark must give
+what a client reads from the broker, both from the broker and from the files.
 """
 
 import random
@@ -29,7 +29,7 @@ TOPICS = {"mined-one": 1, "mined-four": 4, "mined-late": 1, "mined-whole": 2}
 
 
 class Ends:
-    """Local transactions that end as their message says; nobody knows about the others."""
+    """Local transactions that end as their message says; the others stay unknown."""
 
     def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
         return LocalTransactionState(arg)
@@ -50,7 +50,7 @@ def fill(name_server: str) -> None:
         for at in range(40):
             producer.send_batch([Message("mined-one", b"%d-%d" % (at, i)) for i in range(5)])
         chance = random.Random(1)
-        for size in (1, 9, 4 << 10, 100 << 10, 400 << 10):  # from 4 KiB on they are packed
+        for size in (1, 9, 4 << 10, 100 << 10, 400 << 10):  # bodies are packed from 4 KiB on
             producer.send(Message("mined-one", bytes(1 + i % 7 for i in range(size))))
             producer.send(Message("mined-one", chance.randbytes(size)))
         producer.send(Message("mined-late", b"late", delay_level=1))
@@ -95,7 +95,7 @@ def test_spark_reads_a_store_that_apache_wrote_as_its_clients_do(spark, apache: 
     store = Path(apache.store)
     assert len(list((store / "commitlog").iterdir())) >= 2
     files = spark.read.format("rmq").option("path", str(store))
-    # No topic is named: all but Apache's own.
+    # No topic is named, so all except Apache's own are read.
     stored = rows_of(files.option("minPartitions", "5").load().where("topic like 'mined%'"))
     assert stored == live
     by_tag = spark.read.format("rmq").options(path=str(store), topic="mined-four", tags="t1")

@@ -1,4 +1,4 @@
-"""A batch read on real Spark: what rows come, with which offsets, from which partitions."""
+"""A batch read on real Spark: which rows come, with which offsets, from which partitions."""
 
 import datetime
 import time
@@ -110,7 +110,7 @@ def test_partitions_follow_queues_and_options_and_lose_nothing(
 
 
 def test_tags_are_compared_by_text_and_not_by_hash(spark, broker: BrokerProcess, topic) -> None:
-    """ "Aa" and "BB" have one hash in Java."""
+    """In Java "Aa" and "BB" have the same hash."""
     fill(broker, topic, {0: [b"first"]}, tags="Aa")
     send(broker, topic, [b"second"], tags="BB")
     send(broker, topic, [b"third"], tags="c")
@@ -192,7 +192,7 @@ def test_sql_reads_a_topic_as_a_view(spark, broker: BrokerProcess, topic) -> Non
 
 
 def test_a_table_that_could_not_be_read_is_not_created(spark, broker: BrokerProcess) -> None:
-    """Spark 4.2 hands a reader in Python none of the options that the table was created with."""
+    """Spark 4.2 gives a reader in Python none of the options with which the table was created."""
     with pytest.raises(Exception, match="CREATE TEMPORARY VIEW"):
         spark.sql(f"CREATE TABLE t USING rmq OPTIONS (nameserver '{broker.namesrv}', topic 't')")
 
@@ -226,7 +226,8 @@ def test_what_is_wrong_is_said_with_the_remedy(
 def test_only_errors_that_say_everything_come_without_a_traceback(
     spark, broker: BrokerProcess, topic
 ) -> None:
-    """Of a task: where the source refuses a row, and where a function of the user's fails."""
+    """An error of a task has no traceback if the source refuses a row, and has one if a user's
+    function fails."""
     fill(broker, topic, {0: numbered(3)})
     rows = read(spark, broker, topic).selectExpr("cast(null as string) as body")
     writer = rows.write.format("rmq").mode("append")

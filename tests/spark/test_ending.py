@@ -1,6 +1,7 @@
-"""The end of a transactional batch: what a driver that dies in the middle leaves, and the next one.
+"""The end of a transactional batch: what a driver that dies in the middle leaves, and what the next
+driver does with it.
 
-No session: the writer is called as Spark calls it, so that a "death" is at a chosen row.
+There is no session: the writer is called as Spark calls it, so that a "death" is at a chosen row.
 """
 
 import threading
@@ -20,7 +21,7 @@ from rmq.spark import transactions
 from rmq.spark.sink import StreamSink
 from rmq.spark.transactions import Halves
 
-TASKS, ROWS = 3, 150  # of a batch; more than two windows a task
+TASKS, ROWS = 3, 150  # rows of a task, which are more than two windows
 
 
 class DriverDiedError(Exception):
@@ -34,7 +35,7 @@ def sink_of(broker: BrokerProcess, topic: str, columns: tuple[str, ...] = ("body
 
 
 def send_batch(sink: StreamSink, batch: int, topics: tuple[str, ...] = ()) -> list[Halves]:
-    """The tasks of a batch: as many half messages as there are rows."""
+    """Runs the tasks of a batch; there are as many half messages as rows."""
     messages = []
     for task in range(TASKS):
         columns = {"body": [f"{batch}-{task}-{row}" for row in range(ROWS)]}
@@ -55,7 +56,7 @@ def found(broker: BrokerProcess, *topics: str) -> list[bytes]:
 
 
 def die_after(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
-    """The driver sends so many ends of transactions, and no more."""
+    """Lets the driver send so many ends of transactions; then it dies."""
     left = [requests]
     submit = transactions.Connection.submit
 
@@ -81,7 +82,7 @@ def test_a_batch_whose_driver_died_while_it_committed_is_seen_once(
         if died_after < TASKS * ROWS:
             with pytest.raises(DriverDiedError):
                 sink.commit(list(first), 7)
-        else:  # it died before the checkpoint was written
+        else:  # the driver died before the checkpoint was written
             sink.commit(list(first), 7)
     again = sink_of(broker, topic)
     again.commit(list(send_batch(again, 7)), 7)
@@ -93,7 +94,7 @@ def test_rows_of_several_topics_are_found_in_each(
     broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = (f"{topic}-a", f"{topic}-b")
-    make(broker, topics[0], 1)  # the other one comes with its first row
+    make(broker, topics[0], 1)  # the other topic is made by its first row
     sink = sink_of(broker, topics[0], ("body", "topic"))
     first = send_batch(sink, 1, topics)
     with monkeypatch.context() as patch:
@@ -133,9 +134,9 @@ def test_a_broker_killed_while_a_batch_commits_costs_no_row_and_repeats_none(pai
         try:
             sink.commit(list(halves), 1)
         finally:
-            if restart.is_alive():  # it is killed at the end of the test, once it has started
+            if restart.is_alive():  # it must have started before the test's end can kill it
                 restart.join()
-    assert ends[0] > TASKS * ROWS  # some were asked for again
+    assert ends[0] > TASKS * ROWS  # some were sent again
     assert found(pair.broker, "killed") == expected(1)
 
 

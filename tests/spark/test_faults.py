@@ -1,4 +1,4 @@
-"""What fails under a read: brokers that die and come back, messages that are gone or damaged."""
+"""Failures during a read: brokers that die and come back, messages that are gone or damaged."""
 
 import os
 import subprocess
@@ -35,11 +35,11 @@ from rmq.spark.input_partitions import QueueRanges
 from rmq.spark.source import RmqReader
 from rmq.spark.stream import RmqStreamReader
 
-AWAY_S = 0.5  # of a broker that comes back
+AWAY_S = 0.5  # for so long a broker is away that comes back
 
 
 def load(broker: BrokerProcess, topic: str, count: int, size: int = 1024) -> None:
-    """Many messages, fast."""
+    """Sends many messages fast."""
     make(broker, topic, 1)
     subprocess.run(
         [sys.executable, "-m", "rmq", "bench", "batch", "-n", broker.namesrv, "-t", topic,
@@ -117,7 +117,7 @@ def test_a_queue_that_is_taken_away_is_a_loss_that_may_be_allowed(pair: Pair) ->
 
 
 def test_messages_that_have_expired_fail_a_read_or_are_passed_over(tmp_path: Path) -> None:
-    """The log's first file goes, as when its time is over."""
+    """The log's first file is deleted, as when its time is over."""
     small = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=500000")
     with broker_process(tmp_path, small) as broker:
         make(broker, "old", 1)
@@ -164,14 +164,15 @@ def test_a_message_damaged_on_disk_is_told_marked_or_left_out(pair: Pair) -> Non
 
 
 def test_a_worker_needs_no_more_memory_for_a_long_queue(pair: Pair) -> None:
-    """The process that reads 200 MB grows by less than 40 MB over what it is after the first."""
+    """The worker that reads 200 MB grows by less than 40 MB after the first ones."""
     load(pair.broker, "long", 200_000)
     script = (
         "import sys\n"
         "sys.path[:0] = [sys.argv[1], sys.argv[1] + '/tests']\n"
         "from spark.test_faults import plan_of, read_ranges\n"
         "plan, pieces, addresses = plan_of(sys.argv[2], 'long')\n"
-        # Not getrusage: its maximum begins with that of the process this one was forked from.
+        # Not by getrusage: its maximum begins with that of the process from which this one was
+        # forked.
         "peak = lambda: int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) >> 10\n"
         "rows, early = 0, 0\n"
         "for at, batch in enumerate(read_ranges(plan, pieces, addresses)):\n"
@@ -215,7 +216,7 @@ def test_a_batch_is_planned_while_its_broker_and_name_server_restart(
 
 @contextmanager
 def bare_name_server(port: int) -> Iterator[None]:
-    """It answers, and knows no broker."""
+    """A name server that answers and knows no broker."""
     process = subprocess.Popen([sys.executable, "-m", "rmq", "namesrv", "--port", str(port)],
                                stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:
@@ -239,7 +240,7 @@ def test_a_topic_is_unknown_only_to_a_name_server_that_knows_a_broker(pair: Pair
         with pytest.raises(UnreachableError, match="no broker is registered"):
             planned(pair.namesrv, topic="known", planTimeoutMs="700")
         assert time.monotonic() - began >= 0.7
-        assert calm_seconds() - calm < 14  # 15 s were it not given
+        assert calm_seconds() - calm < 14  # the default is 15 s
         with pytest.raises(UnreachableError, match="no broker is registered"):
             planned(pair.namesrv, subscribePattern="k.*", planTimeoutMs="0")
     began = calm_seconds()

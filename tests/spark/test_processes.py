@@ -1,4 +1,5 @@
-"""Spark in processes of its own: drivers that are killed, a cluster of two workers, the example."""
+"""Spark in processes of its own: drivers that are killed, a cluster with two workers, the
+example."""
 
 import importlib.util
 import json
@@ -52,7 +53,7 @@ def last_line(process: subprocess.Popen[str], seconds: float = 240) -> str:
 
 
 def kill_session(process: subprocess.Popen[str]) -> None:
-    """The driver with its JVM and workers, as when a machine dies."""
+    """Kills the driver with its JVM and workers, as if a machine dies."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdout is not None:
@@ -62,7 +63,8 @@ def kill_session(process: subprocess.Popen[str]) -> None:
 def kill_drivers(
     broker: BrokerProcess, topic: str, folder: Path, rounds: int, pause: float, *target: str
 ) -> int:
-    """Messages are sent while drivers are killed; the last one reads to the end. How many."""
+    """Sends messages while drivers are killed; the last driver reads to the end. Returns how many
+    were sent."""
     sent, stop = [0], threading.Event()
     make(broker, topic, 3)
 
@@ -114,7 +116,7 @@ def test_a_driver_killed_over_its_transactions_shows_every_row_once(
 
 @contextmanager
 def spark_cluster(folder: Path) -> Iterator[str]:
-    """One master and two workers of one core; the master's URL."""
+    """One master and two workers with one core each; yields the master's URL."""
     import pyspark
 
     from rmq.spark.jdk import need_java_home
@@ -125,7 +127,7 @@ def spark_cluster(folder: Path) -> Iterator[str]:
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     classes = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
-    # Two hosts: Spark puts a speculative task on another one than its first attempt is on.
+    # Two hosts, because Spark runs a speculative task on another host than the first attempt.
     classes += [["worker.Worker", url, "--cores", "1", "--memory", "600m", "--host", host,
                  "--webui-port", "0", "--work-dir", str(folder / host)]
                 for host in ("127.0.0.1", "127.0.0.2")]  # fmt: skip
@@ -165,7 +167,7 @@ def test_a_cluster_of_two_workers_reads_a_broker_of_two_shards(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_speculative_tasks_change_no_result(broker: BrokerProcess, tmp_path: Path) -> None:
-    """The stuck task has sent some rows, so what its second attempt sends is there twice."""
+    """The stuck task has sent some rows, so the rows of its second attempt are there twice."""
     make(broker, "speculated", 2)
     make(broker, "written", 2)
     make(broker, "written-once", 2)

@@ -1,8 +1,8 @@
-"""What a plan asks the brokers: the same for any number of empty queues, and each broker at once.
+"""What a plan asks the brokers: the same for any number of empty queues, and all brokers at once.
 
-Method: the plan is made in this process, the way Spark's worker makes it, and what its connections
-send is written down. Cannot prove: what Spark itself does per partition; there are none to be had
-for an empty queue, which is shown too.
+Method: the plan is made in this process, as Spark's worker makes it, and the requests that its
+connections send are written down. Cannot prove: what Spark itself does for each partition; an empty
+queue has no partition, which is shown, too.
 """
 
 import datetime
@@ -47,7 +47,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def topics(broker: BrokerProcess, topic: str) -> tuple[str, str]:
-    """Two with the same messages; the second one has 60 empty queues more."""
+    """Two topics with the same messages; the second one has 60 empty queues more."""
     for name in (few := f"{topic}-few"), (many := f"{topic}-many"):
         fill(broker, name, FULL)
     make(broker, many, 62)
@@ -57,7 +57,7 @@ def topics(broker: BrokerProcess, topic: str) -> tuple[str, str]:
 def plan(
     broker: BrokerProcess, topic: str, *filters: Filter, **options: object
 ) -> list[tuple[int, int, int]]:
-    """(queue, start, end) of every piece; no task is without one."""
+    """(queue, start, end) of every piece; each task has at least one."""
     given = {"nameserver": broker.namesrv, "topic": topic}
     source = RmqDataSource({**given, **{name: str(value) for name, value in options.items()}})
     reader = source.reader(source.schema())
@@ -124,7 +124,8 @@ def test_a_stream_asks_nothing_about_queues_without_news(
 def test_offsets_of_many_queues_are_told_and_found_again(
     broker: BrokerProcess, topic: str, asked: list[int]
 ) -> None:
-    """More queues than requests are under way at a time, each with an offset of its own."""
+    """There are more queues than requests may be under way at a time, and each has another
+    offset."""
     fill(broker, topic, {queue: [b"x"] * 3 for queue in range(0, 150, 2)})
     offsets = {QueueKey(topic, "broker-a", queue): queue // 2 % 4 for queue in range(0, 150, 2)}
     group = f"{topic}-group"
@@ -141,7 +142,8 @@ def test_offsets_of_many_queues_are_told_and_found_again(
 def test_offsets_are_committed_though_one_broker_is_gone_for_good(
     broker: BrokerProcess, topic: str
 ) -> None:
-    """A checkpoint goes on naming brokers that were taken out, and topics that were deleted."""
+    """A checkpoint still names brokers that were taken out of the cluster, and topics that were
+    deleted."""
     fill(broker, topic, FULL)
     group = f"{topic}-group"
     here = QueueKey(topic, "broker-a", 0)
@@ -157,7 +159,7 @@ def test_times_are_found_in_every_queue(broker: BrokerProcess, topic: str) -> No
     fill(broker, topic, {queue: [b"old"] * (1 + queue % 3) for queue in range(0, 80, 2)})
     middle = next_ms()
     fill(broker, topic, {queue: [b"new"] for queue in range(0, 80, 4)})
-    make(broker, topic, 80)  # fill() has made it smaller
+    make(broker, topic, 80)  # fill() has made it with fewer queues
     found = plan(broker, topic, startingTimestamp=middle,
                  startingOffsetsByTimestampStrategy="latest")  # fmt: skip
     assert sorted(found) == [(queue, 1 + queue % 3, 2 + queue % 3) for queue in range(0, 80, 4)]
@@ -175,7 +177,7 @@ def test_times_are_found_in_every_queue(broker: BrokerProcess, topic: str) -> No
 def test_what_a_busy_broker_answers_is_not_asked_again(
     broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every fifth question is refused once, and once a connection is lost in the middle."""
+    """Every fifth question is refused once, and in the middle a connection is lost once."""
     fill(broker, topic, {queue: [b"x"] * 3 for queue in range(150)})
     asked: Counter[int] = Counter()
     ask_all = Connection.ask_all
@@ -202,6 +204,6 @@ def test_what_a_busy_broker_answers_is_not_asked_again(
         assert len(question()) == 150
         again = {queue for queue, times in asked.items() if times > 1}
         assert set(range(0, 150, 5)) | {96} <= again
-        assert len(again - set(range(0, 150, 5))) < 64  # those that were lost with it
+        assert len(again - set(range(0, 150, 5))) < 64  # those that were lost with the connection
         assert max(asked.values()) == 2
     queues.close()

@@ -1,4 +1,5 @@
-"""The Spark programs of README and guide, as they stand, in a fresh session of the user's own."""
+"""The Spark programs of README and guide, as they are printed, in a fresh session of the user's
+own."""
 
 import os
 import re
@@ -22,8 +23,8 @@ def greetings(broker: BrokerProcess) -> BrokerProcess:
     return broker
 
 
-# That of the README begins a session, and that of the guide goes on in it: a JVM costs more than
-# either program.
+# The program of the README begins a session, and that of the guide goes on in it, because a JVM
+# costs more than either program.
 @pytest.mark.parametrize(
     "pages",
     [[ROOT / "README.md", GUIDE], pytest.param([GUIDE], marks=pytest.mark.slow)],
@@ -36,7 +37,7 @@ def test_the_programs_of_the_pages_run_as_they_stand(
     assert programs.count("SparkSession.builder.getOrCreate()") == len(pages)
     defaults = (Path(spark_defaults["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
     assert "codegen" not in defaults, "plans are to run as a reader's do"
-    # As when the environment is activated; nothing that other tests have set.
+    # As if the environment were activated, and without what other tests have set.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("PYSPARK", "SPARK"))}  # fmt: skip

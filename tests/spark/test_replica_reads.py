@@ -1,4 +1,5 @@
-"""A batch and a stream read on at the slave when the master is killed, and at the master again."""
+"""A batch and a stream go on at the slave when the master is killed, and at the master when it is
+back."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 
 
 def options_of(servers: Servers, *, streaming: bool = False, **more: str):
-    # As many rows a batch as a pull brings, so that there is something left when the master ends.
+    # A batch has as many rows as a pull brings, so that some rows are left when the master ends.
     given = {"nameserver": servers.namesrv, "topic": "t", "columns": "body", "batchRows": "32",
              "fetchBytes": "32768", **more}  # fmt: skip
     if streaming:
@@ -54,7 +55,7 @@ def test_a_batch_reads_on_where_there_is_a_broker(servers: Servers) -> None:
     for batch in batches:
         got += batch.column(0).to_pylist()
     assert got == sent.bodies
-    # A plan that is made without the master.
+    # A new plan, made without the master.
     assert view.find() == {each.key: (each.start, each.end) for each in pieces}
     assert set(view.addresses().values()) == {servers.slave.address}
     view.close()
@@ -75,14 +76,14 @@ def test_a_batch_goes_where_the_broker_sends_it(servers: Servers) -> None:
 
 
 def test_a_slave_that_has_less_than_the_plan_is_not_taken_for_the_end(servers: Servers) -> None:
-    """The range is read to its end as soon as a broker has it."""
+    """The slave lacks the end of the range, which is read as soon as a broker has it."""
     sent = Sent(servers)
     sent.more(50)
     given = options_of(servers)
     view = Queues(given)
     (key,) = view.find()
     plan = plan_of(given, default_schema(given))
-    pieces = [QueueRange(key, 0, 60, 0)]  # as if the master had had ten more
+    pieces = [QueueRange(key, 0, 60, 0)]  # as if the master had ten messages more
     batches = read_ranges(plan, pieces, {"shop": servers.slave.address})
     got = list(next(batches).column(0).to_pylist())
     sent.more(10)
@@ -120,7 +121,7 @@ def test_a_stream_goes_on_and_goes_back(servers: Servers, monkeypatch: pytest.Mo
     wait_until(lambda: servers.addresses() == {1: servers.slave.address})
     assert batch() == []
     servers.master.start()
-    servers.slave_clock.advance(BLOCKED_RETRY_S)  # after a connection that was a short one
+    servers.slave_clock.advance(BLOCKED_RETRY_S)  # the pause after a connection that was short
     wait_until(servers.are_whole)
 
     def went_back() -> bool:

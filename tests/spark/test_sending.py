@@ -21,7 +21,7 @@ from rmq.errors import UnreachableError
 from rmq.spark.sink import BatchSink
 
 MIB = 1 << 20
-AWAY_S = 0.5  # of a broker that comes back
+AWAY_S = 0.5  # for so long a broker is away that comes back
 
 
 def sink_of(namesrv: str, topic: str, *more: str, **options: str) -> BatchSink:
@@ -36,7 +36,8 @@ def written(sink: BatchSink, batches: Iterator[pa.RecordBatch]) -> int:
 
 
 def batch_of(numbers: range, size: int = 0, key: bool = False) -> pa.RecordBatch:
-    """Bodies that begin with their number; with shardingKey each row goes the slow way."""
+    """Rows whose bodies begin with their number. With shardingKey each row is sent in the slow
+    way."""
     columns = {"body": [b"%08d" % at + bytes(size) for at in numbers]}
     if key:
         columns["shardingKey"] = [str(at % 5) for at in numbers]
@@ -47,7 +48,8 @@ def batch_of(numbers: range, size: int = 0, key: bool = False) -> pa.RecordBatch
 def test_brokers_that_are_killed_while_rows_are_written_cost_none(
     pair: Pair, sharded: bool
 ) -> None:
-    """The name server goes with the broker; no retry is allowed but for what is away."""
+    """The name server is killed together with the broker. No retry is allowed, except for a broker
+    that is away."""
     make(pair.broker, "written", 3)
     more = ("shardingKey",) if sharded else ()
     sink = sink_of(pair.namesrv, "written", *more, batchSendBytes="4k", sendRetries="0")
@@ -107,7 +109,7 @@ def test_a_broker_that_is_away_at_the_first_row_is_waited_for(pair: Pair) -> Non
 def test_bodies_of_up_to_4_mib_are_written_in_their_order(
     broker: BrokerProcess, topic: str, sharded: bool
 ) -> None:
-    """The largest goes by itself: in a batch it would be too large."""
+    """The largest body is sent by itself, because a batch with it would be too large."""
     make(broker, topic, 1)
     bodies = [b"first", b"y" * 100_000, b"z" * (4 * MIB), b"a", b"w" * (300 << 10), b"last"]
     columns = {"body": bodies, **({"shardingKey": ["k"] * len(bodies)} if sharded else {})}

@@ -1,4 +1,5 @@
-"""What `rmq setup security` prints for Spark reads a topic, and without the account nothing."""
+"""What `rmq setup security` prints for Spark reads a topic; without the account it reads
+nothing."""
 
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def test_the_printed_lines_read_a_topic(spark, tmp_path: Path) -> None:
 
 
 def test_who_writes_needs_pub_on_the_topic_and_get_on_the_cluster(spark, tmp_path: Path) -> None:
-    """As the Spark guide says."""
+    """The Spark guide says so."""
     with secured_broker(tmp_path) as secured:
         said = secured.run("rmq user create bob --generate")
         given = {

@@ -1,4 +1,4 @@
-"""path=STORE_DIR: the files of a store read without a broker, damaged ones too."""
+"""path=STORE_DIR: the files of a store are read without a broker, damaged ones too."""
 
 import shutil
 import subprocess
@@ -21,7 +21,8 @@ COUNT = 3000
 
 
 def send_one(sender: Producer, at: int) -> None:
-    """Small log files are used up faster than a busy machine makes new ones."""
+    """Sends a message, again if needed: small log files are full sooner than a busy machine makes
+    new ones."""
 
     def is_sent() -> bool:
         try:
@@ -37,7 +38,7 @@ def send_one(sender: Producer, at: int) -> None:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A live broker whose log goes over several files."""
+    """A live broker whose log has several files."""
     options = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=500000")
     with broker_process(tmp_path_factory.mktemp("written"), options) as broker:
         fill(broker, "mined", {0: [], 1: []})
@@ -104,7 +105,7 @@ def test_a_backup_of_a_live_store_is_read_as_it_is(
 ) -> None:
     backup = tmp_path / "backup"
     words = ["store", "backup", "--store", str(written.store), "--to", str(backup)]
-    for _ in range(2):  # the second one finds it up to date
+    for _ in range(2):  # the second read finds it up to date
         subprocess.run([sys.executable, "-m", "rmq", *words], check=True)
         assert load(spark, backup, topic="mined").count() == COUNT
     assert bodies(load(spark, backup, topic="other")) == [b"elsewhere"]
@@ -113,7 +114,7 @@ def test_a_backup_of_a_live_store_is_read_as_it_is(
 
 
 def test_damage_is_told_marked_or_left_out(spark, written: BrokerProcess, tmp_path: Path) -> None:
-    """One flipped bit in a body, and a record's head overwritten, in a copy."""
+    """The copy of the store has a flipped bit in a body, and a record with an overwritten head."""
     copy = tmp_path / "copy"
     copy_store(written.store, copy, ignore=shutil.ignore_patterns("bus", "lock"))
     rows = load(spark, written.store, topic="mined").where("queueOffset in (10, 20)").collect()

@@ -1,4 +1,4 @@
-"""readStream on real Spark: every message once, in batches of the size that was asked for."""
+"""readStream on real Spark: every message comes once, in batches of the size that was asked for."""
 
 import json
 import time
@@ -27,7 +27,7 @@ def stream(spark, broker: BrokerProcess, topic: str | None, **options: object):
 
 
 def to_files(frame: Any, folder: Path, **trigger: object) -> Any:
-    """A query into JSON files, with its checkpoint beside them."""
+    """A query that writes JSON files, with its checkpoint beside them."""
     text = frame.selectExpr("cast(body as string) as body")
     writer = text.writeStream.format("json").option("checkpointLocation", str(folder / "point"))
     return writer.trigger(**trigger).start(str(folder / "out"))
@@ -39,7 +39,7 @@ def written(spark, folder: Path) -> list[bytes]:
 
 
 def run_now(frame: Any, folder: Path) -> list[dict[str, Any]]:
-    """Everything there is, in as many batches as limits make; their progress."""
+    """Reads everything there is, in as many batches as the limits make; returns their progress."""
     query = to_files(frame, folder, availableNow=True)
     assert query.awaitTermination(240)
     assert query.exception() is None
@@ -56,7 +56,7 @@ def test_available_now_reads_all_in_batches_of_the_size_asked_for(
     end = progress[-1]["sources"][0]["endOffset"]
     assert end == {topic: {"broker-a": {"0": 70, "1": 30}}}
     assert written(spark, tmp_path) == sorted(sent)
-    # The checkpoint goes on where it ended, whatever startingOffsets says.
+    # The query goes on where the checkpoint ended, whatever startingOffsets says.
     send(broker, topic, [b"more"])
     assert len(run_now(stream(spark, broker, topic), tmp_path)) == 1
     assert written(spark, tmp_path) == sorted([*sent, b"more"])
@@ -98,7 +98,8 @@ def test_a_batch_waits_for_the_least_that_was_asked_for(
         send(broker, topic, numbered(3))
         time.sleep(1)
         send(broker, topic, numbered(2, "x"))
-        # A batch is written before it is told of: a query that is stopped between does not.
+        # A batch is written before Spark reports it; a query that is stopped in between does not
+        # report it.
         wait_until(lambda: sum(rows_of(query)) >= 6)
     finally:
         query.stop()
@@ -139,7 +140,8 @@ def test_the_brokers_are_told_what_is_processed(
 def test_wrong_options_of_a_stream_are_the_last_thing_that_is_said(
     spark, broker: BrokerProcess, tmp_path: Path, options: dict[str, str], said: str
 ) -> None:
-    """Spark's runner falls over a reader that was never made, unless there is one."""
+    """Spark's runner fails with an error of its own if there is no reader, so there must be one
+    that reports the wrong option."""
     with pytest.raises(Exception) as caught:
         run_now(stream(spark, broker, "any", **options), tmp_path)
     assert said in str(caught.value)

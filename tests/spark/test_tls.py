@@ -1,4 +1,4 @@
-"""Reading and writing over TLS, which a proxy ends before a broker that speaks plainly."""
+"""Reading and writing over TLS, which a proxy ends in front of a broker without TLS."""
 
 import shutil
 import socket
@@ -52,7 +52,7 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 def tls_proxy(
     folder: Path, port: int, front: tuple[str, int] = ("127.0.0.1", 0)
 ) -> Iterator[tuple[str, str]]:
-    """(address, certificate file) of a TLS front of 127.0.0.1:port."""
+    """A TLS front for 127.0.0.1:port; yields (address, certificate file)."""
     key, cert = certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
@@ -101,7 +101,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
         for _ in range(3):
             batches = list(read_ranges(trusting, pieces, addresses))
             assert [body for batch in batches for body in batch.column(0).to_pylist()] == sent
-        assert len(made) == 1  # kept for the next task
+        assert len(made) == 1  # the connection is kept for the next task
         strange = replace(
             plan,
             access=replace(plan.access, tls=ClientTls(verify_name=False)),
@@ -112,7 +112,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
 
 
 def test_rows_are_written_and_read_back_over_tls(spark, topic, tmp_path: Path) -> None:
-    """The broker is known by another address than the one it has: that of its TLS front."""
+    """The broker registers the address of its TLS front, and not its own."""
     front = "127.0.0.2"
     options = ("--set", f"brokerIP1={front}", *SMALL)
     with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""Rows that say themselves where they go, when, and with what."""
+"""Rows that say themselves to which topic they go, when, and with which properties."""
 
 import datetime
 import time
@@ -19,7 +19,7 @@ def write(spark, broker: BrokerProcess, query: str, **options: object) -> None:
 def test_a_row_names_its_topic_its_keys_and_its_properties(
     spark, broker: BrokerProcess, topic
 ) -> None:
-    """The option topic is for the rows that name none."""
+    """The option topic is only for rows that name no topic."""
     first, second = f"{topic[:50]}-1", f"{topic[:50]}-2"
     for each in (first, second):
         make(broker, each, 1)
@@ -39,7 +39,8 @@ def test_a_row_names_its_topic_its_keys_and_its_properties(
 def test_properties_that_were_read_make_no_repeats_of_new_messages(
     spark, broker: BrokerProcess, topic, tmp_path: Path
 ) -> None:
-    """With the key of the message that was read, a row would pass for one that is committed."""
+    """With the unique key of the message that was read, a row would be taken for one that is
+    committed already."""
     source, target = f"{topic[:50]}-1", f"{topic[:50]}-2"
     fill(broker, source, {0: [b"%d" % at for at in range(20)]}, tags="paid")
     make(broker, target, 2)
@@ -62,7 +63,8 @@ def test_properties_that_were_read_make_no_repeats_of_new_messages(
 def test_properties_of_a_message_that_was_timed_are_left_out(
     spark, broker: BrokerProcess, topic
 ) -> None:
-    """The copy comes at once; the sender's own properties, its tag and its sharding key stay."""
+    """The copy is delivered at once; the sender's own properties, its tag and its sharding key
+    stay."""
     make(broker, topic, 4)
     write(
         spark, broker,
@@ -97,7 +99,7 @@ def test_delayed_rows_are_seen_when_it_is_time_for_them(
     stored = {each.body: each.store_timestamp for each in found}
     assert set(stored) == {b"level", b"time", b"now"}
     assert stored[b"time"] >= int(due.timestamp() * 1000)
-    assert stored[b"level"] >= began + 900  # the rows are of tasks that begin at different times
+    assert stored[b"level"] >= began + 900  # the tasks with the rows begin at different times
 
 
 def test_what_a_sink_cannot_do_is_refused_with_the_remedy(
@@ -117,7 +119,7 @@ def test_what_a_sink_cannot_do_is_refused_with_the_remedy(
 
 
 def test_kafkas_columns_are_written_as_they_are_read(spark, broker: BrokerProcess, topic) -> None:
-    """A job that wrote to Kafka writes here by another format; what it reads back is the same."""
+    """A job that wrote to Kafka only changes the format; it reads back what it wrote."""
     make(broker, topic, 4)
     write(
         spark, broker,
