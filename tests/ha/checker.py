@@ -40,7 +40,8 @@ def check(
     """`replicas`: the stores of each broker name. all_copies: each has what was acknowledged."""
     findings = Findings()
     collecting = gc.isenabled()
-    gc.disable()  # a million events are no garbage, and are looked through again and again
+    # A million events are no garbage, but the collector would look through them again and again.
+    gc.disable()
     try:
         messages = Messages(read(histories), findings)
         check_places(messages, findings)

@@ -40,7 +40,8 @@ ROOT = Path(__file__).parents[2]
 BROKER_NAME = "ha-a"
 PR_SET_PDEATHSIG = 1
 FLUSH_OFFSETS_MS = 500
-LOSES_MS = 6000  # a kill loses commits no older: the interval, and what a busy machine adds
+# A kill loses only commits younger than this: the interval, and what a busy machine adds.
+LOSES_MS = 6000
 SETTINGS = (
     *PATIENT,
     "--set", f"mappedFileSizeCommitLog={16 << 20}",

@@ -61,7 +61,7 @@ class FinalReader:
         self._positions[queue] = at
 
     def _pull(self, queue: MessageQueue, at: int) -> int:
-        """Where to go on."""
+        """Pulls once and writes down what came; returns the offset at which to go on."""
         fields = {
             "consumerGroup": GROUP, "topic": queue.topic, "queueId": queue.queue_id,
             "queueOffset": at, "maxMsgNums": 32, "sysFlag": WITH_SUBSCRIPTION, "commitOffset": 0,

@@ -29,7 +29,8 @@ def check_places(messages: Messages, findings: Findings) -> None:
 
 
 def _shown(messages: Messages, findings: Findings) -> dict[Queue, dict[int, Shown]]:
-    """What each offset showed first; two-messages and moved where it showed something else."""
+    """The first message at each offset. Reports two-messages if another message is shown there
+    later, and moved if the same message is at another place of the log."""
     shown: dict[Queue, dict[int, Shown]] = defaultdict(dict)
     events: list[Shown] = [*messages.stored.values(), *messages.deliveries]
     events += [each for row in messages.final.values() for each in row]

@@ -59,7 +59,7 @@ def controller_and_master_killed(
 def controller_clock_jump(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    """The leading controller's wall clock jumps, by which leases do not go."""
+    """The leading controller's wall clock jumps. Leases do not depend on it."""
     node = leading_controller(cluster)
     assert isinstance(node, Controller)
     with jumping(node.clock, node.name, maker, history):

@@ -89,7 +89,8 @@ class Round:
 
     @property
     def is_good(self) -> bool:
-        """No rule was broken; with weaker settings the consequences of a loss do not count."""
+        """Whether no rule was broken; with weaker settings the consequences of a loss do not
+        count."""
         allowed = OF_LOSSES if self.settings in WEAKER else set()
         return not self.failure and not self.findings.broken.keys() - allowed
 

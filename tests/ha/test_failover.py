@@ -203,7 +203,8 @@ def records(file: Path) -> list[Record]:
 def test_a_new_disk_under_an_old_name_does_not_lead_before_the_others(
     trio: Trio, was_master: bool
 ) -> None:
-    """All were stopped, and the broker whose store has only its identity left is back first."""
+    """All brokers were stopped, and the one that has only its identity left in its store is back
+    first."""
     until_acked(trio, b"acked")
     trio.settle()
     old = trio.nodes["master"]
@@ -459,7 +460,7 @@ def test_a_master_whose_log_takes_nothing_is_replaced(trio: Trio, operation: str
 
 
 def test_a_master_that_is_alone_promises_no_change_of_its_tables(trio: Trio) -> None:
-    """It is as with sends: what only one disk has is lost with that disk."""
+    """As with sends, what only one disk has is lost with this disk."""
     until_acked(trio, b"first")
     trio.settle()
     master = trio.nodes["master"]

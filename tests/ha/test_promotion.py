@@ -19,7 +19,8 @@ from tests.ha.history import Writer
 from tests.ha.nemesis import noted
 from tests.ha.rounds import clients, make_topics, read_everything, until_answered
 
-# Rules that break where consumers were ahead of the slave: by their messages, and these' places.
+# Rules that break if consumers were ahead of the slave: about the messages that they saw, and about
+# the places of these messages.
 AHEAD = {"vanished", "two-messages", "reader-order", "group-order", "key-order", "overtaken",
          "offset-fell", "offset-unknown", "undelivered", "moved"}  # fmt: skip
 
