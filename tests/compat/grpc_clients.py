@@ -65,9 +65,9 @@ class GrpcClient:
     def transactions(
         self, topic: str, count: int, outcome: str, **more: object
     ) -> Iterator[Callable[[], dict[int, int]]]:
-        """Sends so many transactions; their producer answers when it is asked. Yields the times by
-        number. outcome: commit, rollback, or open, with which even numbers are committed when asked
-        about."""
+        """Sends so many transactions; their producer answers when it is asked. Yields a function
+        that returns how often each number was asked about. outcome: commit, rollback, or open, with
+        which even numbers are committed when asked about."""
         name = self._named("transact", topic=topic, count=count, outcome=outcome, **more)
 
         def asked() -> dict[int, int]:

@@ -349,8 +349,8 @@ def test_a_group_that_changes_meanwhile_decides_anew(clock: DrivenClock, shard: 
 
 
 def test_control_is_asked_about_dead_letters_that_nobody_may_read_or_write(shard: Shard) -> None:
-    """Control is asked only if the topic has no permission at all, because the broker's own
-    permission may be the reason."""
+    """Only the topic's own permission refuses dead letters. The reactor has it cut down to the
+    broker's, so control must look at a topic that seems to have none."""
     client = shard.connect()
     for perm in (2, 4, 6):
         shard.topic(DEAD, perm=perm)

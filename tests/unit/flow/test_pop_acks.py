@@ -220,7 +220,7 @@ async def test_what_an_operator_has_reset_since_stays_reset(tmp_path: Path) -> N
         some = await pop(client, "g", "t", invisibleTime=5000)
         assert len(some) == 20
         await broker.offsets.reset("g", "t", {0: 0})
-        # The check point comes out of the timer behind the position in the file.
+        # The check point comes out of the timer behind the mark of the offset file.
         await until(lambda: broker.core.stats()["pop_revived"] == 20)
         await change(client, "g", some[3], 60_000)
         await forget(broker)

@@ -313,5 +313,5 @@ def test_recalls_go_to_control_until_sends_are_accepted(tmp_path: Path) -> None:
         client = shard.connect()
         client.put(request(370, 8, topic="t", recallHandle="!!"))
         ((number, frame),) = shard.reports(REQUEST)
-        shard.core.resubmit(number, frame)  # control says that sends are accepted
+        shard.core.resubmit(number, frame)  # given back by control, it is served
         assert client.reply().code == 604

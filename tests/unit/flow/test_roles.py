@@ -80,7 +80,7 @@ def test_of_a_master_nothing_is_hidden_or_taken_back(shard: Shard) -> None:
         shard.core.set_unconfirmed()
     assert bodies(client.ask(pull("g", "t"))) == [b"body"]
     as_slave(shard)
-    shard.core.set_replicated(end - 1)  # the number of a master that is elected with a shorter log
+    shard.core.set_replicated(end - 1)  # as if a master with less were elected
     shard.core.set_visible(0)
     with pytest.raises(ProtocolError, match="consumers are to see"):
         shard.core.set_visible(-1)

@@ -92,7 +92,7 @@ def test_an_idle_flusher_sleeps(log):
         time.sleep(2)
         return switches() == before
 
-    assert any(slept() for _ in range(5))  # on a busy machine the mark may move once
+    assert any(slept() for _ in range(5))  # a busy machine may move the thread once
     flusher.stop()
 
 
