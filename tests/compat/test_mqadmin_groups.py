@@ -268,7 +268,7 @@ def test_traces_are_found_by_message_id(
 
 
 def test_sends_are_measured(admin: Admin, target: Target, session_id: str) -> None:
-    # The shared topic gets messages of other tests, which would be counted.
+    # A topic of its own, because other tests count the messages of the shared topic.
     topic = f"{session_id}_adm_rt"
     make_topic(admin, target, topic, 4)
     checked = admin("checkMsgSendRT", "-t", topic, "-a", "4", "-s", "16")

@@ -84,7 +84,7 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
         async def run() -> None:
             async with Load(broker.port, journal, 1, producers=3):
                 await until(lambda: len(journal.acked) >= 200)
-            async with BrokerClient(broker.port) as client:  # the old files have few messages
+            async with BrokerClient(broker.port) as client:  # fills the old files with few messages
                 while len(list((broker.store / "commitlog").iterdir())) < 20:
                     await client.send("large", LARGE)
             small_disk.fill(2 * MIB)

@@ -222,7 +222,7 @@ def test_what_waits_for_a_member_outlives_its_files(master: ControlledMaster) ->
     wait for a member are still given."""
     link = master.joined(2)
     master.core.set_sync_state([2], 0)
-    # Refused: while the next file is made.
+    # Sends are refused while the next file is made.
     client, sent, stored, refused = master.connect(), 0, 0, 0
     while master.core.log_range()[1] <= 2 * SEGMENT_BYTES:
         sent += 1
@@ -231,7 +231,7 @@ def test_what_waits_for_a_member_outlives_its_files(master: ControlledMaster) ->
             stats = master.core.stats()
             stored, refused = stats["messages_in"], stats["sends_refused"]
     while master.core.log_range()[0] < 2 * SEGMENT_BYTES:
-        master.core.drop_segments(2**62, 1, 1)  # limits retention to what is durable
+        master.core.drop_segments(2**62, 1, 1)  # deletes only what is durable
     link.report(master.core.log_range()[1])
     assert sum(client.reply().code == 0 for _ in range(sent)) == stored > 6
     master.core.set_sync_state([], 0)

@@ -96,7 +96,7 @@ def places_in_runs(directory: Path) -> set[int]:
     found = set()
     for path in (directory / "rmqTimers" / "wall").glob("*.run"):
         data = path.read_bytes()
-        whole = len(data) - len(data) % RUN_ENTRY.size  # one file is just being written
+        whole = len(data) - len(data) % RUN_ENTRY.size  # the last entry may be half written
         found |= {place for _, place, _, _ in RUN_ENTRY.iter_unpack(data[:whole])}
     return found
 

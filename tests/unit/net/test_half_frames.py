@@ -104,7 +104,7 @@ def test_many_clients_of_one_host_send_large_messages_at_once(
     options = {"jumbo_buffers": 128, "segment_bytes": 256 * MIB, "message_max_bytes": 8_000_000}
     with serving(tmp_path, **options) as shard:
         shard.core.set_option("fast_failure", 0)  # a disk may need its time for 160 MB
-        shard.core.set_option("page_cache_busy_ms", 3_600_000)  # and for the blocks of 160 MB
+        shard.core.set_option("page_cache_busy_ms", 3_600_000)  # and for their blocks
         clients = [shard.connect() for _ in range(20)]
         for client in clients:
             client.put(frame[: -64 * 1024])

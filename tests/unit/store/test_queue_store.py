@@ -504,7 +504,7 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
 def test_a_store_that_cannot_be_made_closes_nothing_of_others(root):
     with pytest.raises(MemoryError, match="no address space for 1 queue chunks"):
         make(root, pool_chunks=1)
-    os.fstat(0)  # opens descriptor 0, which a field that was never set would name
+    os.fstat(0)  # still open: a field that was never set would name it
 
 
 def test_more_queues_than_the_first_lists_hold_are_all_kept_and_persisted(root):

@@ -157,7 +157,7 @@ def test_a_checkpoint_waits_until_the_log_is_durable(tmp_path: Path) -> None:
     log = new_log(tmp_path / "log")
     timers = opened(log, tmp_path)
     timers.push(5_000_000, 1)
-    assert timers.seal(1, 400)  # 0: the log ends there
+    assert timers.seal(1, 400)  # the log ends at 0
     for _ in range(5):
         assert timers.keeper.step() > 0
     assert timers.keeper.counters()["runs"] == 1
@@ -181,7 +181,7 @@ def test_a_damaged_run_is_noticed_and_the_next_start_reads_the_queue(
         file.seek(at)
         file.write(bytes([byte[0] ^ 0x10]))
     keeper = TimerKeeper(log, str(tmp_path / "timers"), HEAP)
-    if keeper.open(0, 0, 0):  # the file was not read yet
+    if keeper.open(0, 0, 0):  # open() has not read the damaged place
         again = DrivenTimers(keeper)
         came = []
         for _ in range(20):
