@@ -1,4 +1,4 @@
-"""TLS in the reactor, as far as a client cannot see it: turns, memory, records cut anywhere."""
+"""TLS inside the reactor, unseen from outside a process: turns, memory, records cut anywhere."""
 
 from __future__ import annotations
 
