@@ -591,7 +591,8 @@ def test_credentials_may_be_in_a_file(broker: BrokerProcess, tmp_path: Path, tex
 @pytest.mark.parametrize("headers", [[], ["--binary"]])
 def test_the_load_generator_signs(broker: BrokerProcess, headers: list[str]) -> None:
     command(broker, "topic", "create", "orders-load", "--if-not-exists")
-    where = ["-t", "orders-load", "-d", "0.1", "--warmup", "0", "--json"]
+    # Each run ends after so many messages. On a busy machine none may come within a short time.
+    where = ["-t", "orders-load", "-d", "60", "--count", "64", "--warmup", "0", "--json"]
     kinds = [["producer", *headers], ["batch", *headers], ["latency", *headers],
              ["consumer", "-g", "billing-load", *headers]]  # fmt: skip
     if not headers:

@@ -23,6 +23,7 @@ from support.consuming import (
     wait_for_rest,
 )
 from support.driven_clock import DrivenClock
+from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
 
 from rmq import ConsumeOrderlyStatus, Message, MessageExt, Producer, PushConsumer
@@ -114,7 +115,12 @@ def test_with_a_limit_of_tries_it_becomes_a_dead_letter(broker: RunningBroker) -
     address = broker.namesrv_addr
     create(address, "order-dead", 1)
     send(address, numbers("order-dead", 0, 3))
-    kept = Kept(lambda messages, context: SUSPEND if messages[0].body == b"1" else None)
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        until_routed(address, "%RETRY%order-dead", {})  # by which dead letters are sent
+        return SUSPEND if messages[0].body == b"1" else None
+
+    kept = Kept(decide)
     changes = {"max_reconsume_times": 2, "suspend_current_queue_time_millis": 10}
     with orderly(address, "order-dead", kept, **changes) as consumer:
         consumer.subscribe("order-dead")
@@ -137,6 +143,7 @@ def test_a_dead_letter_does_not_come_again_with_the_rest_of_its_batch(
     send(address, numbers("order-dead-one", 0, 2))
 
     def decide(messages: list[MessageExt], context: Any) -> Any:
+        until_routed(address, "%RETRY%order-dead-one", {})  # by which dead letters are sent
         if len(messages) == 2:
             messages[0].reconsume_times = 2  # as if it had failed before
         return SUSPEND
