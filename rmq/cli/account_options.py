@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from rmq.format.signature import Credentials
 
 _TLS_FILES = (
-    ("--tls-ca", "RMQ_TLS_CA", "trust these authorities"),
-    ("--tls-cert", "RMQ_TLS_CERT", "show this certificate"),
-    ("--tls-key", "RMQ_TLS_KEY", "this is its key"),
+    ("--tls-ca", "RMQ_TLS_CA", "trust the CA certificates in this file"),
+    ("--tls-cert", "RMQ_TLS_CERT", "present this client certificate"),
+    ("--tls-key", "RMQ_TLS_KEY", "use this private key of the client certificate"),
 )
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,22 +37,22 @@ def account_options(command: Command) -> Command:
     """Adds the options. They take effect by themselves; the command does not get their values."""
     user = click.option(
         "--user", metavar="NAME", expose_value=False, callback=_user,
-        help="The account that asks; its password is asked for, unless RMQ_SECRET_KEY has it.",
+        help="Account that signs requests. Its password comes from RMQ_SECRET_KEY or a prompt.",
     )  # fmt: skip
     file = click.option(
         "--credentials", type=click.Path(exists=True, dir_okay=False, path_type=Path),
         metavar="FILE", expose_value=False, callback=_file, envvar="RMQ_CREDENTIALS",
-        show_envvar=True, help="The account that asks: a file with accessKey and secretKey.",
+        show_envvar=True, help="File with the account that signs requests: accessKey, secretKey.",
     )  # fmt: skip
     tls = click.option(
         "--tls", is_flag=True, expose_value=False, callback=_tls,
-        help="Speak TLS.  [env: RMQ_TLS=1]",
+        help="Connect with TLS.  [env: RMQ_TLS=1]",
     )  # fmt: skip
     for name, variable, text in reversed(_TLS_FILES):
         command = click.option(
             name, type=click.Path(exists=True, dir_okay=False), metavar="FILE",
             expose_value=False, callback=partial(_tls_file, variable),
-            help=f"Speak TLS, and {text} (PEM).  [env: {variable}]",
+            help=f"Connect with TLS, and {text} (PEM).  [env: {variable}]",
         )(command)  # fmt: skip
     return user(file(tls(command)))
 

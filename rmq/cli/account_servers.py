@@ -25,7 +25,7 @@ def account_servers_option(command: Command) -> Command:
     """Adds the parameters `namesrv` and `controller`, for accounts_of() and asked_servers()."""
     option = click.option(
         "--controller", type=ADDRESSES, metavar="HOST:PORT[;...]",
-        help="The accounts of these controllers, in place of those of brokers and name servers.",
+        help="Use the accounts of these controllers instead of those of brokers and name servers.",
     )  # fmt: skip
     return namesrv_option(option(command))
 
@@ -49,6 +49,6 @@ def asked_servers(namesrv: str, controller: str | None) -> Iterator[tuple[Cluste
         except RemoteError as error:
             if not error.remark.endswith(NO_NAME_SERVER):
                 raise
-            hint = ("name the cluster's name server; where it is a controller, which has accounts "
-                    f"of its own: --controller {namesrv}")  # fmt: skip
+            hint = (f"-n takes name servers. If {namesrv} is a controller, which has its own "
+                    f"accounts, use --controller {namesrv}")  # fmt: skip
             raise RemoteError(error.code, f"{error.remark}\n  {hint}") from None

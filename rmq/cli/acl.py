@@ -19,7 +19,7 @@ from rmq.operations.account_lists import acl_entries
 
 @click.group()
 def acl() -> None:
-    """Allow and deny what users may do."""
+    """Allow and deny actions of users (access control lists)."""
 
 
 _entry_options = together(

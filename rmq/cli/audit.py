@@ -32,7 +32,7 @@ def audit(
     part: str, since: int | None, until: int | None, name: str, verdict: str | None, count: int,
     namesrv: str, controller: str | None, output: Output,
 ) -> None:  # fmt: skip
-    """Show who changed what, and who was refused, the newest first.
+    """Show the audit log: who changed what, and who was refused.
 
     PART is looked for in all that a line says. The servers' audit files (rmqAuditLog) are read,
     of each the end; only Super users may ask.

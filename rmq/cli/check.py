@@ -34,7 +34,7 @@ def check(
     sysctl: bool,
     output: Output,
 ) -> None:
-    """Check this machine; for monitoring also brokers and groups.
+    """Check this machine, or brokers and groups for monitoring.
 
     Reads the kernel's settings, changes nothing. Each line that is not as advised comes with the
     reason and the command that changes it.

@@ -9,7 +9,7 @@ from rmq.cli.main import cli
 
 HOW = {
     "bash": 'eval "$(rmq completion bash)"       in ~/.bashrc',
-    "zsh": 'eval "$(rmq completion zsh)"        in ~/.zshrc, behind compinit',
+    "zsh": 'eval "$(rmq completion zsh)"        in ~/.zshrc, after compinit',
     "fish": "rmq completion fish >~/.config/fish/completions/rmq.fish",
 }
 
@@ -17,7 +17,7 @@ HOW = {
 @click.command(epilog="\b\n" + "\n".join(HOW.values()))
 @click.argument("shell", type=click.Choice(list(HOW)))
 def completion(shell: str) -> None:
-    """Print what a shell needs to complete commands and options."""
+    """Print the script that completes commands in your shell."""
     made = get_completion_class(shell)
     assert made is not None
     click.echo(made(cli, {}, "rmq", "_RMQ_COMPLETE").source())

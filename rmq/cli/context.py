@@ -19,7 +19,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.group()
 def context() -> None:
-    """Name clusters, and choose the one that commands ask."""
+    """Name clusters, and choose the one that commands use."""
 
 
 @context.command()

@@ -27,7 +27,7 @@ VARIABLES = ("RMQ_SECRET_KEY", "RMQ_NEW_PASSWORD", "RMQ_TLS_KEY_PASSWORD")
 
 @click.group()
 def debug() -> None:
-    """Gather what helps to find a trouble."""
+    """Collect information for troubleshooting."""
 
 
 @debug.command("bundle")

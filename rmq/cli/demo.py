@@ -12,7 +12,7 @@ from rmq.cli.signals import end_as_ctrl_c
 
 @click.group()
 def demo() -> None:
-    """Run a cluster on this machine, to see what it does."""
+    """Run a demo cluster on this machine."""
 
 
 @demo.command()

@@ -48,7 +48,7 @@ COLUMNS = (
 
 @click.group()
 def dlq() -> None:
-    """Dead letters: list, show, send again, put aside, export."""
+    """List, show, resend, dismiss and export dead letters."""
 
 
 @dlq.command("list")

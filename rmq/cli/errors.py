@@ -42,24 +42,24 @@ _EXIT_CODES: list[tuple[type[RmqError], int]] = [
 ]
 # What to do about an answer, by its code.
 _ANSWER_HINTS = {
-    14: "the broker takes no writes now: see its log for the reason (disk full, stopping)",
+    14: "the broker accepts no writes at the moment: its log says why (disk full, stopping)",
     17: "list topics with `rmq topic list`, create one with `rmq topic create NAME`",
     26: "list groups with `rmq group list`, create one with `rmq group create NAME`",
 }
 # Code 16 says only that something is not permitted. If the permissions of a topic or a broker are
 # the reason, the text has words such as "the topic[orders] pulling message is forbidden"; refusals
 # because of settings and accounts have other words.
-_FORBIDDEN_HINT = "the topic or broker forbids it: see `rmq topic describe`"
+_FORBIDDEN_HINT = "the permissions of the topic or broker forbid it: see `rmq topic describe`"
 _OF_PERMISSIONS = re.compile(r"\btopic\b|\bbroker\[|\bqueue of\b|\bforbidden\b")
 # What to do if the account is refused: rmq.errors.ACCESS_REMEDIES in the words of commands.
 ACCESS_HINTS = {
-    "username cannot be null.": "say who asks: --user NAME, --credentials FILE, or RMQ_ACCESS_KEY "
-    "and RMQ_SECRET_KEY",
-    "is not found.": "there is no such account there: see `rmq user list`",
-    "is disabled.": "let it in with `rmq user update NAME --enable`",
-    "check signature failed.": "the password (secretKey) is another one",
-    "no matched policies.": "whoever is Super can allow it: `rmq acl allow`",
-    "the decision is deny.": "an entry forbids it: see `rmq acl list`",
+    "username cannot be null.": "the request had no account: give --user NAME or --credentials "
+    "FILE, or set RMQ_ACCESS_KEY and RMQ_SECRET_KEY",
+    "is not found.": "the server has no such account: see `rmq user list`",
+    "is disabled.": "enable it with `rmq user update NAME --enable`",
+    "check signature failed.": "the password (secretKey) is wrong",
+    "no matched policies.": "a Super user can allow it with `rmq acl allow`",
+    "the decision is deny.": "an ACL entry denies it: see `rmq acl list`",
 }
 
 
@@ -84,15 +84,15 @@ def describe_error(error: RmqError) -> Described:
         return Described(text, hint, exit_code, int(error.code))
     where = None
     if isinstance(error, NoControllerError):
-        where = "Start one with `rmq controller`, or say where it is: --controller HOST:PORT"
+        where = "Start one with `rmq controller`, or give its address: --controller HOST:PORT"
     elif isinstance(error, UnreachableError) and FOREIGN in str(error):
         where = (
-            "Something else has this port. Say where the name server is: -n HOST:PORT (or "
-            "NAMESRV_ADDR); its port is 9876 as a rule"
+            "Another program uses this port. Give the address of the name server: -n HOST:PORT "
+            "(or NAMESRV_ADDR); its port is usually 9876"
         )
     elif isinstance(error, UnreachableError):
         where = (
-            "Start one with `rmq standalone`, or say where it is: -n HOST:PORT (or NAMESRV_ADDR)"
+            "Start one with `rmq standalone`, or give its address: -n HOST:PORT (or NAMESRV_ADDR)"
         )
     return Described(_in_commands_words(str(error)), where, exit_code)
 
@@ -158,7 +158,7 @@ def _described(error: Exception) -> Described:
     # When Ctrl-C interrupts a question, click's Abort has the KeyboardInterrupt as its context.
     if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
         return Described("interrupted", None, INTERRUPTED)
-    return Described("aborted: it was not agreed to", None, 1)
+    return Described("aborted: the question was not answered with yes", None, 1)
 
 
 def wants_json(arguments: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @click.group()
 def generate() -> None:
-    """Make files for systemd, containers, Kubernetes and Grafana.
+    """Generate files for systemd, containers, Kubernetes and Grafana.
 
     They are printed, one of them where its name is given, or written by --out.
     """

@@ -40,7 +40,7 @@ SYSTEM_PREFIXES = (*PROXY_GROUP_PREFIXES, SYSTEM_GROUP_PREFIX)
 
 @click.group()
 def group() -> None:
-    """List, create, change, move and delete consumer groups."""
+    """Manage consumer groups, their settings and offsets."""
 
 
 for command in (create, update, member, reset, skip, clone):

@@ -37,52 +37,52 @@ COMMANDS = {
         "rmq.cli.controller", "controller", "Run a controller, which elects masters among replicas."
     ),
     "topic": ("rmq.cli.topic", "topic", "List, create, change, copy and delete topics."),
-    "group": ("rmq.cli.group", "group", "List, create, change, move and delete consumer groups."),
-    "user": ("rmq.cli.user", "user", "Make, change and delete users (accounts)."),
-    "acl": ("rmq.cli.acl", "acl", "Allow and deny what users may do."),
+    "group": ("rmq.cli.group", "group", "Manage consumer groups, their settings and offsets."),
+    "user": ("rmq.cli.user", "user", "Create, change, delete and list users (accounts)."),
+    "acl": ("rmq.cli.acl", "acl", "Allow and deny actions of users (access control lists)."),
     "audit": (
-        "rmq.cli.audit", "audit", "Show who changed what, and who was refused, the newest first."
+        "rmq.cli.audit", "audit", "Show the audit log: who changed what, and who was refused."
     ),
-    "setup": ("rmq.cli.setup", "setup", "Make the files that a secured server needs."),
+    "setup": ("rmq.cli.setup", "setup", "Create the files that a secured server needs."),
     "generate": (
         "rmq.cli.generate", "generate",
-        "Make files for systemd, containers, Kubernetes and Grafana."
+        "Generate files for systemd, containers, Kubernetes and Grafana."
     ),
     "replica": (
-        "rmq.cli.replica", "replica", "Show replicas; switch masters, add and remove replicas."
+        "rmq.cli.replica", "replica", "Show replicas, switch masters, add and remove replicas."
     ),
     "takeover": (
-        "rmq.cli.takeover", "takeover", "Replace a running master, Apache RocketMQ's or ours."
+        "rmq.cli.takeover", "takeover", "Replace a running master of Apache RocketMQ or of rmq."
     ),
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers; add, drain and remove them."),
     "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
     "check": (
-        "rmq.cli.check", "check", "Check this machine; for monitoring also brokers and groups."
+        "rmq.cli.check", "check", "Check this machine, or brokers and groups for monitoring."
     ),
     "store": ("rmq.cli.store", "store", "Check, show, back up and restore a store directory."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
-    "dlq": ("rmq.cli.dlq", "dlq", "Dead letters: list, show, send again, put aside, export."),
+    "dlq": ("rmq.cli.dlq", "dlq", "List, show, resend, dismiss and export dead letters."),
     "config": (
         "rmq.cli.config", "config", "Show, change and compare settings of running servers."
     ),
     "export": ("rmq.cli.export", "export", "Write the messages of a topic to a file."),
     "import": ("rmq.cli.import_file", "import_file", "Send the rows of a file to a topic."),
     "message": (
-        "rmq.cli.message", "message", "Look messages up by key, tag or id; send one again."
+        "rmq.cli.message", "message", "Find messages by key, tag or id; send one again."
     ),
-    "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
+    "trace": ("rmq.cli.trace", "trace", "Show the trace of a message, by its id or key."),
     "console": ("rmq.cli.console", "console", "Run the web console."),
     "context": (
-        "rmq.cli.context", "context", "Name clusters, and choose the one that commands ask."
+        "rmq.cli.context", "context", "Name clusters, and choose the one that commands use."
     ),
     "completion": (
         "rmq.cli.completion", "completion",
-        "Print what a shell needs to complete commands and options."
+        "Print the script that completes commands in your shell."
     ),
     "spark": ("rmq.cli.spark", "spark", "Read and write topics with Apache Spark."),
-    "debug": ("rmq.cli.debug", "debug", "Gather what helps to find a trouble."),
-    "demo": ("rmq.cli.demo", "demo", "Run a cluster on this machine, to see what it does."),
+    "debug": ("rmq.cli.debug", "debug", "Collect information for troubleshooting."),
+    "demo": ("rmq.cli.demo", "demo", "Run a demo cluster on this machine."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip
 
@@ -151,13 +151,13 @@ def _is_output_read() -> bool:
     "-n",
     "--namesrv",
     metavar="HOST:PORT[;...]",
-    help="Name servers to ask, for commands that do; it may stand behind them, too.",
+    help="Addresses of name servers. Can also be given after the command.",
 )
 @click.option(
     "--context",
     "named",
     metavar="NAME",
-    help="The cluster to ask, by its name: see `rmq context`.  [env: RMQ_CONTEXT]",
+    help="Use this cluster and its account: a name from `rmq context list`.  [env: RMQ_CONTEXT]",
 )
 @click.pass_context
 def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
@@ -167,14 +167,14 @@ def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
     `rmq consume greetings`. RocketMQ's remoting clients connect to 127.0.0.1:9876 unchanged.
     """
     if namesrv is not None and named is not None:
-        raise click.UsageError("--namesrv and --context: give one of them")
+        raise click.UsageError("--namesrv and --context cannot be used together")
     context.meta[NAMED], context.meta[IS_ADDRESSED] = named, namesrv is not None
     if namesrv is not None:
         context.with_resource(variables({NAMESRV_VARIABLE: namesrv}))
     if context.invoked_subcommand not in WITHOUT_CONTEXT:
         enter_context(context)
     elif named is not None and context.invoked_subcommand not in ("context", "broker", "check"):
-        raise click.UsageError(f"rmq {context.invoked_subcommand} asks no cluster: no --context")
+        raise click.UsageError(f"rmq {context.invoked_subcommand} cannot be used with --context")
 
 
 def enter_context(context: click.Context) -> None:
@@ -192,7 +192,7 @@ def leave_context(context: click.Context) -> None:
     """Takes the context's values out of the environment: the command asks another address, where
     account and TLS of the context do not belong. UsageError: --context was given as well."""
     if context.meta.get(NAMED) is not None:
-        raise click.UsageError("--namesrv and --context: give one of them")
+        raise click.UsageError("--namesrv and --context cannot be used together")
     _set(context.meta.pop(BEFORE, {}))
 
 

@@ -28,7 +28,7 @@ COLUMNS = (
 
 @click.group()
 def message() -> None:
-    """Look messages up by key, tag or id; send one again."""
+    """Find messages by key, tag or id; send one again."""
 
 
 for command in (show, direct, resend):

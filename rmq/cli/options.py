@@ -61,7 +61,7 @@ def own_cluster(context: click.Context, parameter: click.Parameter, value: Any) 
 
 
 cluster_option = click.option(
-    "--cluster", "cluster_name", help="Only on the brokers of this cluster."
+    "--cluster", "cluster_name", help="Only on the brokers of this cluster name."
 )
 
 ADDRESSES = Parsed("addresses", _addresses)
@@ -76,7 +76,7 @@ _namesrv_option = click.option(
     show_default=True,
     show_envvar=True,
     metavar="HOST:PORT[;...]",
-    help="Name servers to ask.",
+    help="Addresses of name servers.",
 )
 
 

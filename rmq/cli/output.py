@@ -86,7 +86,7 @@ def _need_yaml() -> None:
     from rmq.errors import ConfigError
 
     if find_spec("yaml") is None:
-        raise ConfigError("PyYAML is not installed: pip install 'rmq[yaml]', or take -o json")
+        raise ConfigError("PyYAML is not installed: pip install 'rmq[yaml]', or use -o json")
 
 
 _DATA: dict[str, Callable[[Any], str]] = {"json": _json, "yaml": _yaml}
@@ -100,8 +100,7 @@ def output_option(command: Command) -> Command:
 
     form = click.option(
         "-o", "--output", "output", type=click.Choice(FORMS), callback=chosen,
-        help="What is printed: a table, wide: one with all columns, JSON or YAML.  "
-        "[default: table]",
+        help="Output format; wide is a table with all columns.  [default: table]",
     )  # fmt: skip
     json = click.option("--json", "output", flag_value="json", callback=chosen,
                         help="The same as -o json.")  # fmt: skip

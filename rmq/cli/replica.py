@@ -48,7 +48,7 @@ def places(function: F) -> F:
 
 @click.group()
 def replica() -> None:
-    """Show replicas; switch masters, add and remove replicas."""
+    """Show replicas, switch masters, add and remove replicas."""
 
 
 @replica.command()

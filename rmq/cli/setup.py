@@ -15,7 +15,7 @@ ALWAYS = ("localhost", "127.0.0.1")
 
 @click.group()
 def setup() -> None:
-    """Make the files that a secured server needs."""
+    """Create the files that a secured server needs."""
 
 
 def _hosts(context: click.Context, parameter: click.Parameter, hosts: tuple[str, ...]) -> list[str]:

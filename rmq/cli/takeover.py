@@ -69,7 +69,7 @@ def takeover(
     old_is_off: bool,
     yes: bool,
 ) -> None:
-    """Replace a running master, Apache RocketMQ's or ours.
+    """Replace a running master of Apache RocketMQ or of rmq.
 
     Its clients go on working:
 

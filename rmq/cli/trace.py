@@ -36,7 +36,7 @@ UNTRACED = "there is no such topic, as no client with tracing on (enable_trace) 
 @namesrv_option
 @output_option
 def trace(message_id: str, trace_topic: str, count: int, namesrv: str, output: Output) -> None:
-    """Show what became of a message, by its id or key.
+    """Show the trace of a message, by its id or key.
 
     The clients must have been started with tracing on. A consumer's line is its end when there is
     one, else its beginning. Exits with 1 when nothing is known.

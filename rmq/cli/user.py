@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 @click.group()
 def user() -> None:
-    """Make, change and delete users (accounts)."""
+    """Create, change, delete and list users (accounts)."""
 
 
 def _password_options(function: Function) -> Function:

@@ -126,7 +126,7 @@ def test_commands_say_one_thing_of_a_port_that_is_something_elses(words: tuple[s
     assert done.returncode == told.returncode == 3
     cause, remedy = done.stderr.splitlines()
     assert f"{peer.address}: what came is not RocketMQ's protocol" in cause
-    assert "Something else has this port" in remedy and "standalone" not in remedy
+    assert "Another program uses this port" in remedy and "standalone" not in remedy
     assert json.loads(told.stderr)["exit_code"] == 3
 
 

@@ -78,7 +78,7 @@ def test_what_is_said_nearer_counts_first(monkeypatch: pytest.MonkeyPatch) -> No
     assert THERE in asked() and HERE in asked("--context", "here")
     said = rmq("context", "use", "here")
     assert "RMQ_CONTEXT=there counts first" in said.stderr
-    assert "give one of them" in failed("-n", HERE, "--context", "here", "topic", "list")
+    assert "cannot be used together" in failed("-n", HERE, "--context", "here", "topic", "list")
 
 
 def set_of(environment: dict[str, str]) -> dict[str, str]:
@@ -135,7 +135,7 @@ def test_another_address_gets_neither_account_nor_tls(
     assert others == [([THERE], None, None)] * 2
     if is_named:
         assert THERE in rmq("-n", THERE, "broker", "status").stderr
-    assert "give one of them" in failed("--context", "prod", "topic", "list", "-n", THERE)
+    assert "cannot be used together" in failed("--context", "prod", "topic", "list", "-n", THERE)
 
 
 def test_a_command_leaves_the_environment_as_it_was() -> None:
@@ -154,7 +154,7 @@ def test_what_serves_goes_by_none(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"contexts\.json: JSON is malformed"):
         chosen_environment(None, {})
     assert chosen_environment(None, {"NAMESRV_ADDR": THERE}) == {}, "it is not needed"
-    assert "rmq namesrv asks no cluster" in failed("--context", "x", "namesrv", "--help")
+    assert "namesrv cannot be used with --context" in failed("--context", "x", "namesrv", "--help")
 
 
 def test_a_home_that_is_anothers_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,7 +248,7 @@ async def test_commands_say_where_the_accounts_of_a_controller_are(tmp_path: Pat
     async with controller(tmp_path / "1", **ARMED) as one, controller(tmp_path / "2") as open_one:
         for words in (("user", "list"), ("user", "create", "alice"), ("acl", "list")):
             text = await command(*words, "-n", one.address, code=1)
-            assert f"of its own: --controller {one.address}" in text
+            assert f"accounts, use --controller {one.address}" in text
         text = await command("user", "create", "alice", "--controller", open_one.address, code=1)
         assert "accounts are not in use here; start with authenticationEnabled=true" in text
     text = await command("user", "list", "--controller", one.address, code=3)
