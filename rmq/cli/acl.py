@@ -26,11 +26,12 @@ _entry_options = together(
     click.argument("name"),
     click.argument("resources", nargs=-1, required=True, metavar="RESOURCE..."),
     click.option("--actions", "-a", required=True, metavar="Pub,Sub,..",
-                 help=f"Of {', '.join(ACTIONS)}."),
+                 help=f"Actions, separated by commas: {', '.join(ACTIONS)}."),
     click.option("--from", "-i", "sources", multiple=True, metavar="ADDRESS",
-                 help="Only from this address or network (10.0.0.0/8); several times."),
+                 help="Only for clients from this address or network (such as 10.0.0.0/8). "
+                 "May be given several times."),
     click.option("--default", "is_default", is_flag=True,
-                 help="Counts where no other entry of the user fits."),
+                 help="Put it into the Default policy, which applies if no other entry matches."),
     account_servers_option,
 )  # fmt: skip
 
@@ -38,15 +39,18 @@ _entry_options = together(
 @acl.command()
 @_entry_options
 def allow(**given: Any) -> None:
-    """Let the user NAME do the actions on each RESOURCE.
+    """Allow the user NAME to do the actions on each RESOURCE.
 
     \b
         rmq acl allow alice 'Topic:orders*' --actions Pub,Sub
         rmq acl allow alice Group:billing --actions Sub --from 10.0.0.0/8
 
-    A resource is Topic:t, Group:g, Cluster:c, any of them with * at the end, or * for everything.
-    Producers need Pub on their topics, consumers Sub on topics and groups. Of several entries the
-    nearest counts: a whole name before a longer beginning before a shorter one; then deny.
+    A RESOURCE is Topic:NAME, Group:NAME or Cluster:NAME; a * at the end stands for all names that
+    begin like this. * alone is everything. Producers need Pub on their topics, consumers Sub on
+    their topics and groups.
+
+    If several entries match, the most specific one counts: a full name before a longer beginning
+    before a shorter one. Among equal ones, deny counts.
     """
     _put(denies=False, **given)
 
@@ -54,7 +58,7 @@ def allow(**given: Any) -> None:
 @acl.command()
 @_entry_options
 def deny(**given: Any) -> None:
-    """Forbid the user NAME the actions on each RESOURCE; see `rmq acl allow`."""
+    """Deny the user NAME the actions on each RESOURCE; see `rmq acl allow`."""
     _put(denies=True, **given)
 
 
@@ -66,7 +70,10 @@ def _put(
     wanted = [each.strip() for each in actions.split(",") if each.strip()]
     for each in wanted:
         if each.lower() not in known:
-            raise click.BadParameter(f"{each}: one of {', '.join(ACTIONS)}", param_hint="--actions")
+            raise click.BadParameter(
+                f"there is no action {each}; choose from {', '.join(ACTIONS)}",
+                param_hint="--actions",
+            )
     entries = [entry(resource, wanted, source_ips=sources, denies=denies) for resource in resources]
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.put_acl(name, entries, is_default=is_default)
@@ -77,29 +84,34 @@ def _put(
 @acl.command()
 @click.argument("name")
 @click.argument("resource", required=False)
-@click.option("--default", "is_default", is_flag=True, help="Of the Default entries.")
+@click.option("--default", "is_default", is_flag=True, help="Delete from the Default policy.")
 @account_servers_option
 def delete(
     name: str, resource: str | None, is_default: bool, namesrv: str, controller: str | None
 ) -> None:
-    """Take back the entries of RESOURCE, or all of the user NAME."""
+    """Delete a user's entries for RESOURCE, or all of its entries."""
     if is_default and resource is None:
         # Servers heed the kind of policy only with a resource: they would delete all entries.
-        raise click.UsageError("--default is for the entry of a RESOURCE: name it")
+        raise click.UsageError("--default needs a RESOURCE: name the one of the entry")
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.delete_acl(name, resource, is_default=is_default)
-    click.echo(f"{name}: {resource or 'everything'} is taken back on {', '.join(done)}")
+    click.echo(f"{name}: deleted {resource or 'all entries'} on {', '.join(done)}")
 
 
 @acl.command("list")
 @click.argument("part", default="")
-@click.option("--resource", default="", metavar="PART", help="Whose resources hold this.")
+@click.option("--resource", default="", metavar="PART",
+              help="Only entries whose resource contains PART.")  # fmt: skip
 @account_servers_option
 @output_option
 def list_acls(
     part: str, resource: str, namesrv: str, controller: str | None, output: Output
 ) -> None:
-    """List what users may do, of those whose names hold PART, and which servers have others."""
+    """List the entries of users whose names contain PART.
+
+    Each server has its own entries. Those of the first server that answers are listed; servers
+    whose entries differ are named below them.
+    """
     with asked_servers(namesrv, controller) as (cluster, controllers):
         found = acl_entries(cluster, controllers, part, resource)
     output.rows(
@@ -115,12 +127,14 @@ def list_acls(
                 type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
 @account_servers_option
 def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) -> None:
-    """Make the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with what they may do.
+    """Create the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with their permissions.
 
-    Users that are there keep their password and get what the files allow. Addresses that need no
-    account (white lists) are not taken over: they are named, and can be given by --from. So are
-    names that end with *: an entry of that text would be about all that begin so. A broker with
-    aclEnable=true goes by the files themselves, white lists included.
+    Users that exist keep their password and get the permissions of the files. What has no
+    equivalent is left out and printed: addresses that need no account (white lists), and names that
+    end with *, because an entry of this text would match all names that begin like this. To let a
+    user in from some addresses only, use `rmq acl allow --from`.
+
+    A broker with aclEnable=true reads the files itself, white lists included.
     """
     from rmq.auth.plain_acl import read
     from rmq.auth.policy import PolicyType
@@ -130,11 +144,11 @@ def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) 
         for name, user in found.users.items():
             try:
                 accounts.create_user(name, user.password, is_super=user.is_super)
-                click.echo(f"{name}: made")
+                click.echo(f"{name}: created")
             except RemoteError as error:
                 if not error.remark.endswith(IS_THERE):
                     raise
-                click.echo(f"{name}: is there already")
+                click.echo(f"{name}: exists already")
             for kind, entries in found.acls[name].policies.items():
                 kept = [each.members() for each in entries if each.resource.is_as_written]
                 if kept:
@@ -142,8 +156,8 @@ def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) 
     for name, acl in sorted(found.acls.items()):
         resources = {each.resource for entries in acl.policies.values() for each in entries}
         for text in sorted(str(each) for each in resources if not each.is_as_written):
-            click.echo(f"{name}: {text} is left out: it would be about all names that begin so")
+            click.echo(f"{name}: {text} is left out: it would match all names that begin so")
     for name in sorted(found.unsigned):
-        click.echo(f"{name}: its white addresses are left out: all must sign")
+        click.echo(f"{name}: its white addresses are left out: all requests must be signed")
     if found.white:
-        click.echo("globalWhiteRemoteAddresses are left out: all must sign")
+        click.echo("globalWhiteRemoteAddresses are left out: all requests must be signed")

@@ -20,12 +20,13 @@ COLUMNS = (
 
 @click.command()
 @click.argument("part", default="")
-@click.option("--since", type=MOMENT, help="From this moment on: -1h, 2025-06-01T08:30.")
-@click.option("--until", type=MOMENT, help="Up to this moment.")
-@click.option("--of", "name", default="", metavar="NAME", help="What this user asked for.")
-@click.option("--verdict", type=click.Choice(VERDICTS), default=None)
+@click.option("--since", type=MOMENT, help="Only entries from this time on: -1h, 2025-06-01T08:30.")
+@click.option("--until", type=MOMENT, help="Only entries up to this time.")
+@click.option("--of", "name", default="", metavar="NAME", help="Only requests of this user.")
+@click.option("--verdict", type=click.Choice(VERDICTS), default=None,
+              help="Only requests that were allowed, or refused.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1, LINES_MAX), default=50, show_default=True,
-              help="At most so many, the newest.")  # fmt: skip
+              help="Show at most this many entries, the newest ones.")  # fmt: skip
 @account_servers_option
 @output_option
 def audit(
@@ -34,8 +35,8 @@ def audit(
 ) -> None:  # fmt: skip
     """Show the audit log: who changed what, and who was refused.
 
-    PART is looked for in all that a line says. The servers' audit files (rmqAuditLog) are read,
-    of each the end; only Super users may ask.
+    Entries come from the ends of the servers' audit files (rmqAuditLog), the newest first. With
+    PART, only entries that contain this text. Only Super users may read them.
     """
     query = AuditQuery(count, max(since or 0, 0), until, name, verdict or "", part)
     with asked_servers(namesrv, controller) as (cluster, controllers):
@@ -44,9 +45,9 @@ def audit(
     for text in found.problems:
         click.echo(text, err=True)
     if found.older_than_ms is not None:
-        click.echo("there are more: --count, or --until an earlier moment", err=True)
+        click.echo("there are older entries: raise --count, or give an earlier --until", err=True)
     elif not found.is_whole:
-        click.echo("what is longest ago stands in the files alone", err=True)
+        click.echo("entries older than these are only in the audit files of the servers", err=True)
 
 
 def _row(line: AuditLine) -> tuple[object, ...]:

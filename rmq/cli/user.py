@@ -27,11 +27,11 @@ def user() -> None:
 
 def _password_options(function: Function) -> Function:
     generate = click.option(
-        "--generate", is_flag=True, help="A random password, which is printed once."
+        "--generate", is_flag=True, help="Generate a random password and print it once."
     )
     ask = click.option(
         "--password", "asks", is_flag=True,
-        help=f"Ask for the password, unless {NEW_PASSWORD} has it.",
+        help=f"Set a new password, from {NEW_PASSWORD} or a prompt.",
     )  # fmt: skip
     return generate(ask(function))
 
@@ -53,37 +53,46 @@ def _password(asks: bool, generate: bool) -> str | None:
 @user.command()
 @click.argument("name")
 @_password_options
-@click.option("--super", "is_super", is_flag=True, help="May do everything, also make users.")
+@click.option("--super", "is_super", is_flag=True,
+              help="Make it a Super user, who may do everything.")  # fmt: skip
 @account_servers_option
 def create(
     name: str, asks: bool, generate: bool, is_super: bool, namesrv: str, controller: str | None
 ) -> None:
-    """Make a user, who may do nothing yet: see `rmq acl`.
+    """Create a user, who may do nothing yet: see `rmq acl`.
 
-    The password is asked for unless --generate makes one or RMQ_NEW_PASSWORD has it. It is what
-    clients give as secretKey; the name is their accessKey.
+    You are prompted for the password, unless --generate makes one or RMQ_NEW_PASSWORD has it.
+    Clients give NAME as their accessKey and the password as their secretKey.
     """
     password = _password(True, generate)
     assert password is not None
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.create_user(name, password, is_super=is_super)
-    click.echo(f"{name}: made on {', '.join(done)}")
+    click.echo(f"{name}: created on {', '.join(done)}")
 
 
 @user.command()
 @click.argument("name")
 @_password_options
-@click.option("--super/--normal", "is_super", default=None, help="May do everything, or no more.")
-@click.option("--enable/--disable", "is_enabled", default=None, help="Let in, or not.")
+@click.option("--super/--normal", "is_super", default=None,
+              help="Make it a Super user, who may do everything, or a normal one.")  # fmt: skip
+@click.option("--enable/--disable", "is_enabled", default=None,
+              help="Accept or refuse the user's requests.")  # fmt: skip
 @account_servers_option
 def update(
     name: str, asks: bool, generate: bool, is_super: bool | None, is_enabled: bool | None,
     namesrv: str, controller: str | None,
 ) -> None:  # fmt: skip
-    """Change a user; what is not said stays. It counts for connected clients, too."""
+    """Change a user's password, type or status.
+
+    What no option names stays as it is. The change applies to connected clients, too.
+    """
     password = _password(asks, generate)
     if password is None and is_super is None and is_enabled is None:
-        raise click.UsageError("nothing to change: --password, --super, --normal, --disable ..")
+        raise click.UsageError(
+            "nothing to change: give --password, --generate, --super, --normal, --enable or "
+            "--disable"
+        )
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.update_user(
             name, password=password, is_super=is_super, is_enabled=is_enabled
@@ -96,7 +105,7 @@ def update(
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @account_servers_option
 def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
-    """Delete a user, and what it may do."""
+    """Delete a user and its ACL entries."""
     if not yes:
         click.confirm(f"Delete user {name}?", abort=True)
     with asked_servers(namesrv, controller) as (cluster, controllers):
@@ -113,7 +122,11 @@ def delete(name: str, yes: bool, namesrv: str, controller: str | None) -> None:
 @account_servers_option
 @output_option
 def list_users(part: str, namesrv: str, controller: str | None, output: Output) -> None:
-    """List users whose names hold PART, and which servers have others; passwords are not shown."""
+    """List users whose names contain PART, without their passwords.
+
+    Each server has its own users. Those of the first server that answers are listed; servers whose
+    users differ are named below them.
+    """
     with asked_servers(namesrv, controller) as (cluster, controllers):
         found = users(cluster, controllers, part)
     output.rows(

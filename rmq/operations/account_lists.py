@@ -7,8 +7,8 @@
 Each server keeps accounts of its own, and commands change those of all servers. A server that was
 away, or was changed by hand, differs. Passwords are not compared, as servers show them to few.
 
-Example: bob was made at 10.0.0.1:10911 alone. problems: ["10.0.0.2:10911 has not what
-10.0.0.1:10911 has: no bob"].
+Example: bob was made at 10.0.0.1:10911 alone. problems: ["10.0.0.2:10911 differs from
+10.0.0.1:10911: missing bob"].
 """
 
 from __future__ import annotations
@@ -83,16 +83,16 @@ def differences(by_address: Mapping[str, Sequence[Row]]) -> list[str]:
     for address, names in known.items():
         if names != known[first]:
             by_text.setdefault(_difference(known[first], names), []).append(address)
-    return [f"{', '.join(addresses)} {'has' if len(addresses) == 1 else 'have'} not what {first} "
-            f"has: {text}" for text, addresses in by_text.items()]  # fmt: skip
+    return [f"{', '.join(addresses)} {'differs' if len(addresses) == 1 else 'differ'} from "
+            f"{first}: {text}" for text, addresses in by_text.items()]  # fmt: skip
 
 
 def _difference(first: Mapping[str, frozenset[Any]], other: Mapping[str, frozenset[Any]]) -> str:
     otherwise = [name for name in first if other.get(name, first[name]) != first[name]]
     kinds = (
-        ("no", [name for name in first if name not in other]),
-        ("also", [name for name in other if name not in first]),
-        ("otherwise", otherwise),
+        ("missing", [name for name in first if name not in other]),
+        ("added", [name for name in other if name not in first]),
+        ("changed", otherwise),
     )
     return "; ".join(f"{kind} {_some(sorted(names))}" for kind, names in kinds if names)
 

@@ -20,7 +20,7 @@ from rmq.codes import RequestCode
 from rmq.format.audit_log import AuditLine, AuditQuery, AuditTail, decode_tail
 from rmq.operations.account_answers import account_answers
 
-NOT_SUPPORTED = "it keeps no audit log that can be asked for: rmq's servers do"
+NOT_SUPPORTED = "it has no audit log to show; only servers of rmq have one"
 
 
 class AuditLog(msgspec.Struct):

@@ -252,7 +252,7 @@ def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess
     command(broker, "acl", "deny", "carol", "Topic:orders", "--actions", "all")
     assert send().endswith("the decision is deny.")
     said = command(broker, "acl", "delete", "carol", "--default", code=2).stderr
-    assert "--default is for the entry of a RESOURCE: name it" in said
+    assert "--default needs a RESOURCE: name the one of the entry" in said
     assert send().endswith("the decision is deny.")
     command(broker, "acl", "delete", "carol", "Topic:orders")
     assert send().endswith("no matched policies.")
@@ -656,9 +656,9 @@ def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> N
     text = command(broker, "acl", "import", str(path)).stdout
     assert "rocketmq: made" in text
     assert "white addresses are left out" in text
-    for name in ("Topic:letters*", "Topic:*"):  # in the file these are names, not patterns
-        assert f"rocketmq: {name} is left out: it would be about all names that begin so" in text
-    assert "rocketmq: is there already" in command(broker, "acl", "import", str(path)).stdout
+    for name in ("Topic:letters*", "Topic:*"):  # whole names in the file, and no patterns
+        assert f"rocketmq: {name} is left out: it would match all names that begin so" in text
+    assert "rocketmq: exists already" in command(broker, "acl", "import", str(path)).stdout
     given = {"namesrv_addr": broker.namesrv, **keys(Credentials("rocketmq", "12345678"))}
     with Producer("p", **given) as producer:
         producer.send(Message("orders", b"x"))

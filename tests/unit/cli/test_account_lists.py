@@ -32,9 +32,9 @@ def test_servers_that_differ_alike_have_one_line() -> None:
     found = {"x:1": first, "x:2": first[:2], "x:3": [entry("a"), entry("d"), *first[1:]],
              "x:4": [*first[1::-1]], "x:5": list[AclEntry]()}  # fmt: skip
     assert differences(found) == [
-        "x:2, x:4 have not what x:1 has: no c",
-        "x:3 has not what x:1 has: also d; otherwise a",
-        "x:5 has not what x:1 has: no a, b, c",
+        "x:2, x:4 differ from x:1: missing c",
+        "x:3 differs from x:1: added d; changed a",
+        "x:5 differs from x:1: missing a, b, c",
     ]
 
 

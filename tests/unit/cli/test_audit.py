@@ -173,7 +173,7 @@ def test_the_command_asks_for_what_it_was_told_and_nothing_commands_a_terminal()
     assert shown.returncode == 0
     assert shown.stdout.split()[:6] == ["TIME", "VERDICT", "USER", "FROM", "REQUEST", "WHAT"]
     assert "\ufffd[2Jeve" in shown.stdout and "a\ufffdb" in shown.stdout and " 310 " in shown.stdout
-    assert shown.stderr == "what is longest ago stands in the files alone\n"
+    assert shown.stderr == "entries older than these are only in the audit files of the servers\n"
     assert data == [{
         "time": "2026-11-27T03:20:00.000Z", "time_ms": 1795749600000, "verdict": "refused",
         "user": "\x1b[2Jeve", "from": "10.0.0.9:1", "request": "310", "what": "a\nb",

@@ -184,7 +184,7 @@ async def test_commands_make_users_at_all_controllers_that_are_named(tmp_path: P
     ):
         named = ("--controller", f"{one.address};{two.address}")
         said = await command("user", "create", "alice", *named)
-        assert said == f"alice: made on {one.address}, {two.address}\n"
+        assert said == f"alice: created on {one.address}, {two.address}\n"
         entry = ("alice", "Cluster:*", "--actions", "Get")
         assert "alice may Get Cluster:*" in await command("acl", "allow", *entry, *named)
         for each in (one, two):
@@ -224,14 +224,14 @@ async def test_lists_say_which_controllers_have_others(tmp_path: Path) -> None:
         listed = await listing("user", *named)
         assert [row["user"] for row in json.loads(listed.stdout)] == ["admin", "alice"]
         assert listed.stderr.splitlines()[:-1] == [
-            f"{second} has not what {first} has: also bob",
-            f"{third} has not what {first} has: otherwise alice",
+            f"{second} differs from {first}: added bob",
+            f"{third} differs from {first}: changed alice",
         ]
         listed = await listing("acl", *named)
         assert [row["user"] for row in json.loads(listed.stdout)] == ["alice"]
-        assert listed.stderr.splitlines()[0] == f"{second} has not what {first} has: no alice"
+        assert listed.stderr.splitlines()[0] == f"{second} differs from {first}: missing alice"
         listed = await listing("user", "bob", "--controller", f"{second};{first};{third}")
-        assert listed.stderr == f"{first}, {third} have not what {second} has: no bob\n"
+        assert listed.stderr == f"{first}, {third} differ from {second}: missing bob\n"
     listed = await listing("user", *named, code=3)
     assert "Start one with `rmq controller`" in listed.stderr
 
