@@ -18,12 +18,12 @@ from rmq.cli.table import columns
 @click.group(invoke_without_command=True)
 @click.pass_context
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path),
-              help="Directory of the store to be.  [default: storePathRootDir]")  # fmt: skip
+              help="Directory of the store, or for it.  [default: storePathRootDir]")  # fmt: skip
 @click.option("-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               metavar="FILE", help="Property file of the broker.")  # fmt: skip
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting.")
-@click.option("--strict", is_flag=True, help="Exit code 1 unless everything is as advised.")
-@click.option("--sysctl", is_flag=True, help="Print only lines for a file under /etc/sysctl.d.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 if anything is not as advised.")
+@click.option("--sysctl", is_flag=True, help="Print only the lines for a file in /etc/sysctl.d.")
 @output_option
 def check(
     context: click.Context,
@@ -36,10 +36,11 @@ def check(
 ) -> None:
     """Check this machine, or brokers and groups for monitoring.
 
-    Reads the kernel's settings, changes nothing. Each line that is not as advised comes with the
-    reason and the command that changes it.
+    Compares kernel settings and limits of this machine with those advised for a broker, and changes
+    nothing. What differs is shown with the reason and the command that changes it.
 
-    The commands are plugins of monitoring: one line, and 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    The commands below are plugins for monitoring systems such as Nagios. They print one line and
+    exit with 0 (OK), 1 (WARNING), 2 (CRITICAL) or 3 (UNKNOWN).
     """
     if context.invoked_subcommand is not None:
         if context.invoked_subcommand != "machine":

@@ -27,15 +27,15 @@ THRESHOLD = click.FloatRange(0)
               help="Directory of the store.  [default: storePathRootDir]")  # fmt: skip
 @click.option("-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               metavar="FILE", help="Property file of the broker.")  # fmt: skip
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
 @output_option
 def machine(
     store: Path | None, config: Path | None, pairs: tuple[str, ...], output: Output
 ) -> None:
     """Check this machine, for monitoring.
 
-    CRITICAL: there is no space for the store; WARNING: a setting is not as advised. `rmq check`
-    says more of both.
+    CRITICAL: there is no space for the store. WARNING: a kernel setting or a limit is not as
+    advised. `rmq check` shows both in detail.
     """
     from rmq.config import load_properties
     from rmq.system.checks import SPACE, check
@@ -57,11 +57,11 @@ def machine(
 
 @click.command(cls=PluginCommand)
 @click.option("--expect", type=click.IntRange(1), metavar="N",
-              help="CRITICAL when fewer brokers run.")  # fmt: skip
+              help="CRITICAL if fewer than N brokers run.")  # fmt: skip
 @click.option("--disk-warning", type=THRESHOLD, default=75, show_default=True, metavar="PERCENT",
-              help="Of the disk in use: WARNING from here on.")  # fmt: skip
+              help="WARNING if a broker's disk is at least this full.")  # fmt: skip
 @click.option("--disk-critical", type=THRESHOLD, default=90, show_default=True, metavar="PERCENT",
-              help="CRITICAL from here on.")  # fmt: skip
+              help="CRITICAL if a broker's disk is at least this full.")  # fmt: skip
 @namesrv_option
 @output_option
 def brokers(
@@ -69,8 +69,9 @@ def brokers(
 ) -> None:
     """Check all brokers, for monitoring.
 
-    CRITICAL: one does not answer or refuses sends, or no name server answers; WARNING: one lacks
-    its controller, or a slave its master's log. The states are those of `rmq broker status`.
+    CRITICAL: a broker does not answer or refuses sends, or no name server answers. WARNING: a
+    broker does not reach its controller, or a slave does not get its master's log. The states are
+    those of `rmq broker status`.
     """
     from rmq.operations.broker_samples import BrokerSamples
 
@@ -92,20 +93,23 @@ def brokers(
     running = sum(row.state == "running" for row in rows)
     found.numbers.insert(0, Number("brokers_running", running))
     if running < (expect or 1):
-        found.problem(Status.CRITICAL, f"{running} of {expect or 1} that are to run")
+        found.problem(Status.CRITICAL, f"{running} of {expect or 1} expected brokers run")
     found.rest = f"{running} of {counted(len(rows), 'broker')} run"
     found.show(output)
 
 
 @click.command(cls=PluginCommand)
 @click.argument("name")
-@click.option("--lag-warning", type=THRESHOLD, metavar="N", help="Messages to consume: WARNING.")
-@click.option("--lag-critical", type=THRESHOLD, metavar="N", help="The same: CRITICAL.")
+@click.option("--lag-warning", type=THRESHOLD, metavar="N",
+              help="WARNING if at least N messages wait to be consumed.")  # fmt: skip
+@click.option("--lag-critical", type=THRESHOLD, metavar="N",
+              help="CRITICAL if at least N messages wait to be consumed.")  # fmt: skip
 @click.option("--dead-letters-warning", type=THRESHOLD, default=1, show_default=True, metavar="N",
-              help="Dead letters that were not sent again: WARNING.")  # fmt: skip
-@click.option("--dead-letters-critical", type=THRESHOLD, metavar="N", help="The same: CRITICAL.")
+              help="WARNING if at least N dead letters were not sent again.")  # fmt: skip
+@click.option("--dead-letters-critical", type=THRESHOLD, metavar="N",
+              help="CRITICAL if at least N dead letters were not sent again.")  # fmt: skip
 @click.option("--members", type=click.IntRange(1), metavar="N",
-              help="CRITICAL when fewer members are online.")  # fmt: skip
+              help="CRITICAL if fewer than N members are online.")  # fmt: skip
 @namesrv_option
 @output_option
 def group(
@@ -120,9 +124,9 @@ def group(
 ) -> None:
     """Check a consumer group, for monitoring.
 
-    Its lag counts what it has still to consume of topics and of its retries. Of dead letters those
-    count that `rmq dlq resend` has not sent again and `rmq dlq dismiss` has not put aside. UNKNOWN:
-    there is no such group.
+    The lag counts messages that the group has not consumed yet, retries included. Dead letters
+    count until `rmq dlq resend` has sent them again or `rmq dlq dismiss` has put them aside.
+    UNKNOWN: there is no such group.
     """
     from rmq.client.blocking import admin
     from rmq.client.blocking.group_lag import group_lag
@@ -139,12 +143,12 @@ def group(
     found.numbers.append(Number("dead_letters", found_lag.dead_letters))
     waiting = found_lag.dead_letters - (sent_again or 0)
     which = "not sent again" if sent_again is not None else (
-        "(which were sent again this account may not see: Get of Group:TOOLS_CONSUMER)"
+        "in all (to see which were sent again, this account needs Get of Group:TOOLS_CONSUMER)"
     )  # fmt: skip
     found.number(
         Number("not_sent_again", waiting, "", dead_letters_warning, dead_letters_critical),
-        f"{name}: {counted(waiting, 'dead letter')} {which}: `rmq dlq resend {name}` or `rmq dlq "
-        f"dismiss {name}` settles it",
+        f"{name}: {counted(waiting, 'dead letter')} {which}: use `rmq dlq resend {name}` or "
+        f"`rmq dlq dismiss {name}`",
     )
     found.numbers.append(Number("members", online))
     if members is not None and online < members:
