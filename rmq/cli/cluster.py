@@ -39,7 +39,7 @@ cluster.add_command(apply)
 @namesrv_option
 @output_option
 def list_brokers(namesrv: str, output: Output) -> None:
-    """List every registered broker with its version and rates."""
+    """List all registered brokers with their versions and rates."""
     with Cluster(namesrv) as found:
         rows = [
             (entry.cluster, entry.name, broker_id, address, *_figures(found, entry, address))

@@ -54,9 +54,9 @@ class Verb(msgspec.Struct, frozen=True):
 
 @click.group("plan")
 def plan() -> None:
-    """Show what a change of the brokers would do; change nothing.
+    """Show the steps of a change, without making it.
 
-    The verbs are those of `rmq cluster apply`, which shows the same and does it.
+    The commands are those of `rmq cluster apply`, which shows the same plan and carries it out.
     """
 
 
@@ -64,15 +64,15 @@ def plan() -> None:
 def apply() -> None:
     """Add, drain and remove brokers while clients work.
 
-    Shows the plan, asks, and does it. Interrupted or failed in part, the same command does what is
-    left.
+    Shows the plan, asks for confirmation and carries the plan out. If it is interrupted or some
+    steps fail, run the same command again: it does what is left.
     """
 
 
 def _run(verb: Verb, applies: bool, given: Given) -> None:
     output, yes = given["output"], given.get("yes", False)
     if applies and output.is_data and not yes:
-        raise click.UsageError(f"-o {output.form} asks nothing: say --yes as well")
+        raise click.UsageError(f"-o {output.form} cannot ask for confirmation: add --yes")
     with Cluster(given["namesrv"]) as cluster:
         survey = Survey(cluster)
         planned = verb.make(survey, survey.state(), given)
@@ -88,7 +88,7 @@ def _run(verb: Verb, applies: bool, given: Given) -> None:
 def _do(cluster: Cluster, survey: Survey, planned: Planned, given: Given) -> None:
     output, found = given["output"], planned.plan
     if found.doable and not given["yes"]:
-        click.confirm("Do it?", abort=True)
+        click.confirm("Carry out this plan?", abort=True)
     execution = Execution(
         cluster, survey, lambda line: click.echo(line, err=output.is_data),
         given.get("quiet_s", QUIET_S), given.get("wait_s"), given.get("ignored", ()),
@@ -102,25 +102,25 @@ def _do(cluster: Cluster, survey: Survey, planned: Planned, given: Given) -> Non
     if problem:
         raise RmqError(problem)
     for name in outcome.drained if not output.is_data else ():
-        click.echo(f"{name} is drained; it may go: `rmq cluster apply remove {name}`")
+        click.echo(f"{name} is drained and can be removed: `rmq cluster apply remove {name}`")
 
 
 def _problem(found: Plan, outcome: Outcome) -> str:
     """Why the change is not complete; empty if it is."""
     if outcome.failed:
         lines = [f"{step.broker}: {step.what}: {why}" for step, why in outcome.failed]
-        return "not done:\n  " + "\n  ".join(lines) + "\nThe same command does what is left"
+        return "not done:\n  " + "\n  ".join(lines) + "\nRun this again to do what is left"
     waited = {each.broker for each in found.steps if each.what == plans.UNCONSUMED}
     late = [name for name in found.brokers if name in waited and name not in outcome.drained]
     if late:
         rows = [f"{name}: {outcome.left[name].text() if name in outcome.left else 'not known'}"
                 for name in late]  # fmt: skip
         return (
-            "not drained yet: " + "; ".join(rows) + ". They take no sends any more; the same "
-            "command waits on"
+            "not drained yet: " + "; ".join(rows) + ". These brokers take no sends any more; run "
+            "this again to wait on"
         )
     if found.by_hand and not found.doable and found.verb == "replace":
-        return "nothing of this can be done from here: these are steps for you"
+        return "rmq can do none of these steps: they are for you to do"
     return ""
 
 
@@ -213,58 +213,59 @@ def _unconsumed(survey: Survey, state: ClusterState, given: Given) -> dict[str, 
 SEVERAL = click.argument("brokers", nargs=-1, required=True, metavar="BROKER...")
 ONE = click.argument("brokers", nargs=1, metavar="BROKER", callback=lambda _c, _p, name: (name,))
 IGNORED = click.option("--ignore", "ignored", multiple=True, metavar="GROUP",
-                       help="Do not wait for this group; may be given again.")  # fmt: skip
-YES = click.option("--yes", is_flag=True, help="Do not ask.")
+                       help="Do not wait for this group. May be given several times.")  # fmt: skip
+YES = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 
 VERBS = (
     Verb(
         "add",
         """Give brokers the topics and groups of the others.
 
-        They have been started and are in `rmq cluster list`. Queues, permissions, order and
-        attributes of topics, and the settings of groups, are those elsewhere. Clients find the
-        new queues when they look at the routes, within half a minute.
+        The brokers must run and be in `rmq cluster list`. Topics get the number of queues, the
+        permissions, order and attributes that they have on the other brokers, groups their
+        settings. Clients find the new queues when they refresh their routes, within 30 seconds.
         """,
         _make_add,
         (SEVERAL, click.option("--topics", metavar="NAME[,...]",
-                               help="Only these topics.  [default: all of users]")),
+                               help="Only these topics.  [default: all topics of users]")),
     ),
     Verb(
         "drain",
-        """Take no more sends, and wait for consumers.
+        """Stop sends to brokers, and wait until all is consumed.
 
-        Waited for are what groups have not consumed, retries too, delayed and timed messages, open
-        transactions and pops. Then a broker may be removed. Whatever happens, `undrain` takes
-        it back.
+        The command waits for everything that groups have not consumed: messages, retries, delayed
+        and timed messages, open transactions and pops. After that a broker can be removed. `rmq
+        cluster apply undrain` makes it take sends again at any time.
         """,
         _make_drain,
         (SEVERAL, IGNORED,
-         click.option("--force", is_flag=True, help="Also when sends have nowhere else to go.")),
+         click.option("--force", is_flag=True,
+                      help="Drain even if no other broker takes sends to a topic.")),
         (click.option("--wait", "wait_s", type=click.FloatRange(0), metavar="SECONDS",
-                      help="For consumers, at most.  [default: until it is empty]"),
+                      help="Wait at most this long.  [default: until all is consumed]"),
          click.option("--quiet", "quiet_s", type=click.FloatRange(0), default=QUIET_S,
                       show_default=True, metavar="SECONDS",
-                      help="Empty is where nothing has come for so long: clients send by old "
-                      "routes for up to 30.")),
+                      help="A broker is empty if nothing has come for this long. Clients send "
+                      "by old routes for up to 30 seconds.")),
     ),
     Verb("undrain", "Let brokers take sends again.", _make_undrain, (SEVERAL,)),
     Verb(
         "remove",
-        """Have clients leave drained brokers: stop them then.
+        """Make clients leave drained brokers, so that you can stop them.
 
-        Refused for one that takes sends, or holds what somebody has not read. Their processes
-        and stores are yours: nothing is stopped or deleted.
+        Refused if a broker takes sends, or holds messages that were not read. You stop the
+        processes yourself afterwards: rmq stops no broker and deletes no store.
         """,
         _make_remove,
         (SEVERAL, IGNORED,
          click.option("--force", is_flag=True,
-                      help="All the same; the plan says what is lost.")),
+                      help="Remove them anyway; the plan says what is lost.")),
     ),
     Verb(
         "replace",
-        """Show how a broker comes back that is gone.
+        """Show how to bring back a broker whose machine is gone.
 
-        Its replicas have what it held: see `rmq replica`. Nothing of it is done from here.
+        Its replicas have its messages: see `rmq replica`. All steps are for you to do.
         """,
         _make_replace,
         (ONE,),

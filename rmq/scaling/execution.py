@@ -77,7 +77,7 @@ class Execution:
                 continue
             assert step.action is not None
             if (cause := _blocking_step(plan, step, outcome)) is not None:
-                outcome.failed.append((step, f"it needs {cause.what}"))
+                outcome.failed.append((step, f"not tried, because this step failed: {cause.what}"))
                 continue
             try:
                 self._do(step.action)
@@ -144,7 +144,7 @@ class Execution:
         present = self._survey.permission(address)
         if present != permission:
             raise RemoteError(
-                ResponseCode.SYSTEM_ERROR, f"{address} goes on with brokerPermission={present}"
+                ResponseCode.SYSTEM_ERROR, f"{address} still has brokerPermission={present}"
             )
 
     def _unregister(self, action: Unregister) -> None:
@@ -198,7 +198,7 @@ class Execution:
         self._cluster.brokers()
         address = self._cluster.address_of(name)
         if self._survey.permission(address) & PERM_WRITE:
-            self._report(f"{name}: {address} takes sends again; it is told anew")
+            self._report(f"{name}: {address} takes sends again, and is drained again")
             watch.disturbed()
             self._set_permission(address, PERM_READ)
 
@@ -262,4 +262,4 @@ class _Watch:
             return f"{self.left.waited_for} unconsumed: {self.left.text()}"
         if self.quiet_for() >= quiet_s:
             return "nothing is unconsumed"
-        return f"nothing is unconsumed; looked at until nothing has come for {quiet_s:g} s"
+        return f"nothing is unconsumed; waiting until nothing has come for {quiet_s:g} s"

@@ -62,8 +62,8 @@ def add(state: ClusterState, names: Sequence[str], topics: Sequence[str] | None 
         ]  # fmt: skip
         if not sources:
             raise ConfigError(
-                f"no other broker of cluster {broker.cluster} answers: there is nothing that "
-                f"{name} could get. `rmq cluster list` shows all"
+                f"no other broker of cluster {broker.cluster} answers, so {name} cannot get its "
+                "topics and groups. `rmq cluster list` shows all brokers"
             )
         steps, notes = spread(state, broker, sources, topics)
         plan.steps.extend(steps)
@@ -92,9 +92,9 @@ def drain(
     if lonely and not force:
         shown = ", ".join(lonely[:SHOWN_MAX]) + (", .." if len(lonely) > SHOWN_MAX else "")
         raise RmqError(
-            f"sends to {shown} would have nowhere to go: no other broker takes them. Spread "
-            f"{'it' if len(lonely) == 1 else 'them'} first, `rmq cluster apply add BROKER "
-            "--topics ..`, or say --force: they fail then"
+            f"no other broker takes sends to {shown}. Give another broker "
+            f"{'this topic' if len(lonely) == 1 else 'these topics'} first (`rmq cluster apply "
+            "add BROKER --topics ..`), or use --force: sends fail then"
         )
     for name in names:
         broker = _answering(state, name)
@@ -110,7 +110,7 @@ def drain(
         plan.notes.append(f"no broker is left that takes sends to {', '.join(lonely)}")
     if any(isinstance(each.action, SetPermission) for each in plan.steps):
         plan.notes.append(
-            "a broker of rmq that is started again takes sends again; do this again then, or "
+            "a broker of rmq takes sends again after a restart: repeat this command then, or "
             "start it with --set brokerPermission=4"
         )
     return plan
@@ -142,7 +142,7 @@ def remove(
             _order_step(plan, orders, name, topic, without_broker(orders[topic], name))
         broker = state.brokers.get(name)
         if broker is None:
-            plan.notes.append(f"{name} is registered nowhere: there is nothing to stop")
+            plan.notes.append(f"{name} is registered at no name server: there is nothing to stop")
         elif broker.answers:
             _remove_answering(plan, broker, unconsumed[name], force)
         else:
@@ -157,20 +157,20 @@ def _remove_answering(plan: Plan, broker: BrokerState, left: Unconsumed, force: 
     if not force and (writable or lost):
         why = f"it takes sends at {', '.join(writable)}" if writable else "; ".join(lost)
         if lost and not writable and not left.waited_for:
-            way = "Read them, or say --force and they are lost with it"
+            way = "Consume them, or use --force: they are lost then"
         else:
-            way = f"Drain it first, `rmq cluster apply drain {name}`, or say --force"
+            way = f"Drain it first (`rmq cluster apply drain {name}`), or use --force"
         raise RmqError(f"{name} is not drained: {why}. {way}")
-    plan.notes.extend(f"{name}: lost with it: {each}" for each in lost)
+    plan.notes.extend(f"{name}: lost when it is removed: {each}" for each in lost)
     if writable:
-        plan.notes.append(f"{name}: lost with it: what is sent to it from now on")
+        plan.notes.append(f"{name}: lost when it is removed: messages sent to it from now on")
     plan.steps.extend(_permission_steps(broker, UNREADABLE))
     stops = ", ".join(broker.addresses.values())
     plan.steps.append(Step(name, f"processes at {stops}", "running", "stopped, by you (SIGTERM)"))
     if broker.controllers:
         plan.notes.append(
-            f"{name} is under a controller, which forgets its replicas when told: "
-            f"`rmq replica remove {name} ID` for each once they are stopped"
+            f"{name} has a controller, which must forget its replicas once they are stopped: "
+            f"`rmq replica remove {name} ID` for each of them"
         )
 
 
@@ -178,14 +178,14 @@ def _remove_silent(plan: Plan, broker: BrokerState, force: bool) -> None:
     name = broker.name
     if not force:
         raise RmqError(
-            f"{name} is not known to be drained: its master does not answer. "
-            f"`rmq cluster plan replace {name}` shows how it comes back; with --force it is "
-            "forgotten, and what is in its store alone is lost"
+            f"the master of {name} does not answer, so it is not known whether it is drained. "
+            f"`rmq cluster plan replace {name}` shows how to bring it back; with --force it is "
+            "removed, and messages that only its store has are lost"
         )
     for broker_id, address in sorted(broker.addresses.items()):
         action = Unregister(name, broker.cluster, broker_id, address)
         plan.steps.append(Step(name, f"route to {address}", "registered", None, action))
-    plan.notes.append(f"{name}: lost with it: all that is in its store and nowhere else")
+    plan.notes.append(f"{name}: lost when it is removed: messages that only its store has")
 
 
 # ---- what several plans use
@@ -196,7 +196,7 @@ def _answering(state: ClusterState, name: str) -> BrokerState:
     if broker is None:
         known = ", ".join(sorted(state.brokers)) or "none"
         raise ConfigError(
-            f"no broker {name} is registered; there are: {known}. A new one is started first: "
+            f"no broker {name} is registered; known brokers: {known}. Start a new one first: "
             "`rmq broker -n NAMESRV --set brokerName=..`"
         )
     if not broker.answers:
@@ -223,8 +223,8 @@ def _unheard(broker: BrokerState) -> Iterator[str]:
     for _, address in sorted(broker.addresses.items()):
         if address not in broker.permissions:
             yield (
-                f"{broker.name} at {address} does not answer, so its brokerPermission stays; do "
-                "this again when it is back"
+                f"{broker.name} at {address} does not answer, so its brokerPermission stays as it "
+                "is; repeat this command when it is back"
             )
 
 
@@ -255,15 +255,15 @@ def _takes(state: ClusterState, broker: BrokerState, topic: str) -> bool:
 def _not_waited_for(broker: BrokerState, left: Unconsumed) -> Iterator[str]:
     name = broker.name
     if left.unread:
-        yield f"{name}: not waited for, no group reads them: {left.unread_text()}"
+        yield f"{name}: not waited for, because no group reads them: {left.unread_text()}"
     if left.broadcast:
         yield (
-            f"{name}: not waited for, groups that broadcast keep their offsets themselves: "
+            f"{name}: not waited for, because broadcasting groups keep their own offsets: "
             f"{', '.join(sorted(left.broadcast))}"
         )
     unknown = [*left.unknown, *(["pops not acknowledged"] if broker.pops_in_rocksdb else [])]
     if unknown:
-        yield f"{name}: not waited for, it does not say: {', '.join(unknown)}"
+        yield f"{name}: not waited for, because it does not report them: {', '.join(unknown)}"
 
 
 def _lost(left: Unconsumed) -> list[str]:

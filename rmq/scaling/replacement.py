@@ -48,7 +48,7 @@ def _hand(plan: Plan, name: str, what: str, before: str | None, after: str) -> N
 def _controlled(plan: Plan, broker: BrokerState) -> None:
     name = broker.name
     state = "elected" if broker.answers else "none; the controller elects one that is in sync"
-    plan.notes.append(f"{name} is under a controller; its master: {broker.master or state}")
+    plan.notes.append(f"{name} has a controller; its master: {broker.master or state}")
     _hand(plan, name, "dead replicas", "known", f"forgotten: rmq replica remove {name} ID")
     settings = f"rmq replica add {name} --write FILE --store DIR"
     _hand(plan, name, "a new replica", None, f"on its machine: {settings}; rmq broker -c FILE")
@@ -69,18 +69,18 @@ def _by_a_slave(plan: Plan, broker: BrokerState, broker_id: int, address: str) -
     _hand(plan, name, "a new replica", None,
           f"on its machine: rmq broker --replica-of {address} --store DIR")  # fmt: skip
     plan.notes.append(
-        f"{gone} must not come back as a master: remove its store first. Without a controller "
-        "nobody is elected"
+        f"{gone} must not come back as a master: delete its store first. Without a controller "
+        "no other master is elected"
     )
 
 
 def _from_nothing(plan: Plan, name: str, *, is_registered: bool) -> None:
     plan.notes.append(
-        f"no replica of {name} answers: what it held is where its store is, or in a backup"
+        f"no replica of {name} answers: its messages are only in its store, or in a backup"
     )
     _hand(plan, name, "its store", "on its disk", "started again: rmq broker --store DIR")
     restore = "rmq store restore --from BACKUP --store DIR"
     _hand(plan, name, "or a backup", "a copy", f"restored: {restore}; rmq broker --store DIR")
     _hand(plan, name, "or nothing", None, "another broker: rmq cluster apply add NAME")
     if is_registered:
-        plan.notes.append(f"to forget it: `rmq cluster apply remove {name} --force`")
+        plan.notes.append(f"to take it off the routes: `rmq cluster apply remove {name} --force`")

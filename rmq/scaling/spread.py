@@ -54,7 +54,7 @@ def spread(
                if each.is_ordered and topic not in broker.topics]  # fmt: skip
     if ordered:
         notes.append(
-            f"ordered topics get more queues, so that keys may go to other ones: "
+            f"ordered topics get more queues, so keys may move to other queues: "
             f"{', '.join(ordered)}"
         )
     return steps, notes
@@ -91,7 +91,7 @@ def _most(what: str, rows: Sequence[tuple[str, T]], notes: list[str]) -> tuple[s
     name, value = next(row for row in rows if counts[_key(row[1])] == best)
     others = [broker for broker, each in rows if _key(each) != _key(value)]
     if others:
-        notes.append(f"{what} differs at {', '.join(others)}; taken as {name} has it")
+        notes.append(f"{what} differs at {', '.join(others)}; the settings of {name} are used")
     return name, value
 
 

@@ -117,7 +117,7 @@ def _add(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     assert writable(view, TOPIC) == {"broker-a"}  # a plan changes nothing
 
     refused = brokers.rmq("apply", "add", "broker-b", text="n\n")
-    assert refused.returncode == 1 and "Do it?" in refused.stdout
+    assert refused.returncode == 1 and "Carry out this plan?" in refused.stdout
     assert writable(view, TOPIC) == {"broker-a"}
     done = brokers.rmq("apply", "add", "broker-b", text="y\n")
     assert done.returncode == 0, done.stderr
@@ -143,7 +143,7 @@ def _drain(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
     assert left["internal"]["open transactions"] == 0
     assert writable(view, TOPIC) == {"broker-b"}
     lost = brokers.rmq("plan", "remove", "broker-a", "--force").stdout
-    assert "lost with it: unconsumed" in lost
+    assert "lost when it is removed: unconsumed" in lost
     short = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "0.5", "--wait", "1")
     assert short.returncode == 1 and "not drained yet: broker-a: late " in short.stderr
 
@@ -152,7 +152,7 @@ def _drain(brokers: Brokers, view: Cluster, traffic: Traffic) -> None:
             admin.commit_offset(view, "late", each.queue, each.max_offset)
     whole = brokers.rmq("apply", "drain", "broker-a", "--yes", "--quiet", "1")
     assert whole.returncode == 0, whole.stderr
-    assert "broker-a is drained; it may go" in whole.stdout
+    assert "broker-a is drained and can be removed" in whole.stdout
     ends = {each.queue: each.max_offset for each in admin.topic_queues(view, TOPIC)
             if each.queue.broker_name == "broker-a"}  # fmt: skip
     assert sum(ends.values()) > 20
@@ -202,7 +202,7 @@ def test_a_drain_is_taken_back_and_holds_for_what_is_made_meanwhile(brokers: Bro
         view.call(at_a, RequestCode.UPDATE_AND_CREATE_TOPIC, alone)
         refused = brokers.rmq("plan", "drain", "broker-a")
         assert refused.returncode == 1
-        assert "sends to alone would have nowhere to go" in refused.stderr
+        assert "no other broker takes sends to alone" in refused.stderr
         _refused_in_part(brokers, view, alone)
         done = brokers.rmq("apply", "add", "broker-b", "--topics", "alone", "--yes")
         assert "there is nothing to do" in done.stdout
@@ -234,7 +234,7 @@ def _refused_in_part(brokers: Brokers, view: Cluster, topic: dict[str, Any]) -> 
     done = brokers.rmq("apply", "add", "broker-b", "--yes")
     assert done.returncode == 1
     assert "broker-b: topic mixed: code 29: MIXED message type is not supported" in done.stderr
-    assert "broker-b: order of mixed: it needs topic mixed" in done.stderr
+    assert "broker-b: order of mixed: not tried, because this step failed: topic mixed" in done.stderr
     reply = view.name_server_call(RequestCode.GET_KV_CONFIG, order)
     assert reply.fields["value"] == "broker-a:1"
     wait_until(lambda: writable(view, "alone") == {"broker-a", "broker-b"})
@@ -302,7 +302,7 @@ def test_a_broker_that_is_started_again_is_told_anew(brokers: Brokers) -> None:
             assert any("1 unconsumed: late 1 of t" in line for line in drain.stdout)
             brokers.servers["broker-a"].kill()
             brokers.servers["broker-a"].start()
-            assert any("takes sends again; it is told anew" in line for line in drain.stdout)
+            assert any("takes sends again, and is drained again" in line for line in drain.stdout)
             wait_until(lambda: writable(view, "t") == {"broker-b"})
             view.drop(brokers.servers["broker-a"].address)  # the connection ended with the process
             admin.commit_offset(view, "late", queue, 1)

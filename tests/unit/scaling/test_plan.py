@@ -108,8 +108,8 @@ def test_where_the_others_differ_most_are_right_and_it_is_said() -> None:
     a = broker("a", topics={"orders": EIGHT}, groups={"g": group(retryMaxTimes=1)})
     plan = add(cluster(a, *rest, broker("n")), ["n"])
     assert ("n", "topic orders", None, "4 queues rw") in whats(plan)
-    assert plan.notes == ["topic orders differs at a; taken as b has it",
-                          "group g differs at a; taken as b has it"]  # fmt: skip
+    assert plan.notes == ["topic orders differs at a; the settings of b are used",
+                          "group g differs at a; the settings of b are used"]  # fmt: skip
 
 
 def test_queues_that_may_hold_messages_stay_readable() -> None:
@@ -145,7 +145,7 @@ def test_static_topics_are_left_as_they_are() -> None:
 
 def test_who_cannot_be_added() -> None:
     a = broker("a", topics={"t": FOUR})
-    with pytest.raises(ConfigError, match="no broker x is registered; there are: a"):
+    with pytest.raises(ConfigError, match="no broker x is registered; known brokers: a"):
         add(cluster(a), ["x"])
     with pytest.raises(ConfigError, match="no other broker of cluster c answers"):
         add(cluster(a, broker("b", None)), ["a"])
@@ -182,10 +182,10 @@ def test_a_drain_takes_sends_from_each_replica_and_waits() -> None:
         PutOrder, SetPermission, SetPermission, AwaitConsumers,
     ]  # fmt: skip
     assert plan.notes[:3] == [
-        "a at t:10911 does not answer, so its brokerPermission stays; do this again when it is "
-        "back",
-        "a: not waited for, no group reads them: 1 of %DLQ%g",
-        "a: not waited for, it does not say: timed",
+        "a at t:10911 does not answer, so its brokerPermission stays as it is; repeat this command "
+        "when it is back",
+        "a: not waited for, because no group reads them: 1 of %DLQ%g",
+        "a: not waited for, because it does not report them: timed",
     ]
 
 
@@ -201,7 +201,7 @@ def test_sends_must_have_somewhere_else_to_go() -> None:
         (two(orders="a:8;b:0"), ["a"]),
     ):  # fmt: skip
         left = dict.fromkeys(names, NOTHING)
-        with pytest.raises(RmqError, match="sends to orders would have nowhere to go"):
+        with pytest.raises(RmqError, match="no other broker takes sends to orders"):
             drain(state, names, left)
         forced = drain(state, names, left, force=True)
         assert "no broker is left that takes sends to orders" in forced.notes
@@ -234,16 +234,16 @@ def test_only_what_is_drained_is_removed() -> None:
     some = Unconsumed({("orders", "g"): 5}, unread={"%DLQ%g": 1})
     with pytest.raises(RmqError, match="unconsumed 5: g 5 of orders; no group reads 1 of %DLQ%g"):
         remove(drained, ["a"], {"a": some})
-    with pytest.raises(RmqError, match=r"no group reads 1 of %DLQ%g\. Read them, or say"):
+    with pytest.raises(RmqError, match=r"no group reads 1 of %DLQ%g\. Consume them, or use --force"):
         remove(drained, ["a"], {"a": Unconsumed(unread={"%DLQ%g": 1})})
     plan = remove(drained, ["a"], {"a": NOTHING})
     assert [each.what for each in plan.doable] == ["brokerPermission at a:10911"]
     assert [each.after for each in plan.by_hand] == ["stopped, by you (SIGTERM)"]
     forced = remove(state, ["a"], {"a": some}, force=True)
     assert forced.notes == [
-        "a: lost with it: unconsumed 5: g 5 of orders",
-        "a: lost with it: no group reads 1 of %DLQ%g",
-        "a: lost with it: what is sent to it from now on",
+        "a: lost when it is removed: unconsumed 5: g 5 of orders",
+        "a: lost when it is removed: no group reads 1 of %DLQ%g",
+        "a: lost when it is removed: messages sent to it from now on",
     ]
 
 
@@ -261,7 +261,7 @@ def test_a_broker_that_is_gone_is_only_forgotten_by_force() -> None:
     left = do(state, plan.steps)
     assert remove(left, ["a"], {}).steps == []
     assert remove(left, ["a"], {}).notes == [
-        "a is registered nowhere: there is nothing to stop"
+        "a is registered at no name server: there is nothing to stop"
     ]  # fmt: skip
 
 
