@@ -16,9 +16,9 @@ from rmq.operations.server_settings import Settings, change, differing, settings
 CHANGES = (*columns("SERVER", "SETTING"), Column("IS", "before"), Column("TO BE", "after"))
 
 broker_option = click.option(
-    "--broker", help="Of this broker name; default: of all that have a master, which is asked."
+    "--broker", help="Only this broker name.  [default: all brokers that have a master]"
 )
-namesrv_flag = click.option("--name-servers", is_flag=True, help="Of the name servers instead.")
+namesrv_flag = click.option("--name-servers", is_flag=True, help="Use name servers, not brokers.")
 
 
 @click.group()
@@ -35,7 +35,11 @@ def config() -> None:
 def get(
     keys: tuple[str, ...], broker: str | None, name_servers: bool, namesrv: str, output: Output
 ) -> None:
-    """Show settings: all of them, or the named ones (* and ? stand for letters)."""
+    """Show settings of running servers.
+
+    KEYS are names of settings, or patterns with * and ?. Without KEYS, all settings are shown. Of
+    replicas, the master is asked.
+    """
     with Cluster(namesrv) as cluster:
         found = settings_of(cluster, broker, name_servers=name_servers)
     wanted = [re.compile(_pattern(key)) for key in keys]
@@ -55,7 +59,7 @@ def get(
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
 @broker_option
 @namesrv_flag
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
 @output_option
 def set_settings(
@@ -66,11 +70,11 @@ def set_settings(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Change settings of servers that run.
+    """Change settings of running servers.
 
-    What may not be changed while a server runs is refused by it, and nothing of the rest is
-    changed there. A broker goes by it until its process ends: its property file is yours. Name
-    servers keep it.
+    A server that cannot change one of the settings while it runs refuses all of them. Brokers of
+    rmq keep the new values until their process ends: change the property file, too, to keep them.
+    Name servers keep the new values.
     """
     changes = {}
     for pair in pairs:
@@ -87,12 +91,12 @@ def set_settings(
             if settings.get(key) != value
         ]
         if not rows and not output.is_data:
-            click.echo("so they are")
+            click.echo("nothing to change: the settings have these values")
             return
         if not output.is_data:
             output.rows(CHANGES, rows)
         if not yes and rows:
-            click.confirm("Change them?", abort=True, err=output.is_data)
+            click.confirm("Change these settings?", abort=True, err=output.is_data)
         for server in dict.fromkeys(row[0] for row in rows):
             remark = change(cluster, server, changes, name_servers=name_servers)
             click.echo(f"{server}: changed" + (f"; {remark}" if remark else ""), err=output.is_data)
@@ -102,12 +106,12 @@ def set_settings(
 
 @config.command()
 @click.option("--all", "with_own", is_flag=True,
-              help="Also what each has for itself: names, addresses, paths.")  # fmt: skip
+              help="Also compare names, addresses and paths of the servers.")  # fmt: skip
 @namesrv_flag
 @namesrv_option
 @output_option
 def diff(with_own: bool, name_servers: bool, namesrv: str, output: Output) -> None:
-    """Show settings in which servers differ. Exits with 1 when there are some."""
+    """Show settings in which servers differ. Exit code 1 if there are any."""
     with Cluster(namesrv) as cluster:
         found = settings_of(cluster, name_servers=name_servers)
     keys = list(differing(found, with_own=with_own))

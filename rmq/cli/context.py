@@ -25,15 +25,16 @@ def context() -> None:
 @context.command()
 @click.argument("name")
 @click.option("-n", "--namesrv", type=ADDRESSES, required=True, metavar="HOST:PORT[;...]",
-              help="Its name servers.")  # fmt: skip
-@click.option("--credentials", type=FILE, help="The account that asks: its file, which stays.")
-@click.option("--tls", is_flag=True, help="Speak TLS.")
-@click.option("--tls-ca", type=FILE, help="Trust these authorities (PEM).")
-@click.option("--tls-cert", type=FILE, help="Show this certificate (PEM).")
-@click.option("--tls-key", type=FILE, help="Its key (PEM).")
-@click.option("--no-tls-verify", is_flag=True, help="Take any certificate.")
-@click.option("--use", "is_used", is_flag=True, help="Commands ask it from now on.")
-@click.option("--replace", is_flag=True, help="Though there is one of this name.")
+              help="Name servers of the cluster.")  # fmt: skip
+@click.option("--credentials", type=FILE,
+              help="File with the account to use; it is read each time.")  # fmt: skip
+@click.option("--tls", is_flag=True, help="Connect with TLS.")
+@click.option("--tls-ca", type=FILE, help="Trust the CA certificates in this file (PEM).")
+@click.option("--tls-cert", type=FILE, help="Present this client certificate (PEM).")
+@click.option("--tls-key", type=FILE, help="Private key of the certificate (PEM).")
+@click.option("--no-tls-verify", is_flag=True, help="Accept any server certificate.")
+@click.option("--use", "is_used", is_flag=True, help="Let commands use this cluster from now on.")
+@click.option("--replace", is_flag=True, help="Replace a context of this name.")
 def add(
     name: str,
     namesrv: str,
@@ -46,13 +47,14 @@ def add(
     is_used: bool,
     replace: bool,
 ) -> None:
-    """Name a cluster.
+    """Give a cluster a name (a context).
 
-    The first one is used at once. Passwords are not kept, but the path of the file that has them.
+    Commands use the first one from then on. The context has no passwords, only the path of the file
+    with the account.
     """
     contexts = read_contexts()
     if name in contexts.contexts and not replace:
-        raise ConfigError(f"there is a context {name}: --replace puts this one in its place")
+        raise ConfigError(f"there is a context {name} already: add --replace to replace it")
     account, *certificates = (None if each is None else str(each.resolve())
                               for each in (credentials, tls_ca, tls_cert, tls_key))  # fmt: skip
     authority, certificate, key = certificates
@@ -63,15 +65,15 @@ def add(
     if is_used or contexts.current is None:
         contexts.current = name
     write_contexts(contexts)
-    used = ", which commands ask now" if contexts.current == name else ""
+    used = ", used by commands from now on" if contexts.current == name else ""
     click.echo(f"{name}: {namesrv}{used}")
 
 
 @context.command()
 @click.argument("name", required=False)
-@click.option("--none", "is_none", is_flag=True, help="None of them: 127.0.0.1:9876.")
+@click.option("--none", "is_none", is_flag=True, help="Use no context, but 127.0.0.1:9876.")
 def use(name: str | None, is_none: bool) -> None:
-    """Have commands ask this cluster."""
+    """Let commands use this cluster from now on."""
     if (name is None) != is_none:
         raise click.UsageError("give the NAME of a context, or --none")
     contexts = read_contexts()
@@ -82,13 +84,13 @@ def use(name: str | None, is_none: bool) -> None:
     click.echo(f"{name}: {contexts.get(name).namesrv}" if name else "127.0.0.1:9876")
     for variable in (VARIABLE, "NAMESRV_ADDR"):
         if said := os.environ.get(variable):
-            click.echo(f"but {variable}={said} counts first", err=True)
+            click.echo(f"but {variable}={said} takes precedence", err=True)
 
 
 @context.command("list")
 @output_option
 def list_contexts(output: Output) -> None:
-    """List clusters; the one in use has a star."""
+    """List contexts; the one in use has a star."""
     contexts = read_contexts()
     output.rows(
         (Column("USED", text=lambda is_used: "*" if is_used else None),
@@ -103,11 +105,12 @@ def list_contexts(output: Output) -> None:
 @output_option
 @click.pass_context
 def show(context: click.Context, name: str | None, output: Output) -> None:
-    """Show a cluster's settings, of the one in use where none is named."""
+    """Show the settings of a context; without NAME, of the one in use."""
     contexts = read_contexts()
     name = name or context.meta.get(NAMED) or os.environ.get(VARIABLE) or contexts.current
     if name is None:
-        raise ConfigError(f"no context is in use; {contexts_path()} has {len(contexts.contexts)}")
+        there = len(contexts.contexts)
+        raise ConfigError(f"no context is in use: name one of the {there} in {contexts_path()}")
     found = contexts.get(name)
     members = {"name": name, **{key: getattr(found, key) for key in found.__struct_fields__}}
     if output.is_data:
@@ -119,7 +122,7 @@ def show(context: click.Context, name: str | None, output: Output) -> None:
 @context.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Forget a cluster."""
+    """Remove a context."""
     contexts = read_contexts()
     contexts.get(name)
     del contexts.contexts[name]

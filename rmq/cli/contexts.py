@@ -58,8 +58,8 @@ class Contexts(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         """The context of this name. ConfigError: there is none."""
         found = self.contexts.get(name)
         if found is None:
-            there = ", ".join(sorted(self.contexts)) or "none: rmq context add NAME --namesrv .."
-            raise ConfigError(f"there is no context {name}; there is {there}")
+            there = ", ".join(sorted(self.contexts)) or "none; add one: `rmq context add`"
+            raise ConfigError(f"there is no context {name}; known contexts: {there}")
         return found
 
 
@@ -76,7 +76,7 @@ def read_contexts() -> Contexts:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return Contexts()  # also for a process that may not read its home directory
     except (OSError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path}: {error}; mend it, or remove it") from None
+        raise ConfigError(f"{path}: {error}; correct the file, or remove it") from None
 
 
 def write_contexts(contexts: Contexts) -> None:

@@ -35,7 +35,8 @@ def settings_of(
     if not name_servers:
         servers = [each.name for each in cluster.masters() if broker in (None, each.name)]
         if not servers:
-            raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no broker {broker} is registered")
+            which = "broker" if broker is None else f"broker {broker}"
+            raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no {which} is registered")
     return {server: _settings_at(cluster, _address(cluster, server, name_servers), code)
             for server in servers}  # fmt: skip
 

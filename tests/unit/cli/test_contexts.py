@@ -51,7 +51,7 @@ def asked(*words: str) -> str:
 
 def test_the_first_is_used_and_another_by_its_name() -> None:
     assert chosen_environment(None, {}) == {}
-    assert "which commands ask now" in done("context", "add", "here", "-n", HERE)
+    assert "used by commands from now on" in done("context", "add", "here", "-n", HERE)
     assert done("context", "add", "there", "-n", THERE) == f"there: {THERE}\n"
     assert HERE in asked() and THERE in asked("--context", "there")
     done("context", "use", "there")
@@ -77,7 +77,7 @@ def test_what_is_said_nearer_counts_first(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("RMQ_CONTEXT", "there")
     assert THERE in asked() and HERE in asked("--context", "here")
     said = rmq("context", "use", "here")
-    assert "RMQ_CONTEXT=there counts first" in said.stderr
+    assert "RMQ_CONTEXT=there takes precedence" in said.stderr
     assert "cannot be used together" in failed("-n", HERE, "--context", "here", "topic", "list")
 
 
@@ -150,7 +150,7 @@ def test_what_serves_goes_by_none(tmp_path: Path) -> None:
     contexts_path().write_text("damaged")
     assert rmq("broker", "--help").returncode == 0
     assert rmq("store", "check", str(tmp_path)).returncode != 0
-    assert "mend it, or remove it" in failed("topic", "list")
+    assert "correct the file, or remove it" in failed("topic", "list")
     with pytest.raises(ConfigError, match=r"contexts\.json: JSON is malformed"):
         chosen_environment(None, {})
     assert chosen_environment(None, {"NAMESRV_ADDR": THERE}) == {}, "it is not needed"
@@ -163,11 +163,11 @@ def test_a_home_that_is_anothers_has_none(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_what_cannot_be_is_said() -> None:
-    assert "there is none: rmq context add NAME" in failed("context", "use", "prod")
+    assert "known contexts: none; add one: `rmq context add`" in failed("context", "use", "prod")
     assert "there is no context prod" in failed("--context", "prod", "topic", "list")
     assert "not an address of the form host:port" in failed("context", "add", "x", "-n", "nowhere")
     done("context", "add", "here", "-n", HERE)
-    assert "--replace puts this one" in failed("context", "add", "here", "-n", THERE)
+    assert "add --replace to replace it" in failed("context", "add", "here", "-n", THERE)
     done("context", "add", "here", "-n", THERE, "--replace")
     assert THERE in asked()
     assert "give the NAME of a context, or --none" in failed("context", "use")
