@@ -30,34 +30,34 @@ def _listen(text: str) -> tuple[str, int]:
         host, port = split_address(text)
         if host != "localhost":
             ipaddress.ip_address(host)
-    except (AddressError, ValueError) as error:
-        raise ValueError(f"{error}: an IP address and a port, such as 127.0.0.1:8080") from None
+    except (ProtocolError, ValueError) as error:
+        raise ValueError(f"{error}: an IP address and port, such as 127.0.0.1:8080") from None
     return ("127.0.0.1" if host == "localhost" else host), port
 
 
 def _origin(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
-        raise ValueError(f"{text}: where browsers see the console, such as https://rmq.example.com")
+        raise ValueError(f"{text}: give the URL of the console, such as https://rmq.example.com")
     return f"{parts.scheme}://{parts.netloc}"
 
 
 @click.command()
 @click.option("--listen", type=Parsed("HOST:PORT", _listen), default="127.0.0.1:8380",
-              show_default=True, help="Where browsers connect to.")  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Show everything, and change nothing.")
+              show_default=True, help="Address and port to listen on.")  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Show everything, but allow no changes.")
 @click.option("--password-file", type=FILE,
-              help="Ask for this password (the file's first line) in place of an account of the "
-                   "brokers.")  # fmt: skip
-@click.option("--https-cert", type=FILE, help="Serve HTTPS, with this certificate (PEM).")
-@click.option("--https-key", type=FILE, help="Its key (PEM).")
+              help="Browsers log in with the password in the first line of this file, not with "
+                   "an account of the brokers.")  # fmt: skip
+@click.option("--https-cert", type=FILE, help="Serve HTTPS with this certificate (PEM).")
+@click.option("--https-key", type=FILE, help="Private key of the certificate (PEM).")
 @click.option("--origin", type=Parsed("URL", _origin),
-              help="Where browsers see the console, if it is behind a proxy: "
+              help="URL of the console for browsers, if it is behind a proxy, such as "
                    "https://rmq.example.com.")  # fmt: skip
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Allow an address beyond this machine also without a login and HTTPS.",
+    help="Allow other machines to connect without a login and HTTPS.",
 )
 @namesrv_option
 def console(
@@ -72,9 +72,9 @@ def console(
 ) -> None:
     """Run the web console.
 
-    Where brokers ask for accounts a browser logs in with one, and sees and does what that account
-    may. With --user or --credentials the console asks as that account for browsers that log in by
-    --password-file, and for the history of lags; others have to log in with their own.
+    If the brokers use accounts, you log in with one of them in the browser, and see and do what
+    that account may. The account of --user or --credentials is used for browsers that log in with
+    --password-file, and to record the history of lags.
     """
     try:
         from rmq.console.server import serve
@@ -84,7 +84,7 @@ def console(
     from rmq.client.blocking import credentials
 
     if (https_cert is None) != (https_key is None):
-        raise ConfigError("--https-cert and --https-key: give both or none")
+        raise ConfigError("--https-cert and --https-key must be given together")
     host, port = listen
     is_near = is_loopback(host)
     settings = ConsoleSettings(
@@ -111,8 +111,8 @@ def _password(path: Path | None) -> str:
     lines = path.read_text("utf-8", "replace").splitlines()
     found = lines[0].strip() if lines else ""
     if len(found) < PASSWORD_MIN:
-        raise ConfigError(f"{path}: its first line has {len(found)} characters; a password of at "
-                          f"least {PASSWORD_MIN}")  # fmt: skip
+        raise ConfigError(f"{path}: the password in its first line has {len(found)} characters; "
+                          f"it needs at least {PASSWORD_MIN}")  # fmt: skip
     return found
 
 
@@ -122,14 +122,14 @@ def _require_safe(settings: ConsoleSettings) -> None:
     where = f"--listen {settings.host}"
     if settings.certificate is None:
         raise ConfigError(
-            f"{where}: passwords would go over the network in the clear. Listen on 127.0.0.1 "
+            f"{where}: passwords would cross the network unencrypted. Listen on 127.0.0.1 "
             "behind a proxy that speaks HTTPS (--origin); or give --https-cert and --https-key; "
             "or add --insecure"
         )
     if not settings.password and _asks_nobody(settings.namesrv):
         raise ConfigError(
-            f"{where}: other machines could connect, and these brokers ask nobody for an "
-            "account. Give --password-file; or add --insecure if everybody who can reach this port "
+            f"{where}: other machines could connect, and these brokers require no accounts. "
+            "Give --password-file; or add --insecure if everybody who can reach this port "
             "may read, write and administer"
         )
 

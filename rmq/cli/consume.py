@@ -20,21 +20,22 @@ from rmq.operations.texts import shown_body, time_text
 
 @click.command()
 @click.argument("topic")
-@click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
-@click.option("--sql", help="Only messages of which this SQL92 expression is true.")
+@click.option("--tag", "tags", multiple=True, help="Only this tag. May be given several times.")
+@click.option("--sql", help="Only messages for which this SQL92 expression is true.")
 @click.option("--key", help="Only messages with this key.")
-@click.option("--queue", "queues", type=click.IntRange(0), multiple=True, help="Only this queue.")
+@click.option("--queue", "queues", type=click.IntRange(0), multiple=True,
+              help="Only this queue. May be given several times.")  # fmt: skip
 @click.option("--broker", help="Only the queues of this broker name.")
 @start_option(None)
-@click.option("--until", type=MOMENT, help="Only what was stored before this time.")
+@click.option("--until", type=MOMENT, help="Only messages stored before this time.")
 @click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
-@click.option("--follow", "-f", is_flag=True, help="Wait for more instead of stopping at the end.")
-@click.option("--body", "body_only", is_flag=True, help="Print the bodies only, a line each.")
+@click.option("--follow", "-f", is_flag=True, help="At the end, wait for new messages.")
+@click.option("--body", "body_only", is_flag=True, help="Print only the bodies, one per line.")
 @click.option(
     "--format",
     "form",
     type=Parsed("FORMAT", MessageFormat),
-    help="Print this of each message, and nothing else: %t topic, %p queue, %o offset, %k keys, "
+    help="Print only this for each message: %t topic, %p queue, %o offset, %k keys, "
     "%s body byte for byte, %S its bytes, %T stored in ms, %h properties, %h{NAME} one of them, %b "
     "broker, %i id, %g tag, %r times it came again, %d stored, \\n, \\t, \\x1e.",
 )
@@ -58,20 +59,20 @@ def consume(
 ) -> None:
     """Print the messages of a topic.
 
-    Reads every queue on its own, commits no offsets and disturbs no consumer group; from the first
-    message on, with --follow from now on. What --json prints, `rmq send --json-lines` sends.
+    Begins with the first message, with --follow at the end. No offsets are committed, and no
+    consumer group is disturbed. `rmq send --json-lines` accepts the output of --json.
     """
     if tags and sql is not None:
-        raise click.UsageError("--tag and --sql cannot be combined; a tag is the property TAGS")
+        raise click.UsageError("--tag and --sql cannot be combined; in SQL, a tag is called TAGS")
     if body_only + output.is_data + (form is not None) > 1:
-        raise click.UsageError("--body, --format and -o json or yaml: give one of them")
+        raise click.UsageError("--body, --format and -o json or yaml cannot be used together")
     if body_only:
         form = MessageFormat("%s\\n")
     start = start or Start("last" if follow else "first")
     if until is not None:
         start = replace(start, until_ms=until)
     if follow and start.until_ms is not None:
-        raise click.UsageError("--follow waits for what comes; until a time there is what there is")
+        raise click.UsageError("--follow waits for new messages: it cannot be used with --until")
     with Cluster(namesrv) as cluster:
         printed = 0
         for message in tail(

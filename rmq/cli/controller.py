@@ -19,23 +19,23 @@ from rmq.cli.server import (
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), help="[default: 9878]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on.  [default: 9878]")
 @click.option(
     "--etcd", metavar="URL[;...]",
-    help="Keep all state in this etcd, as http://10.0.0.1:2379: any number of controllers, of "
-         "which one leads.  [default: a file, and this controller is the only one]",
+    help="Keep all state in this etcd (such as http://10.0.0.1:2379), so that any number of "
+         "controllers can run.  [default: a file, and this is the only controller]",
 )  # fmt: skip
 @click.option(
     "--store", type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the state of a controller without etcd.  [default: ~/controller]",
+    help="Directory for the state, if there is no etcd.  [default: ~/controller]",
 )  # fmt: skip
-@click.option("--name", help="Unique among the controllers.  [default: its address]")
+@click.option("--name", help="Name, unique among the controllers.  [default: its address]")
 @click.option(
-    "--address", metavar="HOST:PORT", help="What brokers are told.  [default: where it listens]"
+    "--address", metavar="HOST:PORT", help="Address for brokers.  [default: the one it listens on]"
 )
 @click.option(
     "--lease", "lease_ms", type=click.IntRange(500, 600_000), metavar="MS",
-    help="How long a master goes on without a controller.  [default: 5000]",
+    help="How long a master works without a controller, in ms.  [default: 5000]",
 )  # fmt: skip
 @bind_options
 @log_options
@@ -61,7 +61,7 @@ def controller(
     \b
         rmq controller --insecure --bind 10.0.0.1 --etcd "http://10.0.0.1:2379;http://10.0.0.2:2379"
 
-    Brokers name all controllers: controllerAddr=10.0.0.1:9878;10.0.0.2:9878;10.0.0.3:9878
+    Give each broker all controllers: controllerAddr=10.0.0.1:9878;10.0.0.2:9878;10.0.0.3:9878
     """
     from rmq.node.controller_process import run_controller
 

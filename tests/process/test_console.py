@@ -109,7 +109,7 @@ def test_a_port_in_use_and_words_that_are_no_address(tmp_path: Path) -> None:
     for bad in ("8080", "rmq.example:80", "127.0.0.1:x"):
         assert "such as 127.0.0.1:8080" in refused("--listen", bad)
     for bad in ("rmq.example", "ftp://x", "https://x/path"):
-        assert "where browsers see the console" in refused("--origin", bad)
+        assert "give the URL of the console" in refused("--origin", bad)
 
 
 def test_a_large_cluster_costs_a_few_requests_and_little_memory(
