@@ -66,9 +66,9 @@ def list_groups(namesrv: str, output: Output) -> None:
 
 key_option = click.option("--key", help="Only messages with this key.")
 id_option = click.option(
-    "--id", "ids", multiple=True, help="Only the message with this unique id; several times."
+    "--id", "ids", multiple=True, help="Only this unique id. May be given several times."
 )
-count_option = click.option("--count", type=click.IntRange(1), help="At most so many.")
+count_option = click.option("--count", type=click.IntRange(1), help="At most this many messages.")
 
 
 @dlq.command()
@@ -88,9 +88,9 @@ def show(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Show the dead letters of a group, and where each came from.
+    """Show the dead letters of a group, and the topic each came from.
 
-    JSON is a line for each, which `rmq send --json-lines` takes.
+    With -o json, each is a line that `rmq send --json-lines` accepts.
     """
     chosen, shown = Chosen(key, ids, count), 0
     with Cluster(namesrv) as cluster:
@@ -123,11 +123,11 @@ def _row(each: ReceivedMessage) -> tuple[object, ...]:
 @count_option
 @click.option(
     "--to", "target", metavar="TOPIC",
-    help="Send them to this topic; origin: where each came from, for all groups that read it.  "
-    "[default: the group alone gets them, by its retry topic]",
+    help="Send them to this topic. `origin`: to the topic each came from, for all groups that read "
+    "it.  [default: only to this group, by its retry topic]",
 )  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say how many, and send nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Print how many would be sent, and send nothing.")
 @namesrv_option
 def resend(
     group: str,
@@ -142,9 +142,9 @@ def resend(
 ) -> None:
     """Send dead letters of a group again.
 
-    Without --from, --key and --id: those that were not sent again yet. Those that are chosen by
-    these are not counted as sent: `rmq dlq dismiss` puts aside what is left. All stay among the
-    dead letters until they expire there.
+    Without --from, --key and --id, all that were not sent again before are sent, and then count as
+    sent. Those chosen with these options do not count as sent: when you are done, put the rest
+    aside with `rmq dlq dismiss`. All of them stay among the dead letters until they expire.
     """
     is_rest = start is None and key is None and not ids
     if start is None and not is_rest:
@@ -173,22 +173,22 @@ def resend(
                 sending.run(places, Chosen(key, ids, count))
         except RmqError:
             if sending.count:
-                click.echo(f"{_counted(sending.count)} of {total} were sent before", err=True)
+                click.echo(f"{_counted(sending.count)} of {total} were sent so far", err=True)
             raise
     click.echo(f"{_counted(sending.count)} to {where}")
 
 
 @dlq.command()
 @click.argument("group")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Say how many, and put none aside.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Print how many there are, and put none aside.")
 @namesrv_option
 def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
     """Put the dead letters of a group aside, as if they were sent again.
 
-    For those that nobody needs, or that were sent one by one (--id). From then on `rmq dlq list`
-    and `rmq check group` count them no more, and `rmq dlq resend` without --from passes them over.
-    They stay until they expire.
+    Use it for dead letters that nobody needs, or that were sent one by one (--id). `rmq dlq list`
+    and `rmq check group` no longer count them, and `rmq dlq resend` without --from skips them. They
+    stay among the dead letters until they expire.
     """
     with Cluster(namesrv) as cluster:
         found = letters_of(cluster, _topic_of(cluster, group))
@@ -203,8 +203,8 @@ def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
 def _topic_of(cluster: Cluster, group: str) -> str:
     """The topic of the group's dead letters. RmqError: the group has none; the text names the
     command that lists the groups that have some."""
-    where = "`rmq dlq list` lists the groups that have"
-    with missing_topic.in_words(f"{no_letters(group)}; {where}"):
+    none = f"group {group} has no dead letters; `rmq dlq list` lists groups that have some"
+    with missing_topic.in_words(none):
         return topic_of(cluster, group)
 
 

@@ -108,8 +108,8 @@ class Chosen:
     def check(self, found: int) -> None:
         """RmqError: no letter has the key, or an id, that was asked for. found: letters taken."""
         if self.missing or (self.key is not None and not found):
-            name = min(self.missing) if self.missing else self.key
-            raise RmqError(f"no dead letter has {name}")
+            what = f"id {min(self.missing)}" if self.missing else f"key {self.key}"
+            raise RmqError(f"no dead letter has the {what}")
 
 
 def letters_of(cluster: Cluster, topic: str) -> list[Letters]:
@@ -224,12 +224,12 @@ def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Messa
         topic = came_by if is_popped else retry_topic(group)
     if topic is None:
         raise MessageError(
-            f"{place_of(letter)}: nothing says which topic it came from: name one (--to)"
+            f"{place_of(letter)}: its topic of origin is not known: give one with --to"
         )
     try:
         made = copy_of(letter, topic)
     except MessageError as error:
-        raise MessageError(f"{error}; --id and --from send others") from None
+        raise MessageError(f"{error}; send the others with --id or --from") from None
     if target is None and origin is not None and not is_popped:
         made.put_property("RETRY_TOPIC", origin)  # the topic that the group will see
     return made
@@ -261,16 +261,16 @@ class Copies:
         """
         other = topic.removeprefix(RETRY_PREFIX)
         if POP_RETRY_V2 in other:
-            why = "which brokers alone write"
+            why = "to which only brokers may send"
         elif other in admin.groups(self._cluster):
-            why = f"which is group {other}'s by now, and is not read by {self._group}"
+            why = f"which now belongs to group {other}, and is not read by {self._group}"
         elif _has_ours(self._cluster):
-            why = f"and what others than brokers send there is not given to {self._group}"
+            why = f"and {self._group} gets only what brokers send there"
         else:
             return
         raise MessageError(
             f"{place_of(letter)} came by {topic}, {why}: "
-            f"send it to {origin_of(letter)}, for all groups that read that: --to {ORIGIN}"
+            f"send it to {origin_of(letter)}, for all groups that read it: --to {ORIGIN}"
         )
 
 
@@ -342,8 +342,8 @@ class Sending:
         for each in tail(self._cluster, topic, start=Start("back", 1)):
             if each.properties.get("UNIQ_KEY") == message_id:
                 raise RmqError(
-                    f"this first one is a dead letter again: group {self._group} consumes in "
-                    "order, and what comes to its retry topic is one at once, or a member has "
-                    "given it up. Stop its members meanwhile, or send to where they came from: "
+                    f"the first one is a dead letter again: group {self._group} consumes in order, "
+                    "so that messages of its retry topic are dead letters at once, or a member has "
+                    "given it up. Stop its members meanwhile, or send to the topics of origin: "
                     "--to origin"
                 )

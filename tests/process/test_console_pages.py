@@ -441,7 +441,7 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     again = console.ask("/dead-letters/resend", group="deaf", to="origin")
     assert "were sent again already" in text_of(again.text)
     gone = console.ask("/dead-letters/resend", group="deaf", id=["nothing"], to="group")
-    assert "no dead letter has nothing" in text_of(gone.text)
+    assert "no dead letter has the id nothing" in text_of(gone.text)
 
 
 def test_what_waits_for_a_delay_or_a_moment(
