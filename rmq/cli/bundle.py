@@ -64,7 +64,7 @@ class Bundle:
         content = self._mask.text(text).encode("utf-8", "replace")
         limit, note = min(FILE_BYTES, self._left), None
         if limit <= 0:
-            self.entries.append(Entry(file, 0, what, "left out: there is no more room"))
+            self.entries.append(Entry(file, 0, what, "left out: the limit --max-mib is reached"))
             return
         if len(content) > limit:
             note = f"cut: the {'last' if is_end else 'first'} {limit} of {len(content)} bytes"

@@ -89,7 +89,7 @@ def _findings(settings: Settings, root: Path) -> Any:
 def add_settings_file(bundle: Bundle, settings: Settings) -> None:
     """Adds the settings that were given; the others have their defaults."""
     given = {key: text for key, text in settings.items() if settings.given(key)}
-    bundle.add("settings/file.json", "settings of the file that was named",
+    bundle.add("settings/file.json", "settings of the property file and --set",
                lambda: safe_settings(given)[0])  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def add_settings_file(bundle: Bundle, settings: Settings) -> None:
 def add_cluster(bundle: Bundle, cluster: Cluster) -> list[dict[str, str]]:
     """Adds the files of the cluster; returns the settings of each broker that answered."""
     entries: list[BrokerEntry] = []
-    bundle.add("cluster/brokers.json", "what each broker is doing, as rmq broker status -o wide",
+    bundle.add("cluster/brokers.json", "state of each broker, as rmq broker status -o wide",
                lambda: _brokers(cluster, entries))  # fmt: skip
     found = [settings for entry in entries for number, address in sorted(entry.addresses.items())
              if (settings := _add_broker(bundle, cluster, entry, number, address))]  # fmt: skip
@@ -110,7 +110,7 @@ def add_cluster(bundle: Bundle, cluster: Cluster) -> list[dict[str, str]]:
     bundle.add("cluster/routes.json", "topics: their queues and brokers",
                lambda: _routes(cluster, topics))  # fmt: skip
     bundle.add("cluster/groups.json", "groups: members and lag", lambda: _groups(cluster, topics))
-    bundle.add("cluster/replicas.json", "who copies whom, as rmq replica status",
+    bundle.add("cluster/replicas.json", "replicas and controllers, as rmq replica status",
                lambda: _replicas(cluster, entries, found))  # fmt: skip
     return found
 
@@ -148,9 +148,9 @@ def _metrics(address: str, settings: dict[str, str]) -> str:
     host, _, _ = address.rpartition(":")
     port = settings.get("metricsPromExporterPort", "")
     if settings.get("rmqMetricsCredentials") or settings.get("rmqMetricsTls") == "true":
-        raise RmqError("they want a password, or TLS")
+        raise RmqError("the metrics need a password or TLS")
     if port in ("", "0"):
-        raise RmqError("its port is any free one (metricsPromExporterPort=0)")
+        raise RmqError("the port of the metrics is not known (metricsPromExporterPort=0)")
     with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=METRICS_S) as answer:
         return str(answer.read(FILE_BYTES + 1).decode("utf-8", "replace"))
 
@@ -193,7 +193,7 @@ def add_store(bundle: Bundle, settings: Settings, root: Path, *, with_check: boo
     bundle.add("store/parts.json", "files of the store, as rmq store dump",
                lambda: _parts(settings, root))  # fmt: skip
     if with_check:
-        bundle.add("store/check.json", "whether it is sound, as rmq store check",
+        bundle.add("store/check.json", "check of the store, as rmq store check",
                    lambda: _check(settings, root, bundle.progress))  # fmt: skip
 
 

@@ -32,20 +32,20 @@ def debug() -> None:
 
 @debug.command("bundle")
 @click.option("--to", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="The archive.  [default: rmq-debug-TIME.tar.gz here]")  # fmt: skip
+              help="File to write.  [default: rmq-debug-TIME.tar.gz]")  # fmt: skip
 @click.option("--store", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="The store of a broker on this machine: its parts, and whether it is "
-              "sound.")  # fmt: skip
+              help="Include the store of a broker on this machine: a list of its parts, and a "
+              "check.")  # fmt: skip
 @click.option("--no-store-check", is_flag=True,
-              help="Do not read all of the store, which takes long where it is large.")  # fmt: skip
+              help="Do not check the store: the check reads all of it.")  # fmt: skip
 @click.option("-c", "config", type=FILE, metavar="FILE",
               help="Property file of the broker on this machine.")  # fmt: skip
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting, over it.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Override one setting.")
 @click.option("--log", "logs", type=FILE, multiple=True, metavar="FILE",
-              help="The end of this log; several times. rmqLogFile of brokers is taken where this "
-              "machine has it.")  # fmt: skip
+              help="Include the end of this log. May be given several times. Logs of brokers on "
+              "this machine (rmqLogFile) are included anyway.")  # fmt: skip
 @click.option("--max-mib", type=click.IntRange(1, 1024), default=32, show_default=True,
-              help="Of all files together, before they are packed.")  # fmt: skip
+              help="Limit for all files together, before compression.")  # fmt: skip
 @namesrv_option
 @output_option
 def make_bundle(
@@ -59,12 +59,14 @@ def make_bundle(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Gather what helps to find a trouble: one archive, without passwords and keys.
+    """Collect information for troubleshooting in one archive.
 
-    Versions, settings, what brokers and groups are doing, routes, metrics, the ends of logs, facts
-    of this machine and, with --store, of a store. What cannot be got is left out and named. Nothing
-    of messages is in it but the names of topics and groups. It says what it has put in: look
-    through it before you give it away.
+    The archive has versions, settings, the state of brokers and groups, routes, metrics, the ends
+    of logs, facts about this machine and, with --store, about a store. What cannot be collected is
+    left out and named.
+
+    Passwords, keys and messages are not in it; names of topics and groups are. The command lists
+    what it has put in: look through it before you give it away.
     """
     from rmq.cli import bundle_parts as parts
     from rmq.cli.bundle import Bundle

@@ -17,19 +17,19 @@ def demo() -> None:
 
 @demo.command()
 @click.option("--replicas", type=click.IntRange(2, 9), default=3, show_default=True,
-              help="Brokers of the one name.")  # fmt: skip
+              help="Number of brokers, which are replicas of each other.")  # fmt: skip
 @click.option(
     "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
-    help="Where stores and logs are; empty, or of an earlier demo.  [default: one that goes at "
-         "the end]",
+    help="Directory for stores and logs: empty, or of an earlier demo.  [default: a temporary "
+         "one]",
 )  # fmt: skip
 @click.option("--kill-master", "kill_every_s", type=click.FloatRange(1), metavar="SECONDS",
-              help="Kill the master (kill -9) so often.")  # fmt: skip
+              help="Kill the master (kill -9) this often.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(1), metavar="N",
-              help="End after so many seconds of traffic.  [default: at Ctrl-C]")  # fmt: skip
+              help="End after this many seconds of traffic.  [default: at Ctrl-C]")  # fmt: skip
 @click.option("--interval", type=click.FloatRange(0.5), default=5.0, show_default=True,
-              help="Seconds between two lines of rates, where there is no terminal.")  # fmt: skip
-@click.option("--tls", "by_tls", is_flag=True, help="Have all of them speak TLS alone.")
+              help="Seconds between lines of rates, if output is no terminal.")  # fmt: skip
+@click.option("--tls", "by_tls", is_flag=True, help="Use TLS for all connections.")
 def cluster(
     replicas: int,
     directory: Path | None,
@@ -38,12 +38,14 @@ def cluster(
     interval: float,
     by_tls: bool,
 ) -> None:
-    """Run brokers under a controller, with traffic, and tell what happens.
+    """Run a replicated cluster with traffic, and report what happens.
 
-    Name server, etcd (if it is installed), controllers and brokers are child processes on free
-    ports of loopback, and end with this one. Kill what you like: it says who is master then, how
-    long sends stood still, and what was lost. Exit code 1 when anything was. Another Ctrl-C does
-    not wait for the last messages: it says what is known then, with exit code 130.
+    Starts a name server, etcd (if it is installed), controllers and brokers as child processes on
+    free ports of loopback. Kill any of them: the command reports which broker becomes master, how
+    long sends stood still, and whether messages were lost.
+
+    Ctrl-C ends the traffic and waits for the last messages. Exit code 1 if messages were lost. A
+    second Ctrl-C does not wait, and ends with exit code 130.
     """
     import tempfile
 

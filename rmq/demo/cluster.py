@@ -141,7 +141,7 @@ def _make_empty(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             if not mark.exists():
-                raise ConfigError(f"{directory} is not empty, and of no demo: name another --dir")
+                raise ConfigError(f"{directory} is not empty, nor of a demo: give another --dir")
             for path in directory.iterdir():
                 if path != mark:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()

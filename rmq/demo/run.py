@@ -106,17 +106,17 @@ class _Demo:
         self._screen.tell(f"a cluster in {self._cluster.directory}, on loopback{how}")
         if not self._cluster.has_etcd:
             self._screen.tell(
-                "there is no etcd here: one controller keeps its state in a file, and while it is "
-                "down no master is replaced. That is not fault-tolerant; install etcd for two"
+                "etcd is not installed: there is one controller, which keeps its state in a file, "
+                "and while it is down no master is replaced. With etcd there are two"
             )
 
     def _hints(self) -> None:
         cluster, master = self._cluster, self._story.master_id
         if master is not None:
-            self._screen.tell(f"kill a master: kill -9 {cluster.brokers[master].pid}")
-        self._screen.tell(f"a planned switch: rmq replica promote {NAME} 2 {cluster.option()}")
-        self._screen.tell(f"what is there: rmq replica status {cluster.option()}")
-        self._screen.tell(f"what is killed is started again after {RESTART_S:.0f} s")
+            self._screen.tell(f"to kill the master: kill -9 {cluster.brokers[master].pid}")
+        self._screen.tell(f"to switch masters: rmq replica promote {NAME} 2 {cluster.option()}")
+        self._screen.tell(f"to see the replicas: rmq replica status {cluster.option()}")
+        self._screen.tell(f"killed processes are started again after {RESTART_S:.0f} s")
 
     def _await_calm(self) -> None:
         until = time.monotonic() + READY_S

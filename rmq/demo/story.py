@@ -88,7 +88,7 @@ class Story:
             self._switch = None
         elif not switch.is_told and now_s - switch.began_s > LONG_S:
             switch.is_told = True
-            why = "it takes no sends" if switch.elected_s is not None else "nobody is master"
+            why = "it takes no sends" if switch.elected_s is not None else "there is no master"
             self._tell(f"{switch.text}; {why} after {LONG_S:.0f} s")
 
     def _go_on(self, elected_s: float, now_s: float) -> bool:
@@ -122,7 +122,7 @@ class Story:
     def _stood_still(self, switch: _Switch) -> str:
         gaps_s = sum(length_s for end_s, length_s in self._counts.gaps if end_s >= switch.began_s)
         if not gaps_s:
-            return "sends went on without a gap that people see"
+            return "sends went on without a noticeable gap"
         return f"sends stood still for {gaps_s:.2f} s"
 
     def balance(self, *, is_end: bool = False) -> str:

@@ -119,7 +119,7 @@ def test_it_is_bounded_and_a_log_keeps_its_end(tmp_path: Path) -> None:
     assert sum(map(len, found.values())) < 1.1 * (1 << 20)
     assert found["logs/0-long.log"].decode().splitlines()[-1].split()[1] == "199999"
     assert re.fullmatch(r"cut: the last \d+ of \d+ bytes", rows["logs/0-long.log"]["note"])
-    assert rows["logs/1-long.log"]["note"] == "left out: there is no more room"
+    assert rows["logs/1-long.log"]["note"] == "left out: the limit --max-mib is reached"
 
 
 def test_where_nobody_answers_the_machine_is_in_it(tmp_path: Path) -> None:

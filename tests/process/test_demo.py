@@ -75,7 +75,7 @@ def test_a_master_is_killed_and_nothing_acknowledged_is_lost(
         assert process.stdout is not None
         for line in process.stdout:
             said += line
-            if found := re.search(r"what is there: rmq (replica status .*)", line):
+            if found := re.search(r"to see the replicas: rmq (replica status .*)", line):
                 asked = found[1]
                 look_at(asked)
         assert process.wait(HANG_S) == 0, said
@@ -120,7 +120,7 @@ def test_all_of_it_ends_with_the_command(tmp_path: Path, number: signal.Signals)
         pids: list[int] = []
         for line in process.stdout:
             pids += map(int, PID.findall(line))
-            if "kill a master" in line:
+            if "to kill the master" in line:
                 break
         assert len(pids) >= 4
         process.send_signal(number)
@@ -137,7 +137,7 @@ def test_a_second_ctrl_c_says_what_is_known_and_is_no_success(tmp_path: Path) ->
         for line in process.stdout:
             said += line
             brokers = [int(pid) for pid in BROKER.findall(said)]
-            if "kill a master" in line:
+            if "to kill the master" in line:
                 for pid in brokers:
                     os.kill(pid, signal.SIGSTOP)
                 process.send_signal(signal.SIGINT)
@@ -154,5 +154,5 @@ def test_a_second_ctrl_c_says_what_is_known_and_is_no_success(tmp_path: Path) ->
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letters").write_text("dear")
     done = subprocess.run([*COMMAND, "--dir", str(tmp_path)], capture_output=True, text=True)
-    assert done.returncode == 2 and "name another --dir" in done.stderr
+    assert done.returncode == 2 and "give another --dir" in done.stderr
     assert (tmp_path / "letters").read_text() == "dear"

@@ -75,6 +75,6 @@ def test_nobody_who_is_master_is_told_after_a_while_and_a_loss_at_the_end() -> N
     story.broker_died(1, 2.0)
     for now_s in (3.0, 7.5, 8.0):
         story.look(found(None, 2), now_s)
-    assert told[2:] == ["broker 1 (master of epoch 1) died; nobody is master after 5 s"]
+    assert told[2:] == ["broker 1 (master of epoch 1) died; there is no master after 5 s"]
     counts.received = 99
     assert story.balance(is_end=True) == "1 LOST: 100 sent, 99 received, 0 twice"
