@@ -27,23 +27,24 @@ PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 def generate() -> None:
     """Generate files for systemd, containers, Kubernetes and Grafana.
 
-    They are printed, one of them where its name is given, or written by --out.
+    The files are printed, or written to a directory by --out. With FILE, only the file of this name
+    is printed.
     """
 
 
 destination = together(
     click.argument("file", required=False),
     click.option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-                 help="Write the files there instead of printing them."),
-    click.option("--overwrite", is_flag=True, help="Also where DIR has others of these names."),
+                 help="Write the files to this directory instead of printing them."),
+    click.option("--overwrite", is_flag=True, help="Replace files in DIR that differ."),
 )  # fmt: skip
 cluster_option = click.option(
     "--cluster", type=CLUSTER, default="DefaultCluster", show_default=True,
-    help="Of brokers, as clients and mqadmin know it.",
+    help="Cluster name of the brokers, for clients and mqadmin.",
 )  # fmt: skip
 insecure_option = click.option(
     "--insecure", is_flag=True,
-    help="Make no accounts: whoever reaches the ports may do everything.",
+    help="Create no accounts: whoever reaches the ports may do everything.",
 )  # fmt: skip
 
 
@@ -55,25 +56,25 @@ def deliver(
 
     if out is None:
         if overwrite:
-            raise click.UsageError("--overwrite: give --out, too")
+            raise click.UsageError("--overwrite needs --out")
         click.echo(shown(files, file), nl=False)
         return
     if file is not None:
-        raise click.UsageError(f"--out writes all files: leave out {file}")
+        raise click.UsageError(f"--out writes all files: do not name {file}")
     written = write(files, out, overwrite=overwrite)
-    click.echo(f"{out}: {', '.join(written) or 'all is there'}")
+    click.echo(f"{out}: {', '.join(written) or 'all files are there already'}")
 
 
 @generate.command()
 @click.option("--prefix", type=Parsed("PATH", checks.path_for_units), default="/opt/rmq",
-              show_default=True, help="The virtual environment that rmq is in.")  # fmt: skip
+              show_default=True, help="Virtual environment that rmq is installed in.")  # fmt: skip
 @click.option("--user", type=Parsed("NAME", checks.user), default="rmq", show_default=True,
-              help="As whom servers run.")  # fmt: skip
+              help="User that runs the servers.")  # fmt: skip
 @click.option("--config", type=Parsed("PATH", checks.path_for_units), default="/etc/rmq",
-              show_default=True, help="The folder of settings.")  # fmt: skip
+              show_default=True, help="Directory of the settings files.")  # fmt: skip
 @destination
 def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
-    """Make units of a broker, a name server and a controller, and settings.
+    """Generate units for a broker, a name server and a controller, and their settings.
 
     \b
     rmq generate systemd --out rmq-units
@@ -86,21 +87,21 @@ def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
 
 @generate.command()
 @click.option("--address", type=Parsed("ADDRESS", checks.ipv4_address), default="127.0.0.1",
-              show_default=True, help="Of this machine, by which clients reach the servers; on "
-              "another than this, accounts are made.")  # fmt: skip
+              show_default=True, help="Address of this machine, at which clients reach the "
+              "servers. Beyond loopback, accounts are created.")  # fmt: skip
 @click.option(
-    "--image", type=IMAGE, help="The name of the image.  [default: localhost/rmq:VERSION]"
+    "--image", type=IMAGE, help="Name of the image.  [default: localhost/rmq:VERSION]"
 )
 @click.option("--python", type=click.Choice([f"3.{minor}" for minor in range(10, 15)]),
               default=PYTHON, show_default=True,
-              help="The version that the wheel is for.")  # fmt: skip
+              help="Python version that the wheel is for.")  # fmt: skip
 @cluster_option
 @insecure_option
 @destination
 def compose(
     address: str, image: str | None, python: str, cluster: str, insecure: bool, **where: Any
 ) -> None:
-    """Make containers of a broker with a name server, the console, Prometheus and Grafana.
+    """Generate containers for a broker, a name server, the console, Prometheus and Grafana.
 
     \b
     rmq generate compose --out rmq-compose
@@ -114,20 +115,22 @@ def compose(
 
 cluster_options = together(
     click.option("--image", type=IMAGE, required=True,
-                 help="With rmq in it, where the nodes find it: `rmq generate compose "
-                      "Containerfile` makes one."),
-    click.option("--name-servers", type=click.IntRange(1, 9), default=2, show_default=True),
+                 help="Image with rmq, which the nodes can pull. `rmq generate compose "
+                      "Containerfile` prints how to build it."),
+    click.option("--name-servers", type=click.IntRange(1, 9), default=2, show_default=True,
+                 help="Number of name servers."),
     click.option("--brokers", type=click.IntRange(0, 1000), default=2, show_default=True,
-                 help="Each of its own name, with a store of its own."),
+                 help="Number of brokers, each with its own name and store."),
     click.option("--storage", type=BYTES, default="20Gi", show_default=True,
-                 help="Of each broker's volume."),
-    click.option("--storage-class", type=LABEL, help="[default: that of Kubernetes]"),
+                 help="Size of each broker's volume."),
+    click.option("--storage-class", type=LABEL,
+                 help="Storage class of the volumes.  [default: that of Kubernetes]"),
     click.option("--memory", type=BYTES, default="2Gi", show_default=True,
-                 help="Of each broker, its page cache included."),
+                 help="Memory of each broker, page cache included."),
     click.option("--cores", type=Parsed("CORES", checks.cores), default="1", show_default=True,
-                 help="That each broker asks for."),
+                 help="CPU cores that each broker requests."),
     click.option("--secret", type=LABEL,
-                 help="The Secret with the first passwords.  [default: NAME-accounts]"),
+                 help="Secret with the initial passwords.  [default: NAME-accounts]"),
     cluster_option,
     insecure_option,
 )  # fmt: skip
@@ -141,11 +144,11 @@ def _cluster(image: str, options: dict[str, Any]) -> Cluster:
 
 @generate.command()
 @click.option("--name", type=LABEL, default="rmq", show_default=True,
-              help="What names in Kubernetes begin with.")  # fmt: skip
+              help="Beginning of all names in Kubernetes.")  # fmt: skip
 @cluster_options
 @destination
 def k8s(image: str, file: str | None, out: Path | None, overwrite: bool, **options: Any) -> None:
-    """Make manifests of name servers and brokers for Kubernetes.
+    """Generate Kubernetes manifests for name servers and brokers.
 
     \b
     rmq generate k8s --image registry.example.org/rmq:0.1.0 --out rmq-k8s
@@ -161,7 +164,7 @@ def k8s(image: str, file: str | None, out: Path | None, overwrite: bool, **optio
 @cluster_options
 @destination
 def helm(image: str, file: str | None, out: Path | None, overwrite: bool, **options: Any) -> None:
-    """Make a Helm chart of the same as k8s; options are its values.
+    """Generate a Helm chart like the manifests of k8s. The options become its values.
 
     \b
     rmq generate helm --image registry.example.org/rmq:0.1.0 --out rmq-chart
@@ -174,10 +177,10 @@ def helm(image: str, file: str | None, out: Path | None, overwrite: bool, **opti
 
 @generate.command()
 @click.option("--job", type=CLUSTER, default="rmq", show_default=True,
-              help="The name of the job by which Prometheus scrapes brokers.")  # fmt: skip
+              help="Name of the Prometheus job that scrapes the brokers.")  # fmt: skip
 @destination
 def grafana(job: str, **where: Any) -> None:
-    """Make a dashboard for Grafana, and rules of alerts for Prometheus.
+    """Generate a Grafana dashboard and alert rules for Prometheus.
 
     \b
     rmq generate grafana rmq-dashboard.json

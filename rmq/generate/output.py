@@ -36,7 +36,7 @@ def shown(files: Sequence[GeneratedFile], only: str | None = None) -> str:
         found = [file for file in public if file.name == only]
         if not found:
             names = ", ".join(file.name for file in public)
-            raise ConfigError(f"no file {only}: there are {names}")
+            raise ConfigError(f"there is no file {only}; the files are {names}")
         return found[0].text
     if len(public) == 1:
         return public[0].text
@@ -57,7 +57,7 @@ def write(files: Sequence[GeneratedFile], folder: Path, *, overwrite: bool) -> l
     other = [file.name for file in new if (folder / file.name).exists()]
     if other and not overwrite:
         raise ConfigError(
-            f"{folder} has another {', '.join(other)}: choose another folder, or --overwrite"
+            f"{folder} has another {', '.join(other)}: choose another folder, or add --overwrite"
         )
     try:
         for file in new:

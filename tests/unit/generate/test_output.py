@@ -38,7 +38,8 @@ def test_a_folder_is_written_once_and_other_files_stay(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     done = rmq("generate", "grafana", "--out", str(folder))
     assert done.stdout == f"{folder}: rmq-dashboard.json, rmq-alerts.yml\n"
-    assert rmq("generate", "grafana", "--out", str(folder)).stdout == f"{folder}: all is there\n"
+    again = rmq("generate", "grafana", "--out", str(folder))
+    assert again.stdout == f"{folder}: all files are there already\n"
     mine = folder / "rmq-alerts.yml"
     mine.write_text("groups: []\n")
     done = rmq("generate", "grafana", "--out", str(folder))
@@ -66,7 +67,7 @@ def test_passwords_are_printed_nowhere_and_stay_as_they_are(tmp_path: Path) -> N
     assert password not in public + printed.stdout + written.stdout
     before = {name: (folder / name).read_text() for name in SECRETS}
     again = rmq("generate", *OUTSIDE, "--out", str(tmp_path), "--overwrite")
-    assert again.stdout == f"{tmp_path}: all is there\n"
+    assert again.stdout == f"{tmp_path}: all files are there already\n"
     assert {name: (folder / name).read_text() for name in SECRETS} == before
     (folder / "servers.env").unlink()
     done = rmq("generate", *OUTSIDE, "--out", str(tmp_path))
