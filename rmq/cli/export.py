@@ -45,14 +45,14 @@ def form_of(path: str, given: str | None) -> str:
         return "jsonl"
     ending = Path(path).suffix.removeprefix(".")
     if ending not in FORMS:
-        raise ConfigError(f"{path}: its ending does not say what it is: .parquet, .arrow or .jsonl,"
-                          " or name it (--format)")  # fmt: skip
+        raise ConfigError(f"{path}: unknown ending: use .parquet, .arrow or .jsonl, or give the "
+                          "format with --format")  # fmt: skip
     return FORMS[ending]
 
 
 form_option = click.option(
     "--format", "form", type=click.Choice(["parquet", "arrow", "jsonl"]),
-    help="What the file is; default: as its ending says, jsonl for -.",
+    help="Format of the file.  [default: by its ending; jsonl for -]",
 )  # fmt: skip
 
 
@@ -61,11 +61,11 @@ form_option = click.option(
 @click.argument("path", metavar="FILE")
 @form_option
 @start_option(Start("first"))
-@click.option("--until", type=MOMENT, help="Only what was stored before this time.")
-@click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
-@click.option("--sql", help="Only messages of which this SQL92 expression is true.")
-@click.option("--column", "columns", multiple=True, help="Only this column; not for jsonl.")
-@click.option("--text", is_flag=True, help="Bodies as strings (UTF-8), not bytes; not for jsonl.")
+@click.option("--until", type=MOMENT, help="Only messages stored before this time.")
+@click.option("--tag", "tags", multiple=True, help="Only this tag. May be given several times.")
+@click.option("--sql", help="Only messages for which this SQL92 expression is true.")
+@click.option("--column", "columns", multiple=True, help="Only this column (not for jsonl).")
+@click.option("--text", is_flag=True, help="Write bodies as UTF-8 text, not bytes (not for jsonl).")
 @namesrv_option
 def export(
     topic: str,
@@ -81,14 +81,15 @@ def export(
 ) -> None:
     """Write the messages of a topic to a file.
 
-    FILE - is standard output, for JSON lines. What is there when it begins is written, queue after
-    queue. No group is disturbed. The columns are those of the Spark source.
+    With - as FILE, JSON lines go to standard output. Messages that are stored when the command
+    begins are written, queue after queue. No group is disturbed. The columns are those of the Spark
+    source.
     """
     form = form_of(path, form)
     if form == "jsonl" and (columns or text):
         raise click.UsageError("--column and --text are for parquet and arrow")
     if form != "jsonl" and path == "-":
-        raise click.UsageError("to standard output go JSON lines: name a file")
+        raise click.UsageError("only JSON lines can go to standard output: name a file")
     need_pyarrow()
     with Cluster(namesrv) as cluster:
         starts, ends, total = offsets_of(cluster, topic, start)

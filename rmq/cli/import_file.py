@@ -26,17 +26,21 @@ LINES_AT_ONCE = 4096
 @click.argument("path", metavar="FILE")
 @click.argument("topic")
 @form_option
-@click.option("--id-prefix", help="Rows have the same unique keys whenever they are sent with it.")
+@click.option("--id-prefix",
+              help="Make unique keys of this, so that they are the same each time.")  # fmt: skip
 @namesrv_option
 def import_file(
     path: str, topic: str, form: str | None, id_prefix: str | None, namesrv: str
 ) -> None:
     """Send the rows of a file to a topic.
 
-    FILE - is standard input, with JSON lines, which are those of `rmq consume --json`. Of Parquet
-    and Arrow a column body is needed; there may be tags, keys, properties, shardingKey, delay and
-    deliverAt, as for the Spark sink. What `rmq export` writes is taken: what brokers gave a message
-    is left out. Sent at least once; what an error names was not sent, and rows before it may be.
+    With - as FILE, JSON lines are read from standard input; they are those of `rmq consume --json`.
+    Parquet and Arrow files must have a column body, and may have tags, keys, properties,
+    shardingKey, delay and deliverAt, as for the Spark sink. Files of `rmq export` are accepted;
+    what brokers added to a message is left out.
+
+    Each row is sent at least once. The row that an error names was not sent; rows before it may
+    have been.
     """
     form = form_of(path, form)
     need_pyarrow()
@@ -47,7 +51,7 @@ def import_file(
         try:
             schema, rows, total = _READERS[form](path, topic)
         except (OSError, ValueError) as error:  # pyarrow's errors are subclasses of these
-            raise RmqError(f"{path}: no {form} file: {error}") from None
+            raise RmqError(f"{path}: not a {form} file: {error}") from None
 
         done = 0
 
@@ -68,7 +72,7 @@ def import_file(
             count = write_table(source, topic, id_prefix=id_prefix, **access)
         except (RmqError, KeyboardInterrupt):
             if done:
-                click.echo(f"the {done} rows before may be stored, some or all", err=True)
+                click.echo(f"of the {done} rows before, some or all may be stored", err=True)
             raise
     click.echo(f"{topic}: {counted(count, 'message')} from {path}")
 
