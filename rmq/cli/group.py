@@ -48,14 +48,14 @@ for command in (create, update, member, reset, skip, clone):
 
 
 @group.command("list")
-@click.option("--all", "with_system", is_flag=True, help="Groups of the system too.")
+@click.option("--all", "with_system", is_flag=True, help="Include groups of the system.")
 @namesrv_option
 @output_option
 def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
     """List consumer groups with members and lag.
 
-    LAG is what they have still to consume of topics, RETRIES what is to come again of messages that
-    failed, DEAD LETTERS what was given up and is kept.
+    LAG counts messages that the group has not consumed yet, RETRIES failed messages that will be
+    delivered again, DEAD LETTERS messages that were given up and are kept.
     """
     with Cluster(namesrv) as cluster:
         topics, groups = set(cluster.topics()), admin.groups(cluster)
@@ -88,8 +88,8 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
 def describe(name: str, namesrv: str, output: Output) -> None:
     """Show a group's lag in every queue, its members and subscriptions.
 
-    Of retries, which come again, and dead letters, which were given up, there are rows of their
-    own, with their topics: %RETRY%NAME and %DLQ%NAME.
+    Retries, which will be delivered again, and dead letters, which were given up, have rows of
+    their own with the topics %RETRY%NAME and %DLQ%NAME.
     """
     with Cluster(namesrv) as cluster:
         known = admin.groups(cluster)
@@ -153,8 +153,8 @@ def _subscription(row: dict[str, Any]) -> dict[str, Any]:
 
 @group.command()
 @click.argument("name")
-@click.option("--keep-offsets", is_flag=True, help="A group of this name goes on where it was.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep-offsets", is_flag=True, help="Keep the offsets for a new group of this name.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
 def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
     """Delete a consumer group and its offsets."""
@@ -163,8 +163,8 @@ def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
         members = admin.online_members(cluster, name)
         if members:
             raise click.ClickException(
-                f"group {name} has {len(members)} members online, which would make it again: stop "
-                "them first"
+                f"group {name} has {len(members)} members online, which would create it again: "
+                "stop them first"
             )
         if not yes:
             click.confirm(f"Delete group {name}?", abort=True)

@@ -39,11 +39,12 @@ STARTED = "PROP_CONSUMER_START_TIMESTAMP"
 @namesrv_option
 @output_option
 def member(name: str, client_id: str | None, namesrv: str, output: Output) -> None:
-    """Show what the members of a group are doing, as they say themselves.
+    """Show what the members of a group are doing, as they report it.
 
-    CLIENT is one of them, by its id, which `rmq group describe` shows. AT is how far it is in each
-    queue that it has, HELD what it has pulled and not consumed yet; times and rates are those of
-    the last minutes. Clients of RocketMQ 5 that come by a proxy do not answer.
+    CLIENT is the id of one member, as `rmq group describe` shows it; without it, all are asked. AT
+    is the member's offset in each of its queues, HELD the number of messages that it has pulled and
+    not consumed yet. Times and rates are those of the last minutes. Clients of RocketMQ 5 that
+    connect through a proxy do not answer.
     """
     with Cluster(namesrv) as cluster:
         if client_id is not None:
@@ -58,7 +59,7 @@ def member(name: str, client_id: str | None, namesrv: str, output: Output) -> No
         return
     for each, info in told:
         click.echo(
-            f"member {each}, started {time_text(_started_ms(info)) or 'it does not say when'}"
+            f"member {each}, started {time_text(_started_ms(info)) or 'at an unknown time'}"
         )
         output.rows(QUEUES, _queues(info))
         output.rows(TOPICS, _topics(info))

@@ -23,10 +23,11 @@ from rmq.operations.offset_moves import Move, carry_out, moves_after, moves_to, 
 COLUMNS = columns("BROKER", "QUEUE", "AT", "TO", "SKIPPED", "AGAIN")
 
 queue_option = click.option(
-    "--queue", "queue_ids", type=click.IntRange(0), multiple=True, help="Only this queue."
+    "--queue", "queue_ids", type=click.IntRange(0), multiple=True,
+    help="Only this queue. May be given several times.",
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-dry_option = click.option("--dry-run", is_flag=True, help="Show it, and change nothing.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+dry_option = click.option("--dry-run", is_flag=True, help="Show the change without making it.")
 
 
 @click.command()
@@ -37,7 +38,7 @@ dry_option = click.option("--dry-run", is_flag=True, help="Show it, and change n
     "place",
     type=START,
     required=True,
-    help="In each queue: first, last, an offset, -N for the last N, or a time: "
+    help="Where to go on in each queue: first, last, an offset, -N for the last N, or a time: "
     "@2025-06-01T08:30, @-1h.",
 )
 @queue_option
@@ -55,7 +56,7 @@ def reset(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Have a group go on elsewhere in a topic."""
+    """Set where a group goes on in a topic."""
     _move(name, topic, place, queue_ids, yes, dry_run, namesrv, output)
 
 
@@ -76,7 +77,7 @@ def skip(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Have a group skip all that is in a topic now."""
+    """Have a group skip all messages that are in a topic now."""
     _move(name, topic, Start("last"), queue_ids, yes, dry_run, namesrv, output)
 
 
@@ -85,7 +86,7 @@ def _move(
     namesrv: str, output: Output,
 ) -> None:  # fmt: skip
     if place.end is not None or place.until_ms is not None:
-        raise click.UsageError("a group goes on at one offset, not at N:M or @TIME:@TIME")
+        raise click.UsageError("--to takes one place, not a range such as N:M or @TIME:@TIME")
     with Cluster(namesrv) as cluster:
         moves = moves_to(cluster, name, topic, place, queue_ids)
         _apply(cluster, name, moves, yes, dry_run, output)
@@ -104,14 +105,14 @@ def clone(
 ) -> None:
     """Have the group OTHER go on where the group NAME is in a topic.
 
-    Without such a group OTHER it is made, with the settings of NAME.
+    If there is no group OTHER, it is created with the settings of NAME.
     """
     if name == other:
         raise click.UsageError("NAME and OTHER are the same group")
     with Cluster(namesrv) as cluster:
         moves = moves_after(cluster, name, other, topic)
         if not moves:
-            raise click.ClickException(f"group {name} has committed nothing of topic {topic}")
+            raise click.ClickException(f"group {name} has no committed offset in topic {topic}")
         like = None if other in admin.groups(cluster) else name
         _apply(cluster, other, moves, yes, dry_run, output, like)
 
@@ -127,7 +128,7 @@ def _apply(
         for each in moves
     ]
     if like is not None:
-        click.echo(f"there is no group {name}: it is made like {like}", err=True)
+        click.echo(f"there is no group {name}: it is created with the settings of {like}", err=True)
     if not yes and not dry_run:
         if not output.is_data:
             output.rows(COLUMNS, rows)

@@ -30,23 +30,23 @@ MEMBERS = {
 
 settings_options = together(
     click.option("--max-retries", type=click.IntRange(0, 2**31 - 1), metavar="N",
-                 help="Times that a message which failed comes again before it is a dead letter.  "
-                 "[default: 16]"),
+                 help="How often a failed message is delivered again before it becomes a dead "
+                 "letter.  [default: 16]"),
     click.option("--retry-queues", type=click.IntRange(1, 1024), metavar="N",
-                 help="Queues of its retry topic.  [default: 1]"),
+                 help="Number of queues of the retry topic.  [default: 1]"),
     click.option("--order/--no-order", default=None,
-                 help="Whether its members consume each queue in order.  [default: no-order]"),
+                 help="Whether members consume each queue in order.  [default: no-order]"),
     click.option("--broadcast/--no-broadcast", default=None,
-                 help="Whether members may get all messages each.  [default: broadcast]"),
+                 help="Whether each member may get all messages.  [default: broadcast]"),
     click.option("--enable/--disable", "is_enabled", default=None,
-                 help="Whether it may consume.  [default: enable]"),
+                 help="Whether the group may consume.  [default: enable]"),
 )  # fmt: skip
 
 
 @click.command()
 @click.argument("name")
 @settings_options
-@click.option("--if-not-exists", is_flag=True, help="Leave it as it is where it exists.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing on brokers where it exists.")
 @cluster_option
 @namesrv_option
 @output_option
@@ -54,11 +54,12 @@ def create(
     name: str, if_not_exists: bool, cluster_name: str | None, namesrv: str, output: Output,
     **given: Any,
 ) -> None:  # fmt: skip
-    """Create a consumer group. One that exists is changed by `rmq group update`.
+    """Create a consumer group. To change one, use `rmq group update`.
 
-    Brokers make one by themselves when its first member comes, unless autoCreateSubscriptionGroup
-    is off; made before, it has its settings from the first message on. Where it begins in a topic
-    is up to its members (consume_from_where), or to `rmq group reset`.
+    Brokers create a group by themselves when its first member connects, unless
+    autoCreateSubscriptionGroup is off. One that is created here has its settings from the first
+    message on. Where it begins in a topic depends on its members (consume_from_where), or on `rmq
+    group reset`.
     """
     with Cluster(namesrv) as cluster:
         found = list(group_changes.states(cluster, name, cluster_name))
@@ -88,11 +89,11 @@ def create(
 def update(
     name: str, cluster_name: str | None, namesrv: str, output: Output, **given: Any
 ) -> None:  # fmt: skip
-    """Change what is named of a consumer group, and nothing else."""
+    """Change a consumer group. Settings that are not given stay as they are."""
     named = _named(given)
     if not named:
         raise click.UsageError(
-            "nothing to change: name one of --max-retries, --retry-queues, --order, --no-order, "
+            "nothing to change: give one of --max-retries, --retry-queues, --order, --no-order, "
             "--broadcast, --no-broadcast, --enable, --disable"
         )
     rows = []

@@ -152,7 +152,7 @@ def test_another_group_goes_on_where_it_is(broker: BrokerProcess) -> None:
     assert group.run("clone", "one", "other", group.topic, "--yes")[0] == 0
     assert group.committed("other") == {0: 4, 1: None}
     code, _, said = group.run("clone", "other", "one", third.topic, "--yes")
-    assert code == 1 and "has committed nothing of topic of-third" in said
+    assert code == 1 and "has no committed offset in topic of-third" in said
 
 
 def config(namesrv: str, name: str) -> dict[str, Any] | None:
@@ -166,7 +166,7 @@ def test_a_clone_that_is_not_there_is_made_like_it(broker: BrokerProcess) -> Non
     assert group.run("update", "model", "--max-retries", "3", "--no-broadcast")[0] == 0
     words = ("clone", "model", "image", group.topic)
     code, shown, said = group.run(*words, "--dry-run")
-    assert code == 0 and "there is no group image: it is made like model" in said
+    assert code == 0 and "there is no group image: it is created with the settings of model" in said
     assert group.run(*words, answer="n\n")[0] == 1
     assert config(group.namesrv, "image") is None
     code, shown, said = group.run(*words, "--yes", "--json")
@@ -225,7 +225,7 @@ def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> Non
     [
         (["reset", "none", "of-places", "--to", "first", "--yes"], 1, "no consumer group none"),
         (["reset", "places", "none", "--to", "first", "--yes"], 1, "code 17"),
-        (["reset", "places", "of-places", "--to", "1:2"], 2, "one offset, not at N:M"),
+        (["reset", "places", "of-places", "--to", "1:2"], 2, "one place, not a range such as N:M"),
         (["reset", "places", "of-places", "--to", "soon"], 2, "-N for the last N"),
         (["reset", "places", "of-places"], 2, "--to"),
         (["skip", "places", "of-places", "--queue", "9", "--yes"], 1, "has no queue 9"),
@@ -233,7 +233,7 @@ def test_it_is_deleted_with_its_offsets_or_without(broker: BrokerProcess) -> Non
         (["create", "bad name"], 1, "bad name"),
         (["create", "g", "--cluster", "none"], 3, "no broker of cluster none"),
         (["update", "none", "--order"], 1, "`rmq group create NAME`"),
-        (["update", "places"], 2, "nothing to change: name one of --max-retries"),
+        (["update", "places"], 2, "nothing to change: give one of --max-retries"),
         (["reset", "none", "of-places", "--to", "1"], 1, "create one with `rmq group create NAME`"),
         (["clone", "places", "places", "of-places", "--yes"], 2, "are the same group"),
         (["member", "none"], 1, "no consumer group none"),
