@@ -45,7 +45,7 @@ def debug() -> None:
               help="Include the end of this log. May be given several times. Logs of brokers on "
               "this machine (rmqLogFile) are included anyway.")  # fmt: skip
 @click.option("--max-mib", type=click.IntRange(1, 1024), default=32, show_default=True,
-              help="Limit for all files together, before compression.")  # fmt: skip
+              help="Limit in MiB for all files together, before compression.")  # fmt: skip
 @namesrv_option
 @output_option
 def make_bundle(

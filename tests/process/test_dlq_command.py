@@ -206,7 +206,7 @@ def test_what_was_popped_is_not_sent_where_its_group_would_not_get_it(namesrv: s
             make_topic(admin, topic, 1)
         came = {"RETRY_TOPIC": "%RETRY%shop_orders"}
         producer.send(Message("%DLQ%shop", b"1", properties=came))
-        refusal = refused_resend("came by %RETRY%shop_orders, and shop gets only what brokers send there")
+        refusal = refused_resend("came by %RETRY%shop_orders, and shop gets only what brokers send")
         assert "send it to orders" in refusal and "--to origin" in refusal
         with Cluster(namesrv) as cluster:
             assert "shop_orders" not in admin_calls.groups(cluster)
