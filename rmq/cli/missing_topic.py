@@ -36,4 +36,4 @@ def in_words(text: str) -> Iterator[None]:
 def refuse(cluster: Cluster, topic: str) -> NoReturn:
     """Raises the error for a topic that none of the brokers that were asked has."""
     cluster.route(topic)  # raises an error if the topic exists nowhere
-    raise click.ClickException(f"topic {topic} is on no such broker")
+    raise click.ClickException(f"topic {topic} is on none of these brokers")

@@ -28,7 +28,7 @@ QUEUE_COLUMNS = (*columns("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET",
 
 type_option = click.option(
     "--type", "message_type", type=click.Choice(MESSAGE_TYPES, case_sensitive=False),
-    help="Which messages a proxy lets gRPC clients send; brokers do not check it.",
+    help="Type of messages. Proxies check it for gRPC clients; brokers do not.",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ topic.add_command(copy)
 
 
 @topic.command("list")
-@click.option("--all", "with_system", is_flag=True, help="System and retry topics too.")
+@click.option("--all", "with_system", is_flag=True, help="Include system and retry topics.")
 @namesrv_option
 @output_option
 def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
@@ -63,10 +63,11 @@ def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
 @topic.command()
 @click.argument("name")
 @click.option("--queues", type=QUEUES, default=8, show_default=True, help="Queues on each broker.")
-@click.option("--perm", type=click.Choice(list(PERMS)), default="rw", show_default=True)
-@click.option("--order", is_flag=True, help="An ordered topic: a fixed set of queues.")
+@click.option("--perm", type=click.Choice(list(PERMS)), default="rw", show_default=True,
+              help="Whether it may be read (r), written (w) or both.")  # fmt: skip
+@click.option("--order", is_flag=True, help="Make it an ordered topic, with a fixed set of queues.")
 @type_option
-@click.option("--if-not-exists", is_flag=True, help="Leave it as it is where it exists.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing on brokers where it exists.")
 @cluster_option
 @namesrv_option
 def create(
@@ -79,7 +80,7 @@ def create(
     cluster_name: str | None,
     namesrv: str,
 ) -> None:
-    """Create a topic. One that exists is changed by `rmq topic update`."""
+    """Create a topic. To change one, use `rmq topic update`."""
     with Cluster(namesrv) as cluster:
         found = list(topics.states(cluster, name, cluster_name))
         there = [state for _, state in found if state is not None]
@@ -103,12 +104,13 @@ def create(
 
 @topic.command()
 @click.argument("name")
-@click.option("--queues", type=QUEUES, help="Queues on each broker, to read and to write.")
-@click.option("--read-queues", type=QUEUES, help="Queues that are read.")
+@click.option("--queues", type=QUEUES, help="Queues on each broker, for reading and writing.")
+@click.option("--read-queues", type=QUEUES, help="Queues that consumers read.")
 @click.option("--write-queues", type=QUEUES, help="Queues that new messages go to.")
-@click.option("--perm", type=click.Choice(list(PERMS)))
+@click.option("--perm", type=click.Choice(list(PERMS)),
+              help="Whether it may be read (r), written (w) or both.")  # fmt: skip
 @click.option("--order/--no-order", default=None, help="Whether it is an ordered topic.")
-@click.option("--yes", is_flag=True, help="Do not ask about messages that nobody will read.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if messages can no longer be read.")
 @cluster_option
 @namesrv_option
 def update(
@@ -122,13 +124,13 @@ def update(
     cluster_name: str | None,
     namesrv: str,
 ) -> None:
-    """Change what is named of a topic, and nothing else.
+    """Change a topic. Settings that are not given stay as they are.
 
-    To have fewer queues without losing sight of a message, take --write-queues down first, and
-    --read-queues when `rmq topic describe` shows nothing left to consume in those that go.
+    To have fewer queues and still consume all messages, lower --write-queues first. Lower
+    --read-queues when `rmq topic describe` shows nothing left to consume in the other queues.
     """
     if queues is not None and (read_queues is not None or write_queues is not None):
-        raise click.UsageError("--queues is both of --read-queues and --write-queues")
+        raise click.UsageError("--queues cannot be used with --read-queues or --write-queues")
     given = {
         "read_queues": read_queues if queues is None else queues,
         "write_queues": write_queues if queues is None else queues,
@@ -138,7 +140,7 @@ def update(
     named: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if not named:
         raise click.UsageError(
-            "nothing to change: name one of --queues, --read-queues, --write-queues, --perm, "
+            "nothing to change: give one of --queues, --read-queues, --write-queues, --perm, "
             "--order, --no-order"
         )
     with Cluster(namesrv) as cluster:
@@ -159,7 +161,7 @@ def update(
 def describe(name: str, namesrv: str, output: Output) -> None:
     """Show the queues of a topic: offsets, and whether each is read and written.
 
-    A queue without PERM holds messages and is not read: the topic had more queues once.
+    A queue without PERM holds messages but is not read: the topic had more queues before.
     """
     with Cluster(namesrv) as cluster:
         found = topics.queues(cluster, name)
@@ -177,10 +179,10 @@ def describe(name: str, namesrv: str, output: Output) -> None:
     ]
     output.rows(QUEUE_COLUMNS, rows)
     if unread := sum(each.messages for each in found if not each.perm & PERM_READ):
-        lie = "message lies" if unread == 1 else "messages lie"
+        are = "message is" if unread == 1 else "messages are"
         click.echo(
-            f"{unread} {lie} in queues that are not read: `rmq topic update {name} "
-            "--read-queues N` or `--perm rw` has them read",
+            f"{unread} {are} in queues that are not read; make them readable with `rmq topic "
+            f"update {name} --read-queues N` or `--perm rw`",
             err=True,
         )
 
@@ -188,7 +190,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
 @topic.command()
 @click.argument("name")
 @cluster_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
 def delete(name: str, cluster_name: str | None, yes: bool, namesrv: str) -> None:
     """Delete a topic and its messages."""

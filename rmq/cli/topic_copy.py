@@ -43,16 +43,17 @@ BATCH_MESSAGES, BATCH_BYTES = 64, 256 << 10
 @click.argument("source")
 @click.argument("copy", required=False)
 @click.option("--to-namesrv", type=ADDRESSES, metavar="HOST:PORT[;...]",
-              help="In this cluster, which is asked without an account.")  # fmt: skip
+              help="Copy to the cluster with these name servers, without an account.")  # fmt: skip
 @click.option("--to-context", metavar="NAME",
-              help="In this cluster, by its name: see `rmq context`.")  # fmt: skip
-@click.option("--to-cluster", metavar="NAME", help="Only on its brokers of this cluster name.")
-@click.option("--perm", type=click.Choice(list(PERMS)), help="Of the copy; default: the same.")
+              help="Copy to this cluster: a name from `rmq context list`.")  # fmt: skip
+@click.option("--to-cluster", metavar="NAME", help="Copy only to brokers of this cluster name.")
+@click.option("--perm", type=click.Choice(list(PERMS)),
+              help="Permissions of the copy.  [default: those of SOURCE]")  # fmt: skip
 @click.option("--if-not-exists", is_flag=True,
-              help="Leave the copy's settings as they are where it exists.")  # fmt: skip
-@click.option("--messages", is_flag=True, help="Copy the messages that are there, too.")
+              help="Keep the settings of a copy that exists.")  # fmt: skip
+@click.option("--messages", is_flag=True, help="Copy the stored messages, too.")
 @start_option(Start("first"), "With --messages: where to begin in each queue")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
 def copy(
     source: str,
@@ -69,17 +70,17 @@ def copy(
 ) -> None:
     """Make a topic like another one, here or in another cluster.
 
-    COPY has the queues, permissions, order and attributes of SOURCE; in another cluster its name
-    may be the same, which is the default there. At each broker they are those of SOURCE at the
-    broker of its name, else of the one with the most queues. SOURCE stays as it is, and no group
-    is disturbed.
+    COPY gets the queues, permissions, order and attributes of SOURCE. In another cluster, COPY may
+    be left out: it then has the same name. Each broker gets the settings that SOURCE has on the
+    broker of the same name, otherwise those of the broker with the most queues. SOURCE stays as it
+    is, and no group is disturbed.
     """
     if to_namesrv is not None and to_context is not None:
-        raise click.UsageError("--to-namesrv and --to-context: give one of them")
+        raise click.UsageError("--to-namesrv and --to-context cannot be used together")
     is_elsewhere = to_namesrv is not None or to_context is not None
     name = copy or source
     if name == source and not is_elsewhere:
-        raise click.UsageError("name the COPY, or another cluster: --to-namesrv, --to-context")
+        raise click.UsageError("give a COPY, or another cluster: --to-namesrv, --to-context")
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(namesrv))
         target, given = _target(to_namesrv, to_context, cluster, namesrv)
@@ -192,7 +193,7 @@ class _Messages:
                         self._done += len(batch)
                         progress("messages", self._done, total)
         except (RmqError, KeyboardInterrupt):
-            click.echo(f"{self._done} of {counted(total, 'message')} were copied before", err=True)
+            click.echo(f"{self._done} of {counted(total, 'message')} were copied so far", err=True)
             raise
         click.echo(f"{self._name}: {counted(self._done, 'message')} copied")
 

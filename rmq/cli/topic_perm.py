@@ -21,9 +21,9 @@ COLUMNS = columns("BROKER", "IS", "WAS")
 @click.argument("name")
 @click.argument("wanted", metavar="[PERM]", required=False,
                 type=click.Choice([*PERMS, NONE]))  # fmt: skip
-@click.option("--broker", help="Only at this broker name.")
-@click.option("--cluster", "cluster_name", help="Only on the brokers of this cluster.")
-@click.option("--yes", is_flag=True, help="Do not ask about messages that nobody may read.")
+@click.option("--broker", help="Only on this broker name.")
+@click.option("--cluster", "cluster_name", help="Only on the brokers of this cluster name.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if messages can no longer be read.")
 @namesrv_option
 @output_option
 def perm(
@@ -37,8 +37,8 @@ def perm(
 ) -> None:
     """Show or change whether a topic may be read and written.
 
-    PERM is r, w, rw or none; without it nothing is changed. Clients learn of it when they look at
-    the routes, within half a minute.
+    PERM is r (read), w (write), rw or none; without it, the permissions are shown. Clients notice a
+    change when they refresh their routes, within 30 seconds.
     """
     to_be = None if wanted is None else PERMS.get(wanted, 0)
     with Cluster(namesrv) as cluster:

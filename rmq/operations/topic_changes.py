@@ -35,8 +35,8 @@ def check_change(there: Sequence[TopicState], named: Mapping[str, Any]) -> None:
         reads = named.get("read_queues", state.read_queues)
         if reads < named.get("write_queues", state.write_queues):
             raise RmqError(
-                f"new messages would go to queues that nobody reads: {described(state)}. Take "
-                f"--write-queues down as well, to {reads} at most"
+                f"new messages would go to queues that nobody reads: {described(state)}. Lower "
+                f"--write-queues as well, to {reads} at most"
             )
 
 
@@ -58,7 +58,7 @@ def unread(cluster: Cluster, there: Sequence[TopicState], named: Mapping[str, An
         if messages:
             lines.append(
                 f"{state.broker.name}: queues {count} to {state.read_queues - 1} hold "
-                f"{counted(messages, 'message')}, which nobody reads any more."
+                f"{counted(messages, 'message')}, which nobody could read any more."
             )
     return lines
 

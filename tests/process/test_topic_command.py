@@ -98,13 +98,14 @@ def test_fewer_queues_are_asked_about_when_they_hold_messages(commands: Commands
     commands.done("create", "less", "--queues", "4")
     commands.send("less", 0, 2, 3, 3)
     said = commands.refused("update", "less", "--queues", "2", answer="n\n")
-    assert "broker-a: queues 2 to 3 hold 3 messages, which nobody reads any more" in said
+    assert "broker-a: queues 2 to 3 hold 3 messages, which nobody could read any more" in said
     assert len(commands.queues("less")) == 4
     commands.done("update", "less", "--queues", "2", answer="y\n")
     unread = {0: ("rw", 1), 1: ("rw", 0), 2: (None, 1), 3: (None, 2)}
     wait_until(lambda: commands.queues("less") == unread)  # once they have files
     _, _, said = commands.run("describe", "less")
-    assert "3 messages lie in queues that are not read: `rmq topic update less" in said
+    assert "3 messages are in queues that are not read; make them readable" in said
+    assert "`rmq topic update less" in said
     commands.done("update", "less", "--queues", "4")
     assert commands.queues("less") == {0: ("rw", 1), 1: ("rw", 0), 2: ("rw", 1), 3: ("rw", 2)}
     commands.done("update", "less", "--queues", "1", "--yes")
@@ -115,7 +116,7 @@ def test_a_topic_that_is_to_be_read_no_more_is_asked_about(commands: Commands) -
     commands.done("create", "shut", "--queues", "2")
     commands.send("shut", 1)
     said = commands.refused("update", "shut", "--perm", "w", answer="n\n")
-    assert "broker-a: queues 0 to 1 hold 1 message, which nobody reads any more" in said
+    assert "broker-a: queues 0 to 1 hold 1 message, which nobody could read any more" in said
     assert commands.done("update", "shut", "--perm", "w", "--yes") == (
         "shut: broker-a has 2 queues, w\n"
     )
@@ -131,7 +132,7 @@ def test_without_permission_to_read_it_is_described(commands: Commands) -> None:
     commands.send("deaf", 1)
     _, shown, said = commands.run("describe", "deaf")
     assert [line.split()[2] for line in shown.splitlines()] == ["PERM", "w", "w"]
-    assert "1 message lies in queues that are not read" in said
+    assert "1 message is in queues that are not read" in said
 
 
 def test_a_broker_that_came_later_gets_it(commands: Commands, tmp_path: Path) -> None:
@@ -173,10 +174,10 @@ def test_a_topic_goes_from_the_cluster_that_is_named(commands: Commands, tmp_pat
 @pytest.mark.parametrize(
     ("words", "reason", "code"),
     [
-        (["update", "wrong"], "nothing to change: name one of --queues", 2),
+        (["update", "wrong"], "nothing to change: give one of --queues", 2),
         (["update", "wrong", "--queues", "0"], "0 is not in the range 1<=x<=65535", 2),
-        (["update", "wrong", "--queues", "2", "--read-queues", "2"], "is both of", 2),
-        (["update", "wrong", "--read-queues", "2"], "--write-queues down as well, to 2 at most", 1),
+        (["update", "wrong", "--queues", "2", "--read-queues", "2"], "cannot be used with --read", 2),
+        (["update", "wrong", "--read-queues", "2"], "Lower --write-queues as well, to 2 at most", 1),
         (["update", "wrong", "--write-queues", "9"], "queues that nobody reads", 1),
         (["update", "unknown", "--queues", "2"], "code 17", 1),
         (["describe", "unknown"], "code 17", 1),

@@ -101,7 +101,7 @@ def test_settings_alone(namesrv: str) -> None:
     assert done("topic", "copy", "plain", "no", code=1, text="n\n").endswith("Aborted!\n")
     assert "code 17" in done("topic", "describe", "no", code=1)
     assert "code 17" in done("topic", "copy", "nothing", "more", "--yes", code=1)
-    assert "name the COPY" in done("topic", "copy", "plain", code=2)
+    assert "give a COPY" in done("topic", "copy", "plain", code=2)
 
 
 def test_messages_keep_to_their_queues_and_order(namesrv: str) -> None:
@@ -158,11 +158,11 @@ def test_permissions_at_all_brokers_or_one(namesrv: str) -> None:
     assert perms("guarded", "r", "--broker", "broker-a-1") == [("broker-a-1", "r", "rw")]
     assert perms("guarded") == [("broker-a", "rw", "rw"), ("broker-a-1", "r", "r")]
     asked = done("topic", "perm", "guarded", "w", code=1, text="n\n")
-    assert "broker-a: queues 0 to 2 hold 300 messages, which nobody reads" in asked
+    assert "broker-a: queues 0 to 2 hold 300 messages, which nobody could read" in asked
     assert perms("guarded", "none", "--yes") == [
         ("broker-a", "none", "rw"), ("broker-a-1", "none", "r")]  # fmt: skip
     assert perms("guarded", "rw")[0] == ("broker-a", "rw", "none")
-    assert "is on no such broker" in done("topic", "perm", "guarded", "r", "--broker", "x", code=1)
+    assert "is on none of these brokers" in done("topic", "perm", "guarded", "r", "--broker", "x", code=1)
     assert "code 17" in done("topic", "perm", "nothing", "r", code=1)
 
 
@@ -192,4 +192,4 @@ def test_a_stored_message_is_sent_again(namesrv: str) -> None:
     assert row_of("elsewhere", 0)["body"] == "hello"
     assert "code 17" in done(*words, "--to", "nothing", "--yes", code=1)
     assert "rmq dlq resend" in done(*words, "--to", "%DLQ%g", "--yes", code=1)
-    assert "brokers alone write" in done(*words, "--to", "SCHEDULE_TOPIC_XXXX", "--yes", code=1)
+    assert "only brokers may write" in done(*words, "--to", "SCHEDULE_TOPIC_XXXX", "--yes", code=1)
