@@ -37,7 +37,7 @@ from rmq.operations.texts import shown_body, time_text
     type=Parsed("FORMAT", MessageFormat),
     help="Print only this for each message: %t topic, %p queue, %o offset, %k keys, "
     "%s body byte for byte, %S its bytes, %T stored in ms, %h properties, %h{NAME} one of them, %b "
-    "broker, %i id, %g tag, %r times it came again, %d stored, \\n, \\t, \\x1e.",
+    "broker, %i id, %g tag, %r retries so far, %d stored, \\n, \\t, \\x1e.",
 )
 @namesrv_option
 @output_option

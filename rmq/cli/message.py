@@ -37,18 +37,20 @@ for command in (show, direct, resend):
 
 @message.command()
 @click.argument("topic", required=False)
-@click.option("--key", help="One of the keys the sender gave.")
-@click.option("--unique-key", help="The unique id that the sender's client made (32 digits).")
-@click.option("--tag", help="The sender's tag.")
-@click.option("--id", "offset_id", help="The offset message id: a broker's address and a place.")
-@click.option("--from", "begin", type=MOMENT, default=0, help="Stored at this time or later.")
-@click.option("--to", "end", type=MOMENT, default=FOREVER, help="Stored at this time or earlier.")
+@click.option("--key", help="One of the message's keys.")
+@click.option("--unique-key", help="Unique id, from the sender's client (32 digits).")
+@click.option("--tag", help="Tag of the message.")
+@click.option("--id", "offset_id", help="Offset message id: a broker's address and a log offset.")
+@click.option("--from", "begin", type=MOMENT, default=0,
+              help="Only messages stored at this time or later.")  # fmt: skip
+@click.option("--to", "end", type=MOMENT, default=FOREVER,
+              help="Only messages stored at this time or earlier.")  # fmt: skip
 @click.option(
     "--count",
     type=click.IntRange(1, 64),
     default=32,
     show_default=True,
-    help="At most so many of each broker, the newest.",
+    help="At most this many from each broker, the newest ones.",
 )
 @namesrv_option
 @output_option
@@ -64,9 +66,9 @@ def query(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Find messages of a topic by key, unique key or tag; or one by its offset id.
+    """Find messages of a topic by key, unique key or tag, or one by its offset id.
 
-    Exits with 1 when there is none.
+    Exit code 1 if none is found.
     """
     given = [(KEY, key), (UNIQUE, unique_key), (TAG, tag), ("", offset_id)]
     asked = [(kind, text) for kind, text in given if text is not None]
@@ -74,7 +76,7 @@ def query(
         raise click.UsageError("give one of --key, --unique-key, --tag and --id")
     kind, text = asked[0]
     if bool(topic) == (kind == ""):
-        raise click.UsageError("a TOPIC goes with --key, --unique-key and --tag, none with --id")
+        raise click.UsageError("give a TOPIC with --key, --unique-key or --tag, but not with --id")
     with Cluster(namesrv) as cluster:
         found = [by_id(cluster, text)] if topic is None else by_key(
             cluster, topic, text, kind, count=count,
@@ -85,7 +87,7 @@ def query(
     elif found:
         output.rows(COLUMNS, [_row(each) for each in found])
     else:
-        click.echo("no such message", err=True)
+        click.echo("no message was found", err=True)
     if not found:
         sys.exit(1)
 

@@ -3,7 +3,7 @@ r"""Message format: what `rmq consume --format` prints of each message.
     %t topic       %p queue id     %o queue offset   %k keys         %s body
     %S its bytes   %K bytes of the keys              %T stored, ms since 1970
     %h properties as JSON          %h{NAME} one of them
-    %b broker      %i unique key   %g tag            %r times it came again
+    %b broker      %i unique key   %g tag            %r retries so far
     %d stored, local time
     \n \t \r \0 \xNN \\ and %% as usual
 
@@ -91,4 +91,4 @@ def _plain_bytes(found: re.Match[str]) -> bytes:
 
 def _unknown(found: re.Match[str]) -> ValueError:
     verbs = " ".join(f"%{each}" for each in _VERBS)
-    return ValueError(f"{found[0]!r}: there are {verbs} %h{{NAME}} \\n \\t \\r \\0 \\xNN \\\\")
+    return ValueError(f"{found[0]!r} is unknown; use {verbs} %h{{NAME}} \\n \\t \\r \\0 \\xNN \\\\")

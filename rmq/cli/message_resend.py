@@ -17,8 +17,8 @@ from rmq.operations.message_facts import find
 @click.argument("message_id", metavar="ID")
 @click.argument("topic", required=False)
 @click.option("--to", "target", metavar="TOPIC",
-              help="Send it to this topic.  [default: the one that it is of]")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do not ask.")
+              help="Send it to this topic.  [default: the topic it is in]")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
 @output_option
 def resend(
@@ -26,8 +26,8 @@ def resend(
 ) -> None:
     """Send a stored message again, to all groups that read the topic.
 
-    ID is the offset message id, or with TOPIC the unique id that the sender's client made. It is
-    sent as a new message, which comes at once; the stored one stays as it is.
+    ID is the offset message id or, if TOPIC is given, the unique id from the sender's client. A new
+    message is sent, which is delivered at once; the stored one stays as it is.
     """
     from rmq.cli.send import show_sent
 
@@ -36,11 +36,11 @@ def resend(
         where = target or found.stored.topic
         if is_dead_letter(where) or is_retry(where):
             raise click.ClickException(
-                f"it is of {where}: `rmq dlq resend` sends dead letters, or name a topic (--to)"
+                f"it is in {where}: use `rmq dlq resend`, or give a topic with --to"
             )
         if is_inner(where) or where in CLOSED_TO_CLIENTS:
-            raise click.ClickException(f"it is of {where}, which brokers alone write: name a topic "
-                                       "(--to)")  # fmt: skip
+            raise click.ClickException(f"it is in {where}, to which only brokers may write: "
+                                       "give a topic with --to")  # fmt: skip
         cluster.route(where)  # raises an error if the topic does not exist
         message = copy_of(found, where)
     if not yes:

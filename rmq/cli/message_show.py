@@ -22,10 +22,10 @@ from rmq.operations.texts import HEX_BYTES_MAX, hex_lines, printable
 @namesrv_option
 @output_option
 def show(message_id: str, topic: str | None, namesrv: str, output: Output) -> None:
-    """Show a message with all there is to it, and which groups have passed it.
+    """Show everything about a message, and which groups have passed it.
 
-    A group has passed what it consumed, sent back for a later try, or filtered out.
-    ID is the offset message id, or with TOPIC the unique id that the sender's client made.
+    A group has passed a message that it consumed, sent back for a later try, or filtered out.
+    ID is the offset message id or, if TOPIC is given, the unique id from the sender's client.
     """
     with Cluster(namesrv) as cluster:
         found = find(cluster, message_id, topic)
@@ -55,14 +55,14 @@ def _show_body(found: ReceivedMessage) -> None:
             click.echo(line)
         if len(found.body) > HEX_BYTES_MAX:
             more = len(found.body) - HEX_BYTES_MAX
-            click.echo(f"... and {more} bytes more: rmq consume --format %s")
+            click.echo(f"... and {more} bytes more; `rmq consume --format %s` prints all")
 
 
 @click.command()
 @click.argument("message_id", metavar="ID")
 @click.argument("group")
-@click.option("--topic", help="Of the message, where ID is its unique id.")
-@click.option("--client", help="The member that gets it; default: any that is online.")
+@click.option("--topic", help="Topic of the message, if ID is its unique id.")
+@click.option("--client", help="Client id of the member.  [default: any that is online]")
 @namesrv_option
 @output_option
 def direct(
@@ -73,9 +73,9 @@ def direct(
     namesrv: str,
     output: Output,
 ) -> None:
-    """Have a member of a group consume one message now, and say what came of it.
+    """Have a member of a group consume one message now, and show the result.
 
-    Its offsets stay as they are. Exits with 1 unless it was consumed.
+    The offsets of the group stay as they are. Exit code 1 if the message was not consumed.
     """
     with Cluster(namesrv) as cluster:
         found = find(cluster, message_id, topic)

@@ -18,28 +18,29 @@ from rmq.operations import trace_rows
 from rmq.operations.times import moment_members
 
 COLUMNS = columns(*trace_rows.COLUMNS)
-UNTRACED = "there is no such topic, as no client with tracing on (enable_trace) has made it"
+UNTRACED = "there is no such topic, because no client has traced yet (enable_trace)"
 
 
 @click.command()
 @click.argument("message_id")
 @click.option(
-    "--trace-topic", default=TRACE_TOPIC, show_default=True, help="Where the clients write traces."
+    "--trace-topic", default=TRACE_TOPIC, show_default=True, help="Topic that has the traces."
 )
 @click.option(
     "--count",
     type=click.IntRange(1, 64),
     default=64,
     show_default=True,
-    help="Read at most so many trace messages of each broker, the newest.",
+    help="Read at most this many trace messages from each broker, the newest ones.",
 )
 @namesrv_option
 @output_option
 def trace(message_id: str, trace_topic: str, count: int, namesrv: str, output: Output) -> None:
     """Show the trace of a message, by its id or key.
 
-    The clients must have been started with tracing on. A consumer's line is its end when there is
-    one, else its beginning. Exits with 1 when nothing is known.
+    Only clients that were started with tracing on (enable_trace) write traces. A consumer has one
+    line: for the end of its work or, if there is none yet, for its beginning. Exit code 1 if there
+    is no trace.
     """
     found, why = [], ""
     try:

@@ -49,7 +49,7 @@ def facts(found: ReceivedMessage) -> Iterator[tuple[str, object]]:
     yield "offset id", stored.message_id
     yield "sent", f"{time_text(stored.born_timestamp_ms)} from {stored.born_host}"
     yield "stored", f"{time_text(stored.store_timestamp_ms)} at {stored.store_host}"
-    yield "came again", f"{stored.reconsume_times} times"
+    yield "retries", stored.reconsume_times
     yield "flags", f"{stored.flag}, system {stored.sys_flag}"
     packed = f", packed by {found.packing}" if found.packing is not None else ""
     yield "body", f"{len(found.body)} bytes{packed}"

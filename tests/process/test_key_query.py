@@ -139,11 +139,11 @@ def test_the_command_line_finds_messages(tmp_path: Path) -> None:
         for words, code, text in (
             (["orders"], 2, "give one of"),
             (["orders", "--key", "a", "--tag", "b"], 2, "give one of"),
-            (["--key", "a"], 2, "a TOPIC goes with"),
-            (["orders", "--id", first], 2, "a TOPIC goes with"),
+            (["--key", "a"], 2, "give a TOPIC with"),
+            (["orders", "--id", first], 2, "give a TOPIC with"),
             (["--id", "nonsense"], 1, "not an offset message id"),
             (["--id", encode_message_id(Host("127.0.0.1", 1), 0)], 1, "no broker at"),
-            (["orders", "--key", "nowhere"], 1, "no such message"),
+            (["orders", "--key", "nowhere"], 1, "no message was found"),
             (["nowhere", "--key", "a"], 1, "code 17"),
             (["orders", "--key", "a", "--from", "first"], 2, "local time"),
         ):
