@@ -21,4 +21,4 @@ def ask_about_unread(
     for line in lost:
         click.echo(line, err=True)
     if lost:
-        click.confirm("They stay in the store, and can be made readable. Go on?", abort=True, err=err)
+        click.confirm("They stay stored, and can be made readable. Go on?", abort=True, err=err)
