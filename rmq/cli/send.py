@@ -35,7 +35,7 @@ from rmq.operations.texts import counted
     "--file",
     "path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="One message: the whole file.",
+    help="Send the whole file as one message.",
 )
 @click.option(
     "--json-lines",
@@ -46,36 +46,37 @@ from rmq.operations.texts import counted
 @click.option(
     "--delimiter",
     type=DELIMITER,
-    help="What stands between messages of standard input: \\0, \\x1e, any text.  [default: \\n]",
+    help="Text between messages of standard input, such as \\0 or \\x1e.  [default: \\n]",
 )
 @click.option(
     "--key-delimiter",
     "-K",
     type=DELIMITER,
-    help="Standard input has KEYS, this and the body of each message; without it a body alone.",
+    help="Text between keys and body of each message of standard input.  [default: no keys]",
 )
-@click.option("--tag", help="The messages' tag.")
-@click.option("--keys", help="Keys to find the messages by, separated by blanks.")
+@click.option("--tag", help="Tag of the messages.")
+@click.option("--keys", help="Keys to find the messages by, separated by spaces.")
 @click.option(
     "--property",
     "-p",
     "pairs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A user property; may be given several times.",
+    help="User property. May be given several times.",
 )
-@click.option("--queue", type=click.IntRange(0), help="Queue to send to; default: in turn.")
+@click.option("--queue", type=click.IntRange(0), help="Send to this queue.  [default: all in turn]")
 @click.option(
-    "--sharding-key", help="Messages with the same one go to the same queue, in their order."
+    "--sharding-key", help="Messages with the same key go to the same queue, in order."
 )
-@click.option("--delay", type=DURATION, help="Seen after this time: 500ms, 10s, 5m, 2h, 1d.")
-@click.option("--at", "deliver_at", type=MOMENT, help="Seen at this time: 2025-06-01T08:30, +1h.")
+@click.option("--delay", type=DURATION, help="Deliver after this time: 500ms, 10s, 5m, 2h, 1d.")
+@click.option("--at", "deliver_at", type=MOMENT,
+              help="Deliver at this time: 2025-06-01T08:30, +1h.")  # fmt: skip
 @click.option(
     "--count",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Send all of it this many times.",
+    help="Send everything this many times.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
 @namesrv_option
@@ -101,19 +102,19 @@ def send(
 ) -> None:
     """Send messages to a topic.
 
-    Without BODY and --file, or with the one BODY -, every line of standard input that is not empty
-    is a message, or with --delimiter what stands between delimiters. A topic that does not exist is
-    created by the broker when autoCreateTopicEnable is on, as it is by default.
+    Each BODY is a message. Without BODY and --file, or with - as BODY, each line of standard input
+    that is not empty is a message; --delimiter separates messages by another text. The broker
+    creates a topic that does not exist, unless autoCreateTopicEnable is off.
     """
     is_read = path is None and bodies in ((), ("-",))
     delimited = delimiter is not None or key_delimiter is not None
     _check_source(is_read, json_lines, delimited, count)
     if key_delimiter is not None and keys is not None:
-        raise click.UsageError("--keys and --key-delimiter: give one of them")
+        raise click.UsageError("--keys and --key-delimiter cannot be used together")
     if delay is not None and deliver_at is not None:
-        raise click.UsageError("--delay and --at: give one of them")
+        raise click.UsageError("--delay and --at cannot be used together")
     if queue is not None and sharding_key is not None:
-        raise click.UsageError("--queue and --sharding-key: give one of them")
+        raise click.UsageError("--queue and --sharding-key cannot be used together")
     own = {"TIMER_DELAY_MS": delay, DELIVER_AT: deliver_at, SHARDING_KEY: sharding_key}
     properties = parse_pairs(pairs, "--property") | {
         name: str(value) for name, value in own.items() if value is not None
@@ -148,18 +149,18 @@ def send(
                     show_sent(sent, output)
         except RmqError:
             if done:  # with this number the user can send the rest of a file
-                click.echo(f"{counted(done, 'message')} before it went out", err=True)
+                click.echo(f"{counted(done, 'message')} sent before the error", err=True)
             raise
 
 
 def _check_source(is_read: bool, json_lines: bool, delimited: bool, count: int) -> None:
     if (json_lines or delimited) and not is_read:
-        raise click.UsageError("--json-lines, --delimiter and --key-delimiter are about standard "
+        raise click.UsageError("--json-lines, --delimiter and --key-delimiter are for standard "
                                "input: give no BODY and no --file")  # fmt: skip
     if json_lines and delimited:
-        raise click.UsageError("--json-lines has a message in each line, with its keys")
+        raise click.UsageError("--json-lines has a message in each line: give no delimiter")
     if is_read and count > 1:
-        raise click.UsageError("--count: standard input can be read once only")
+        raise click.UsageError("--count cannot be used: standard input can be read once only")
 
 
 def _json_lines(topic: str) -> Iterator[Message]:

@@ -22,7 +22,7 @@ RECORD_BYTES_MAX = 64 << 20  # more than any broker takes
 def _delimiter(text: str) -> bytes:
     found = escaped(text)
     if not found:
-        raise ValueError("it is empty")
+        raise ValueError("it must not be empty")
     return found
 
 
@@ -44,11 +44,11 @@ def records(
             yield None, record
             continue
         if not body:
-            raise MessageError(f"message {number}: it has keys and no body")
+            raise MessageError(f"message {number}: it has keys but no body")
         try:
             yield keys.decode() or None, body
         except UnicodeDecodeError:
-            raise MessageError(f"message {number}: its keys are no text (UTF-8)") from None
+            raise MessageError(f"message {number}: its keys are not UTF-8 text") from None
 
 
 def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
@@ -64,5 +64,5 @@ def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
         del buffer[:at]
         if len(buffer) > RECORD_BYTES_MAX:
             raise MessageError(f"a message of more than {RECORD_BYTES_MAX} bytes: is {delimiter!r} "
-                               "what stands between messages?")  # fmt: skip
+                               "the right delimiter?")  # fmt: skip
     yield bytes(buffer)

@@ -22,6 +22,6 @@ def start_option(
     usual = " (default)" if default == Start("first") else ""
     return click.option(
         "--from", "start", type=START, default=default,
-        help=f"{text}: first{usual}, last, an offset, N:M for those from N to before M, -N for "
-        "the last N, or a time: @2025-06-01T08:30, @-1h, @-2h:@-1h.",
+        help=f"{text}: first{usual}, last, an offset, N:M for offsets from N to before M, -N "
+        "for the last N, or a time: @2025-06-01T08:30, @-1h, @-2h:@-1h.",
     )  # fmt: skip

@@ -90,23 +90,23 @@ def message_of(line: bytes, topic: str) -> Message:
     try:
         found = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MessageError(f"no JSON: {error}") from None
+        raise MessageError(f"not JSON: {error}") from None
     if not isinstance(found, dict):
-        raise MessageError('no JSON object, such as {"body": "hello"}')
+        raise MessageError('not a JSON object such as {"body": "hello"}')
     if unknown := found.keys() - NAMES:
-        raise MessageError(f"unknown member {min(unknown)!r}: there are {', '.join(sorted(NAMES))}")
+        raise MessageError(f"unknown key {min(unknown)!r}: known are {', '.join(sorted(NAMES))}")
     if found.get("packing") is not None:
-        raise MessageError(f"the body is as its sender packed it, by {found['packing']}: who gets "
-                           "it would not unpack it")  # fmt: skip
+        raise MessageError(f"the body is still packed by its sender ({found['packing']}), and "
+                           "receivers would not unpack it")  # fmt: skip
     properties, tag, keys = (found.get(name) for name in ("properties", "tag", "keys"))
     if not isinstance(properties, dict | None):
-        raise MessageError("member properties is not an object")
+        raise MessageError("properties is not an object")
     if not isinstance(tag, str | None):
-        raise MessageError("member tag is no text")
+        raise MessageError("tag is not text")
     if isinstance(keys, list):
         keys = " ".join(map(str, keys))
     if not isinstance(keys, str | None):
-        raise MessageError("member keys is neither text nor a list")
+        raise MessageError("keys is neither text nor a list")
     kept = {name: value for name, value in (properties or {}).items() if name not in OWN_PROPERTIES}
     for name, value in kept.items():
         if isinstance(value, dict | list):
@@ -124,7 +124,7 @@ def message_of(line: bytes, topic: str) -> Message:
 def _sharding_key(found: dict[str, Any]) -> str | None:
     given = found.get("sharding_key")
     if not isinstance(given, str | None):
-        raise MessageError("member sharding_key is no text")
+        raise MessageError("sharding_key is not text")
     return given or None
 
 
@@ -133,27 +133,27 @@ def _due_ms(found: dict[str, Any]) -> int:
     given, text = found.get("deliver_at_ms"), found.get("deliver_at")
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= LAST_MS:
-            raise MessageError("member deliver_at_ms is no number of ms since 1970")
+            raise MessageError("deliver_at_ms is not a number of ms since 1970")
         return given
     if text is None:
         return 0
     if not isinstance(text, str):
-        raise MessageError("member deliver_at is no text; deliver_at_ms takes numbers")
+        raise MessageError("deliver_at is not text; for a number use deliver_at_ms")
     try:
         return moment_ms(text)
     except ValueError as error:
-        raise MessageError(f"member deliver_at: {error}") from None
+        raise MessageError(f"deliver_at: {error}") from None
 
 
 def _body(found: dict[str, Any]) -> bytes:
     if ("body" in found) == ("body_base64" in found):
-        raise MessageError("one of the members body and body_base64 is wanted")
+        raise MessageError("give either body or body_base64")
     body = found.get("body", found.get("body_base64"))
     if not isinstance(body, str):
-        raise MessageError("the body is no text; what is none goes into body_base64")
+        raise MessageError("the body is not text; use body_base64 for other bytes")
     if "body" in found:
         return body.encode()
     try:
         return base64.b64decode(body, validate=True)
     except ValueError as error:  # binascii.Error, or a character that is not ASCII
-        raise MessageError(f"member body_base64: {error}") from None
+        raise MessageError(f"body_base64: {error}") from None

@@ -23,8 +23,8 @@ from rmq.operations.times import MOMENTS, moment_ms
 
 WORDS = {"first": "first", "start": "first", "last": "last", "end": "last"}
 FORMS = (
-    "first (start), last (end), an offset, N:M for those from N to before M, -N for the last N of "
-    f"each queue, or a time, @TIME or @TIME:@TIME: {MOMENTS}"
+    "give first (start), last (end), an offset, N:M for offsets from N to before M, -N for the "
+    f"last N of each queue, or @TIME or @TIME:@TIME, where TIME is {MOMENTS}"
 )
 
 
@@ -39,7 +39,7 @@ def parse_start(text: str) -> Start:
     if found := re.fullmatch("([0-9]{0,18}):([0-9]{0,18})", text):
         first, end = int(found[1] or 0), int(found[2]) if found[2] else None
         if end is not None and end <= first:
-            raise ValueError(f"{text!r}: nothing lies from {first} to before {end}")
+            raise ValueError(f"{text!r}: the range is empty: {first} is not before {end}")
         return Start("offset", first, end) if text != ":" else Start("first")
     begin, mark, until = text.partition(":@")
     try:
@@ -48,5 +48,5 @@ def parse_start(text: str) -> Start:
     except ValueError:
         raise ValueError(f"{text!r}: {FORMS}") from None
     if until_ms is not None and until_ms <= start_ms:
-        raise ValueError(f"{text!r}: nothing is stored from then to before then")
+        raise ValueError(f"{text!r}: the range is empty: its end is not after its beginning")
     return Start("time", start_ms, until_ms=until_ms)

@@ -22,8 +22,8 @@ FORMS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d")
 LAST_MS = 253_402_214_400_000  # the last day that a calendar has, 9999-12-31
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MOMENTS = (
-    "milliseconds, a local time such as 2025-06-01T08:30, now, or -1h for an hour ago, +1h "
-    "for in an hour"
+    "milliseconds since 1970, a local time such as 2025-06-01T08:30, now, -1h for an hour ago, or "
+    "+1h for in an hour"
 )
 DURATIONS = "a time such as 500ms, 10s, 5m, 2h or 1d"
 
@@ -48,14 +48,14 @@ def moment_ms(text: str) -> int:
         except (ValueError, OverflowError):
             continue
         return seconds * 1000 + int(found[2] or 0)
-    raise ValueError(f"{text!r}: {MOMENTS}")
+    raise ValueError(f"{text!r}: give {MOMENTS}")
 
 
 def duration_ms(text: str) -> int:
     """Milliseconds; ValueError says what may be written."""
     found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?)([a-z]+)", text)
     if found is None or found[2] not in UNITS:
-        raise ValueError(f"{text!r}: {DURATIONS}")
+        raise ValueError(f"{text!r}: give {DURATIONS}")
     return round(float(found[1]) * UNITS[found[2]])
 
 

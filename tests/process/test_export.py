@@ -146,10 +146,10 @@ def test_rows_from_a_pipe_and_ids_that_are_known(broker: BrokerProcess) -> None:
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
     bad = '{"body": "a"}\n{"body": 7}\n'
-    assert "line 2: the body is no text" in failed("import", "-", "binary", text=bad)
+    assert "line 2: the body is not text" in failed("import", "-", "binary", text=bad)
     many = '{"body": "a"}\n' * 5000 + "bad\n"
     said = failed("import", "-", "binary", text=many)
-    assert "line 5001: no JSON" in said
+    assert "line 5001: not JSON" in said
     assert "of the 4096 rows before, some or all may be stored" in said
     import pyarrow.parquet as parquet
 

@@ -66,8 +66,8 @@ def test_a_line_that_is_none_is_named(shell: Shell) -> None:
     topic = shell.topic("bad-lines")
     given = b'{"body":"good"}\nbad\n{"body":"never"}\n'
     code, _, said = shell.run("send", topic, "--json-lines", given=given)
-    assert code == 1 and "line 2: no JSON" in said
-    assert "1 message before it went out" in said
+    assert code == 1 and "line 2: not JSON" in said
+    assert "1 message sent before the error" in said
     assert shell("consume", topic, "--body") == b"good\n"
 
 
@@ -76,10 +76,10 @@ def test_of_what_a_broker_refuses_it_is_told_how_many_went_before(shell: Shell) 
     topic = shell.topic("refused-line")
     given = b'{"body":"1"}\n\n{"body":"2"}\n{"body":"3","deliver_at":"2999-01-01"}\n{"body":"4"}\n'
     code, _, said = shell.run("send", topic, "--json-lines", "-q", given=given)
-    assert code == 1 and "code 13" in said and "2 messages before it went out" in said
+    assert code == 1 and "code 13" in said and "2 messages sent before the error" in said
     assert sorted(shell("consume", topic, "--body").split()) == [b"1", b"2"]
     code, _, said = shell.run("send", topic, "x", "--delay", "300d")
-    assert code == 1 and "went out" not in said
+    assert code == 1 and "before the error" not in said
 
 
 @pytest.mark.parametrize("words", [("send", "t", "x"), ("consume", "t"), ("topic", "list")])
@@ -173,21 +173,21 @@ def test_records_of_standard_input_with_their_keys(shell: Shell) -> None:
           given=b"k\x1eone\ntwo\0\0three")  # fmt: skip
     assert shell("consume", other, "--format", "%g %k %s;") == b"t k one\ntwo;t  three;"
     code, _, said = shell.run("send", other, "-K", ":", given=b"ok:1\n\n10:\n")
-    assert code == 1 and "message 3: it has keys and no body" in said
+    assert code == 1 and "message 3: it has keys but no body" in said
 
 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["send", "t", "x", "--json-lines"], "are about standard input"),
-        (["send", "t", "x", "-K", ":"], "are about standard input"),
+        (["send", "t", "x", "--json-lines"], "are for standard input"),
+        (["send", "t", "x", "-K", ":"], "are for standard input"),
         (["send", "t", "--json-lines", "--delimiter", ","], "a message in each line"),
         (["send", "t", "-K", ":", "--keys", "k"], "--keys and --key-delimiter"),
-        (["send", "t", "-K", ""], "it is empty"),
+        (["send", "t", "-K", ""], "it must not be empty"),
         (["send", "t", "--delimiter", "\\q"], "\\xNN"),
         (["consume", "t", "-f", "--until", "now"], "--follow waits for new messages"),
-        (["consume", "t", "--from", "5:5"], "nothing lies from 5 to before 5"),
-        (["consume", "t", "--from", "@now:@-1h"], "nothing is stored from then"),
+        (["consume", "t", "--from", "5:5"], "the range is empty: 5 is not before 5"),
+        (["consume", "t", "--from", "@now:@-1h"], "the range is empty: its end"),
         (["send", "t", "--count", "2"], "standard input can be read once"),
         (["send", "t", "x", "--delay", "1s", "--at", "now"], "--delay and --at"),
         (["send", "t", "x", "--queue", "1", "--sharding-key", "k"], "--queue and --sharding-key"),
@@ -195,7 +195,7 @@ def test_records_of_standard_input_with_their_keys(shell: Shell) -> None:
         (["send", "t", "x", "--at", "soon"], "a local time such as"),
         (["consume", "t", "--from", "soon"], "-N for the last N"),
         (["consume", "t", "--body", "--json"], "cannot be used together"),
-        (["consume", "t", "--format", "%x"], "there are %t %p"),
+        (["consume", "t", "--format", "%x"], "use %t %p"),
         (["consume", "t", "--tag", "a", "--sql", "b = 1"], "cannot be combined"),
     ],
 )

@@ -48,5 +48,5 @@ def test_what_is_none_is_told_with_those_there_are(form: str) -> None:
     if form == "%h{open":  # the verb for all properties, and text
         assert MessageFormat(form).bytes_of(MESSAGE).endswith(b"}{open")
         return
-    with pytest.raises(ValueError, match="there are %t %p"):
+    with pytest.raises(ValueError, match="use %t %p"):
         MessageFormat(form)

@@ -37,12 +37,12 @@ def test_pieces_do_not_matter(bodies: list[bytes], size: int) -> None:
 
 def test_one_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(send_records, "RECORD_BYTES_MAX", 100)
-    with pytest.raises(MessageError, match="is b',' what stands between"):
+    with pytest.raises(MessageError, match="is b',' the right delimiter"):
         list(records(Pieces(b"x" * 101, 10), b",", None))
 
 
 def test_keys_that_are_no_text_are_named() -> None:
     read = records(io.BytesIO(b"ok:1\n\xff:2\n"), b"\n", b":")
     assert next(read) == ("ok", b"1")
-    with pytest.raises(MessageError, match="message 2: its keys are no text"):
+    with pytest.raises(MessageError, match="message 2: its keys are not UTF-8 text"):
         next(read)
