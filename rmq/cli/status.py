@@ -28,20 +28,20 @@ POOL_COLUMNS = (
 
 @click.command()
 @namesrv_option
-@click.option("--pools", is_flag=True, help="Show the memory of each broker: its buffer pools.")
+@click.option("--pools", is_flag=True, help="Show the buffer pools of each broker instead.")
 @click.option(
     "--store",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Ask the supervisor of the broker with this store about its shards.",
+    help="Show the shards of the broker with this store, asked of its supervisor.",
 )
 @output_option
 def status(namesrv: str, pools: bool, store: Path | None, output: Output) -> None:
-    """Show the brokers and how they are.
+    """Show the state of the brokers.
 
-    BEHIND is what the slave that has least lacks of its master's log. Exit code 1 when a broker
-    does not answer, is poisoned by a failed write, its disk is full, a slave's log does not come
-    (detached), a master waits for more slaves than follow it or are in sync (alone), or the
-    controller cannot be asked (no controller); 3 when none is registered.
+    BEHIND is how much of a master's log the slave furthest behind lacks. Exit code 1 if a broker
+    does not answer, was poisoned by a failed write, has a full disk, gets no log from its master
+    (detached), waits for more slaves than follow it or are in sync (alone), or does not reach its
+    controller (no controller); 3 if no broker is registered.
     """
     if store is not None:
         from rmq.cli.shards import show_shards

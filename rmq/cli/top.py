@@ -58,15 +58,17 @@ EDGE = 1  # characters of the frame for the whole table
 @namesrv_option
 @click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True,
               help="Seconds between two samples.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Print one table, of one interval, and end.")
+@click.option("--once", is_flag=True, help="Print one table, for one interval, and exit.")
 @output_option
 def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
     """Watch what the brokers are doing.
 
-    BEHIND is what the slave that has least lacks of its master's log; EPOCH and IN SYNC are there
-    where a controller says who is master. POOL is the fullest buffer pool, REFUSED how often one
-    was empty in the interval, CACHE how much of the newest log files is in memory, APPEND and FLUSH
-    the time that 99 of 100 messages and syncs stayed below. q ends it.
+    Press q to quit. Rates are messages or MB per second of the interval.
+
+    BEHIND is how much of a master's log the slave furthest behind lacks. EPOCH and IN SYNC are
+    shown if a controller elects the master. POOL is the use of the fullest buffer pool, REFUSED how
+    often a pool was empty, CACHE the share of the newest log files that is in memory. 99 of 100
+    appends and syncs took no longer than APPEND and FLUSH.
     """
     is_drawn = not once and not output.is_data and sys.stdout.isatty()
     if is_drawn:
@@ -104,7 +106,7 @@ def _live(polls: Iterator[list[Figures]], interval: float, is_wide: bool) -> boo
         from rich.text import Text
     except ImportError:
         return False
-    waiting = Text(f"sampling for {interval:g} s ... (q ends it)")
+    waiting = Text(f"sampling for {interval:g} s ... (press q to quit)")
     with Live(waiting, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
         for rows in polls:
             live.update(_drawn(rows, live.console.width, is_wide), refresh=True)
