@@ -25,50 +25,51 @@ def _hosts(context: click.Context, parameter: click.Parameter, hosts: tuple[str,
             ipaddress.ip_address(host)
         except ValueError:
             if len(host) > 253 or not HOST.match(host):
-                raise click.BadParameter(f"{host!r}: neither a name nor an address") from None
+                raise click.BadParameter(f"{host!r} is neither a name nor an address") from None
     return [*found, *(name for name in ALWAYS if name not in found)]
 
 
 def _user(context: click.Context, parameter: click.Parameter, name: str) -> str:
     if not re.match(r"^[A-Za-z0-9_.-]{1,64}$", name):
-        raise click.BadParameter("letters, digits, and _ . - alone")
+        raise click.BadParameter("use only letters, digits, and _ . -")
     return name
 
 
 @setup.command()
 @click.option(
     "--directory", type=click.Path(file_okay=False, path_type=Path), default=Path("rmq-security"),
-    show_default=True, help="Where the files go; it is made.",
+    show_default=True, help="Directory for the files; it is created.",
 )  # fmt: skip
 @click.option(
     "--host", "hosts", multiple=True, metavar="NAME", callback=_hosts,
-    help="What clients call the servers by, and the addresses that brokers register (brokerIP1); "
-    "may be given more than once.  [default: this machine's name]",
+    help="Name or address by which clients reach the servers, brokerIP1 included. May be given "
+    "several times.  [default: this machine's name]",
 )  # fmt: skip
 @click.option(
     "--admin", default="admin", show_default=True, metavar="NAME", callback=_user,
-    help="The first Super user.",
+    help="Name of the first Super user.",
 )  # fmt: skip
 @click.option(
     "--mode", type=click.Choice(["enforcing", "permissive"]), default="enforcing",
-    show_default=True, help="Whether clients without TLS are served: Go's v2.1.2 has none.",
+    show_default=True,
+    help="permissive: also serve clients without TLS, such as Go's v2.1.2.",
 )  # fmt: skip
 @click.option(
     "--audit-log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-    help="Where servers write who changed what, and who was refused.  "
+    help="File for the audit log: who changed what, and who was refused.  "
     "[default: audit.log in DIRECTORY]",
 )  # fmt: skip
 @click.option(
     "--request", is_flag=True,
-    help="Make a request for a real authority (server.csr) instead of certificates of our own.",
+    help="Make a request to a real authority (server.csr) instead of own certificates.",
 )  # fmt: skip
 def security(
     directory: Path, hosts: list[str], admin: str, mode: str, audit_log: Path | None, request: bool
 ) -> None:
-    """Make a Super user, certificates and the settings that use them.
+    """Create a Super user, certificates and the settings that use them.
 
-    Then the server is started with `-c DIRECTORY/security.conf`. What clients need is printed:
-    Java, Go, Python, Spark, mqadmin and rmq.
+    Start the server with `-c DIRECTORY/security.conf` afterwards. The command prints what clients
+    need: Java, Go, Python, Spark, mqadmin and rmq.
 
     \b
     rmq setup security --host broker.example.org --host 10.0.0.5
@@ -81,11 +82,11 @@ def security(
     made.make(by_real_authority=request)
     made.write()
     click.echo(f"{made.folder}: {', '.join(made.files)}")
-    click.echo(f"{admin}'s password is in admin.json; keep it, and the keys, to yourself.")
-    click.echo(f"Who changed what will be in {made.audit_log}: see `rmq audit`.")
+    click.echo(f"The password of {admin} is in admin.json; keep it and the keys secret.")
+    click.echo(f"The audit log will be in {made.audit_log}: see `rmq audit`.")
     if request:
-        click.echo("Have server.csr signed, and put the certificate there as server.pem, with")
-        click.echo("what leads to its authority; name the authority in security.conf.")
+        click.echo("Have server.csr signed, and save the certificate and its chain there as")
+        click.echo("server.pem; name the authority in security.conf.")
     click.echo("\nStart a server:\n")
     outside = next((host for host in hosts if _is_outside(host)), None)
     address = f" --set brokerIP1={outside}" if outside else ""

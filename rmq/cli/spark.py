@@ -12,11 +12,11 @@ from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns
 
-BANNER = """Spark {version} with rmq, name server {namesrv}. There are
+BANNER = """Spark {version} with rmq, name server {namesrv}. You can use
     spark                    the session
     topic("orders")          a topic as a DataFrame; options as arguments: topic("t", tags="a")
     stream("orders")         the same as a stream
-    send(frame, "orders")    rows to a topic: columns body, tags, keys, properties, ..
+    send(frame, "orders")    sends rows to a topic: columns body, tags, keys, properties, ..
 `rmq spark options` lists the options."""
 
 
@@ -27,14 +27,15 @@ def spark() -> None:
 
 @spark.command()
 @namesrv_option
-@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
-@click.option("--conf", "pairs", multiple=True, metavar="KEY=VALUE", help="One Spark setting.")
-@click.option("-c", "--command", metavar="CODE", help="Run this and end.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master URL.")
+@click.option("--conf", "pairs", multiple=True, metavar="KEY=VALUE",
+              help="Spark setting. May be given several times.")  # fmt: skip
+@click.option("-c", "--command", metavar="CODE", help="Run this code and exit.")
 def shell(namesrv: str, master: str, pairs: tuple[str, ...], command: str | None) -> None:
-    """Start Python with a Spark session that knows this broker.
+    """Start Python with a Spark session that can use this cluster.
 
-    Commands come from the keyboard, from a pipe or from -c. topic, stream, send and the commits of
-    streams ask as the account, and by the TLS, that is given here.
+    Code comes from the keyboard, from a pipe or from -c. topic, stream, send and the commits of
+    streams use the account and the TLS options that are given here.
     """
     session = _session(master, parse_pairs(pairs, "--conf"))
     names = _names(session, _access(namesrv))
