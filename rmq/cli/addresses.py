@@ -63,7 +63,7 @@ def settle_addresses(settings: Settings, insecure: bool) -> None:
             asks_nobody, remedy = not has_password, METRICS
         if address and asks_nobody and not insecure and not is_loopback(address):
             raise ConfigError(
-                f"{key}={address}: other machines could connect, and nobody is asked who he is. "
+                f"{key}={address}: other machines could connect without a password. "
                 f"Leave it at 127.0.0.1; or set {remedy}"
             )
     if "brokerIP1" not in settings:
@@ -89,7 +89,7 @@ def _reachable(bind: str) -> str:
             return str(probe.getsockname()[0])
         except OSError:
             raise ConfigError(
-                f"bindAddress={bind}: this machine has no address to tell clients; "
+                f"bindAddress={bind}: no address of this machine is found that clients can reach; "
                 "give one with --set brokerIP1=ADDRESS"
             ) from None
 
@@ -99,6 +99,6 @@ def _literal(key: str, address: str) -> str:
         return str(ipaddress.ip_address(address))
     except ValueError:
         raise ConfigError(
-            f"{key}={address}: an IP address, not a name, for messages carry it. `getent hosts "
-            f"{address}` says which the name has"
+            f"{key}={address}: must be an IP address, not a name, because messages contain it. "
+            f"`getent hosts {address}` shows the address of the name"
         ) from None

@@ -39,7 +39,7 @@ def slave_settings(master: str, store: Path) -> dict[str, str]:
         taken = kept(path)
         if not taken:
             raise UnreachableError(
-                f"{error}. A new slave takes its settings from its master: start that first"
+                f"{error}. A new slave takes its settings from its master: start the master first"
             ) from None
     else:
         atomic_file.replace(path, msgspec.json.encode(taken))

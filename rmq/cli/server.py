@@ -27,36 +27,38 @@ FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 
 file_option = click.option(
     "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="Property file with RocketMQ's keys.",
+    help="Property file, with RocketMQ's names of settings.",
 )  # fmt: skip
 set_option = click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE",
-    help="One setting, over the file; may be given several times.",
+    help="Override one setting of the file. May be given several times.",
 )  # fmt: skip
 bind_options = together(
-    click.option("--bind", metavar="ADDRESS", help="Listen here.  [default: 127.0.0.1]"),
+    click.option("--bind", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]"),
     click.option("--insecure", is_flag=True,
-                 help="Allow addresses beyond this machine also where no accounts are asked for."),
+                 help="Allow other machines to connect without accounts."),
 )  # fmt: skip
 log_options = together(
     click.option("--log-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-                 help="Write the log there, made anew when it is moved away.  "
+                 help="Write the log to this file; if it is moved away, a new one is made.  "
                       "[default: rmqLogFile, standard error]"),
     click.option("--log-level", type=click.Choice(LEVELS, case_sensitive=False),
-                 help="Lines from this one on.  [default: rmqLogLevel, INFO]"),
+                 help="Lowest level that is logged.  [default: rmqLogLevel, INFO]"),
     click.option("--log-format", type=click.Choice(["text", "json"]),
-                 help="json: an object in each line.  [default: rmqLogFormat, text]"),
+                 help="json: one object per line.  [default: rmqLogFormat, text]"),
 )  # fmt: skip
 _broker_options = together(
-    click.option("--port", type=click.IntRange(0, 65535), help="Of the broker.  [default: 10911]"),
+    click.option("--port", type=click.IntRange(0, 65535),
+                 help="Port of the broker.  [default: 10911]"),
     click.option("--flush",
                  type=click.Choice(["async", "sync", "ASYNC_FLUSH", "SYNC_FLUSH"],
                                    case_sensitive=False),
-                 help="When a send is acknowledged: async, when written to the file (survives "
-                      "kill -9); sync, when on the disk (survives power loss).  [default: async]"),
+                 help="When a send is acknowledged: async, once it is in the file (survives "
+                      "kill -9); sync, once it is on the disk (survives power loss).  "
+                      "[default: async]"),
     click.option("--shards", metavar="N|auto",
-                 help="Processes of the broker, each with its own part of every topic; auto: one "
-                      "for each core.  [default: as many as the store has, 1 for a new one]"),
+                 help="Number of processes, each with its own part of every topic; auto: one for "
+                      "each core.  [default: as many as the store has; 1 for a new one]"),
 )  # fmt: skip
 
 
@@ -66,10 +68,11 @@ _broker_options = together(
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory of the store.  [default: ./store]",
 )
-@click.option("--namesrv-port", type=click.IntRange(0, 65535), default=9876, show_default=True)
+@click.option("--namesrv-port", type=click.IntRange(0, 65535), default=9876, show_default=True,
+              help="Port of the name server.")  # fmt: skip
 @_broker_options
 @click.option(
-    "-n", "--namesrv", metavar="HOST:PORT[;...]", help="Register at these name servers as well."
+    "-n", "--namesrv", metavar="HOST:PORT[;...]", help="Other name servers to register at, too."
 )
 @bind_options
 @log_options
@@ -102,11 +105,11 @@ class _BrokerGroup(click.Group):
     imported when they are called."""
 
     _MODULES = {  # noqa: RUF012
-        "status": ("rmq.cli.status", "Show the brokers and how they are."),
-        "shards": ("rmq.cli.shards", "Show the shards of a broker and how they are."),
-        "drain": ("rmq.cli.shards", "Take no more sends on a shard."),
-        "restart": ("rmq.cli.shards", "Stop a shard cleanly and start it anew."),
-        "shrink": ("rmq.cli.shards", "Take the last shards off a broker."),
+        "status": ("rmq.cli.status", "Show the state of the brokers."),
+        "shards": ("rmq.cli.shards", "Show the shards of a broker and their state."),
+        "drain": ("rmq.cli.shards", "Stop sends to a shard."),
+        "restart": ("rmq.cli.shards", "Stop a shard cleanly and start it again."),
+        "shrink": ("rmq.cli.shards", "Remove the last shards of a broker."),
     }
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -140,17 +143,17 @@ class _BrokerGroup(click.Group):
     envvar=NAMESRV_VARIABLE,
     show_envvar=True,
     metavar="HOST:PORT[;...]",
-    help="Name servers to register at.  [default: namesrvAddr, the environment's, 127.0.0.1:9876]",
+    help="Name servers to register at.  [default: namesrvAddr of the file, else 127.0.0.1:9876]",
 )
 @click.option(
     "--replica-of",
     metavar="HOST[:PORT]",
-    help="Be a slave of the broker there: copy its log and its tables, with its settings.",
+    help="Run as a slave of this master: copy its log and tables, and use its settings.",
 )
 @click.option(
     "--controller",
     metavar="HOST:PORT[;...]",
-    help="These controllers say who of the brokers of this name is master (enableControllerMode, "
+    help="Controllers that decide which broker of this name is master (enableControllerMode, "
     "controllerAddr).",
 )
 @bind_options
@@ -165,13 +168,16 @@ def broker(
     controller: str | None,
     **options: Any,
 ) -> None:
-    """Run a broker."""
+    """Run a broker.
+
+    Without a command, a broker is started. The commands below are for brokers that run already.
+    """
     if context.invoked_subcommand is not None:
         enter_context(context)
         return
     if controller is not None:
         if replica_of is not None:
-            raise click.UsageError("with --controller nobody is a slave for good: no --replica-of")
+            raise click.UsageError("--controller and --replica-of cannot be used together")
         mode = (f"controllerAddr={controller}", "enableControllerMode=true")
         options["pairs"] = (*options["pairs"], *mode)
     is_said = (
@@ -215,7 +221,7 @@ def broker(
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), help="[default: 9876]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on.  [default: 9876]")
 @bind_options
 @log_options
 @file_option

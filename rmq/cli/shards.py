@@ -53,9 +53,9 @@ store_option = click.option(
 @store_option
 @output_option
 def shards(store: Path, output: Output) -> None:
-    """Show the shards of a broker and how they are.
+    """Show the shards of a broker and their state.
 
-    Exit code 1 when one does not serve.
+    Exit code 1 if one of them does not serve.
     """
     show_shards(store, output)
 
@@ -71,12 +71,12 @@ def show_shards(store: Path, output: Output) -> None:
 @click.command()
 @click.argument("shard")
 @store_option
-@click.option("--undo", is_flag=True, help="Let it take sends again.")
+@click.option("--undo", is_flag=True, help="Let the shard take sends again.")
 def drain(shard: str, store: Path, undo: bool) -> None:
-    """Take no more sends on a shard.
+    """Stop sends to a shard.
 
-    What is in it can be consumed. Producers leave it when they look for routes again, within half
-    a minute.
+    Its messages can still be consumed. Producers leave it when they refresh their routes, within 30
+    seconds.
     """
     with _bus(store) as bus:
         found = _find(bus, shard)
@@ -87,9 +87,9 @@ def drain(shard: str, store: Path, undo: bool) -> None:
 @click.argument("shard")
 @store_option
 def restart(shard: str, store: Path) -> None:
-    """Stop a shard cleanly and start it anew.
+    """Stop a shard cleanly and start it again.
 
-    A shard that was given up gets another chance.
+    Also starts a shard that was given up after failed starts.
     """
     with _bus(store) as bus:
         found = _find(bus, shard)
@@ -98,15 +98,15 @@ def restart(shard: str, store: Path) -> None:
 
 @click.command()
 @click.option("--shards", "count", required=True, type=click.IntRange(1), metavar="N",
-              help="So many stay.")  # fmt: skip
+              help="Number of shards that stay.")  # fmt: skip
 @store_option
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0, metavar="SECONDS",
-              help="Take no more sends and wait so long for consumers.")  # fmt: skip
-@click.option("--discard", is_flag=True, help="Unconsumed messages may go.")
+              help="Stop sends, and wait at most this long for consumers.")  # fmt: skip
+@click.option("--discard", is_flag=True, help="Remove them even if messages are unconsumed.")
 def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
-    """Take the last shards off a broker.
+    """Remove the last shards of a broker.
 
-    Refused while one of them holds messages that nobody has consumed. Their directories stay.
+    Refused while one of them holds unconsumed messages. The directories of the shards stay.
     """
     end = time.monotonic() + wait_s
     with _bus(store) as bus:
@@ -120,7 +120,7 @@ def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
                 return
             except BusError as error:
                 if time.monotonic() >= end:
-                    more = ". They take no sends until `rmq broker drain --undo`" if wait_s else ""
+                    more = ". Sends stay stopped until `rmq broker drain --undo`" if wait_s else ""
                     raise RmqError(f"{error}{more}") from None
             time.sleep(RETRY_S)
 
@@ -138,7 +138,7 @@ def _find(bus: CommandClient, text: str) -> ShardStatus:
     for row in rows:
         if text in (str(row.index), row.name):
             return row
-    raise ConfigError(f"no shard {text}; there are {', '.join(row.name for row in rows)}")
+    raise ConfigError(f"there is no shard {text}; known are {', '.join(row.name for row in rows)}")
 
 
 def _cells(row: ShardStatus) -> tuple[object, ...]:
