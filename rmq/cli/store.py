@@ -52,20 +52,20 @@ store.add_command(restore)
 @click.argument("root", metavar="DIR", type=click.Path(path_type=Path))
 @config_option
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(0),
-              help="Problems shown of each store.")  # fmt: skip
+              help="Show at most this many problems of each store.")  # fmt: skip
 @click.option("--strict", "strict", flag_value=True, type=bool, default=None,
-              help="Queue files must be complete, as after a clean stop.")  # fmt: skip
+              help="Require complete queue files, as after a clean stop.")  # fmt: skip
 @click.option("--crashed", "strict", flag_value=False, type=bool,
-              help="Queue files may be behind, as after kill -9.")  # fmt: skip
-@click.option("--live", is_flag=True, help="Look even while a broker holds the store.")
+              help="Accept queue files that are behind, as after kill -9.")  # fmt: skip
+@click.option("--live", is_flag=True, help="Check even if a broker uses the store.")
 @output_option
 def check(
     root: Path, config: Path | None, limit: int, strict: bool | None, live: bool, output: Output
 ) -> None:
     """Check that a store is sound: log, queues, key index, checkpoint.
 
-    Names each damaged place by file and byte. Exit code 0: sound; 1: problems; 2: not a store;
-    4: a broker holds it. The stores of further shards (DIR/shard-1, ..) are checked too.
+    Names each damaged place by file and byte. The stores of further shards (DIR/shard-1, ..) are
+    checked, too. Exit code 0: sound; 1: problems; 2: not a store; 4: a broker uses it.
     """
     settings, shape = load_settings(config)
     reports = {}
@@ -83,9 +83,9 @@ def check(
 @store.command()
 @click.argument("path", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @config_option
-@click.option("--from", "start", default=0, help="First offset shown of a file.")
-@click.option("--count", type=click.IntRange(0), help="Most rows shown.")
-@click.option("--bodies", is_flag=True, help="Show the beginnings of messages' bodies.")
+@click.option("--from", "start", default=0, help="Offset in the file to start at.")
+@click.option("--count", type=click.IntRange(0), help="Show at most this many rows.")
+@click.option("--bodies", is_flag=True, help="Show the beginning of each message body.")
 @click.option(
     "--columns",
     "out",
@@ -103,15 +103,15 @@ def dump(
     out: Path | None,
     output: Output,
 ) -> None:
-    """Show what a store holds.
+    """Show the contents of a store.
 
-    Of a directory its parts; of a file (log segment, queue file, index file, checkpoint) what is
-    in it, row by row. Reads only, and works beside a running broker.
+    For a directory, its parts are shown; for a file (log segment, queue file, index file,
+    checkpoint) its contents, row by row. Nothing is changed, and a broker may run on the store.
 
-    With --columns PATH is the directory of a queue. Its columns are offset (in the queue),
+    With --columns, PATH is the directory of a queue. Its columns are offset (in the queue),
     physical_offset (of the record in the log), size (of the record, bytes), tags_code, store_time
-    (UTC) and body_size (bytes, as it is stored); the last two are missing where the log has no
-    record of the message any more:
+    (UTC) and body_size (bytes, as stored). The last two are missing if the log no longer has the
+    message:
 
     \b
       rmq store dump STORE/consumequeue/TOPIC/0 --columns queue.parquet
@@ -157,7 +157,7 @@ def _dump_columns(
         ending(out)
     queue = path.absolute()
     if len(queue.parts) < 4 or queue.parents[1].name != "consumequeue" or not queue.is_dir():
-        raise ConfigError(f"{path}: columns are of a queue, STORE/consumequeue/TOPIC/QUEUE")
+        raise ConfigError(f"{path}: --columns needs a queue, STORE/consumequeue/TOPIC/QUEUE")
     store = queue.parents[2]
     root = store.parent if store.name.startswith("shard-") else store
     log = log_of(settings, root, store) or store / "commitlog"
@@ -168,7 +168,7 @@ def _dump_columns(
         if output.is_data:
             output.value({"rows": rows, "file": str(out)})
         else:
-            click.echo(f"{rows} rows to {out}")
+            click.echo(f"{rows} rows written to {out}")
     elif output.is_data:
         by_name = zip(*text_rows(found), strict=True) if len(found.offset) else [()] * len(found)
         output.value(dict(zip(found._fields, by_name, strict=True)))
@@ -189,7 +189,7 @@ def check_one(
     except StoreLockedError as error:
         if not live:
             raise StoreLockedError(
-                f"{error}, or look at it as it is: rmq store check --live"
+                f"{error}, or check it as it is: rmq store check --live"
             ) from None
         strict = False
     try:

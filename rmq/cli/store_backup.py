@@ -29,10 +29,11 @@ PROBLEMS_SHOWN = 100
 
 @click.command()
 @click.option("--store", "root", metavar="DIR", type=DIRECTORY, default=Path("store"),
-              show_default=True, help="The store, with those of further shards in it.")  # fmt: skip
-@click.option("--to", "target", metavar="DIR", type=DIRECTORY, help="The backup, new or not.")
+              show_default=True, help="Directory of the store, with all its shards.")  # fmt: skip
+@click.option("--to", "target", metavar="DIR", type=DIRECTORY,
+              help="Directory of the backup, a new or an existing one.")  # fmt: skip
 @click.option("--check", "checked", metavar="DIR", type=DIRECTORY,
-              help="Check a backup, without a store: checksums, and every record.")  # fmt: skip
+              help="Check this backup instead: its checksums and every record.")  # fmt: skip
 @click.option("--keep", is_flag=True, help="Keep log files that the store has deleted since.")
 @config_option
 @output_option
@@ -42,23 +43,24 @@ def backup(
 ) -> None:  # fmt: skip
     """Copy a store while its broker runs, or bring such a copy up to date.
 
-    The copy has all that was acknowledged before the command began: messages, topics, groups and
-    offsets, of all shards. Run it again into the same directory, by cron or a systemd timer: log
-    files that are in it already are not read or copied again, and of the one in use only what is
-    new. A backup that is interrupted, or finds its disk full, leaves the one before it as it was.
+    The copy has everything that was acknowledged before the command began: messages, topics, groups
+    and offsets, of all shards. To bring it up to date, run the command again with the same
+    directory, for example by cron or a systemd timer: only what is new in the log is copied. If a
+    backup is interrupted, or its disk is full, the one before it stays as it was.
 
     \b
       rmq store backup --store ./store --to /backup/a
       rmq store backup --check /backup/a
       rmq store restore --from /backup/a --store ./new
 
-    Log files that the store has deleted (fileReservedTime) go from the copy too, but with --keep.
-    A backup belongs to one store: when the log has gone another way (it lost its end in a power
-    cut, it is another store) the copy is left alone, and the error says so. Then take a new
-    directory.
+    Log files that the store has deleted (fileReservedTime) are deleted from the copy, too, unless
+    --keep is given. A backup belongs to one store. If the log does not continue the copied one (it
+    lost its end in a power cut, or is another store), the copy is not changed and the error says
+    so: use a new directory then.
 
-    Exit code 0: done, sound; 1: damage in the store (copied as it is, and named) or in the backup;
-    nothing could be copied; 2: not a store, not a backup; 4: the backup is in use.
+    Exit code 0: done, or the backup is sound; 1: nothing could be copied, or there is damage in the
+    backup or in the store (copied as it is, and named); 2: not a store, or not a backup; 4: the
+    backup is in use.
     """
     if (target is None) == (checked is None):
         raise click.UsageError("give --to DIR to make a backup, or --check DIR to check one")
@@ -81,27 +83,28 @@ def backup(
 
 
 @click.command()
-@click.option("--from", "source", metavar="DIR", type=DIRECTORY, required=True, help="The backup.")
+@click.option("--from", "source", metavar="DIR", type=DIRECTORY, required=True,
+              help="Directory of the backup.")  # fmt: skip
 @click.option("--store", "root", metavar="DIR", type=DIRECTORY, required=True,
-              help="The new store: a directory that is empty, or not there.")  # fmt: skip
+              help="Directory of the new store. It must be empty or not exist.")  # fmt: skip
 @output_option
 def restore(source: Path, root: Path, output: Output) -> None:
-    """Make a store of a backup.
+    """Make a new store from a backup.
 
-    Every byte is checked against the backup's checksums, and every record against its own. Of a
-    damaged backup nothing is restored; what is wrong is named by file and byte. An interrupted
-    restore is begun anew by the same command.
+    All files are checked against the checksums of the backup, and every record against its own. If
+    the backup is damaged, nothing is restored, and each damaged place is named by file and byte. If
+    a restore is interrupted, run the same command again.
 
-    The first start reads all of the log and makes queues and key index of it. Start the broker with
-    the settings that it had: name, mappedFileSizeCommitLog, number of shards. A broker whose
-    storePathCommitLog is elsewhere wants the restored commitlog directory there.
+    The first start reads the whole log and rebuilds queues and key index. Start the broker with the
+    settings that it had: name, mappedFileSizeCommitLog, number of shards. If storePathCommitLog is
+    another directory, move the restored commitlog directory there.
 
     \b
       rmq store restore --from /backup/a --store ./new
       rmq broker --store ./new
 
     Exit code 0: done; 1: the backup is damaged, or the disk is full; 2: not a backup, or the
-    directory is not empty; 4: a broker holds the directory, or the backup is being written.
+    directory is not empty; 4: a broker uses the directory, or the backup is being written.
     """
     from rmq.backup import manifest
     from rmq.backup.restore import Restore, check_target
@@ -128,7 +131,7 @@ def _check(directory: Path, output: Output) -> None:
     from rmq.backup.verification import verify
 
     if not directory.is_dir():
-        raise ConfigError(f"{directory} is no directory")
+        raise ConfigError(f"{directory} is not a directory")
     with progress_bar(str(directory)) as progress:
         report = verify(directory, progress)
     if output.is_data:
@@ -162,4 +165,4 @@ def _show(result: Result, output: Output) -> None:
     for each in result.stores:
         for problem in each.problems:
             click.echo(f"damage in the store: {problem}")
-    click.echo(f"backup {result.number} in {result.directory} is whole")
+    click.echo(f"backup {result.number} in {result.directory} is complete")

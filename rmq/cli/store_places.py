@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 config_option = click.option(
     "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="Property file of the broker: storePathCommitLog, maxHashSlotNum, maxIndexNum.",
+    help="Property file of the broker, for storePathCommitLog, maxHashSlotNum, maxIndexNum.",
 )  # fmt: skip
 
 
