@@ -43,20 +43,21 @@ SETTLED = {
 
 @click.command()
 @click.option("--from", "master", metavar="HOST[:PORT]", required=True,
-              help="The master that is to be replaced.")  # fmt: skip
+              help="Master to replace.")  # fmt: skip
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path), default=Path("store"),
-              show_default=True, help="The new store; one of an earlier try goes on.")  # fmt: skip
+              show_default=True,
+              help="Directory of the new store. An earlier try is continued.")  # fmt: skip
 @click.option("--port", type=click.IntRange(1, 65535),
-              help="Of the new master.  [default: the old one's]")  # fmt: skip
+              help="Port of the new master.  [default: the old one's]")  # fmt: skip
 @click.option("-n", "--namesrv", metavar="HOST:PORT[;...]",
               help="Name servers.  [default: the old master's]")  # fmt: skip
 @bind_options
 @set_option
 @click.option("--stop-command", metavar="COMMAND",
-              help="Ends the old master, when it is time; else you are asked to.")  # fmt: skip
+              help="Command that ends the old master. Without it, you are asked to.")  # fmt: skip
 @click.option("--old-is-off", is_flag=True,
-              help="If its machine does not answer, the old master has ended.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Switch as soon as the copy is there, without asking.")
+              help="Believe that the old master has ended if it does not answer.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Switch without asking as soon as the copy is complete.")
 def takeover(
     master: str,
     store: Path,
@@ -74,18 +75,19 @@ def takeover(
     Its clients go on working:
 
     \b
-      copy      a slave of it is started on --store, and follows until nothing lacks
-      switch    the old master refuses sends, you stop it (mqshutdown broker)
-      serve     this process becomes the broker, with its name, its port and all it had
+      copy      a slave of the old master is started on --store and copies all of it
+      switch    the old master refuses sends, and you stop it (mqshutdown broker)
+      serve     this process becomes the broker, with the name, port and data of the old one
 
-    Producers try again in between: a second or two, and as long as you take to stop it. Consumers
-    go on where they were; as ever, what they had not committed comes again.
+    Producers repeat their sends during the switch: for a second or two, and as long as you take to
+    stop the old master. Consumers go on where they were; messages that they had not committed are
+    delivered again, as usual.
 
-    Until the old master has ended nothing is decided: end this command (Ctrl-C) and the old one
-    goes on as before; start it again, and it goes on with what is copied.
+    Until the old master has ended, you can end this command (Ctrl-C): the old master then goes on
+    as before. Run the command again to continue with what is copied.
 
-    The settings of the new master are in STORE/takeover.conf, and from the next time on it is
-    started with: rmq broker -c STORE/takeover.conf (and --insecure, if that was given here)
+    The settings of the new master are in STORE/takeover.conf. To start it later, run: rmq broker -c
+    STORE/takeover.conf (with --insecure, if that was given here)
     """
     from rmq.takeover import earlier_copy
     from rmq.takeover.old_master import OldMaster
@@ -99,7 +101,7 @@ def takeover(
     root = store.expanduser().absolute()
     servers = namesrv or old.name_servers
     if not servers:
-        raise click.UsageError(f"{old.address} names no name servers: give them with -n")
+        raise click.UsageError(f"{old.address} does not name its name servers: give them with -n")
     port = port or old.port
     _check_address(bind, port, old)
     own = {"storePathRootDir": str(root), "listenPort": str(port), "namesrvAddr": servers}
@@ -114,7 +116,7 @@ def takeover(
         _say(f"{old.name} at {old.address} is copied to {root}, by a slave at {slave.address}")
         _copy(switch, slave, old)
         if not yes and not click.confirm(
-            "The copy is there, and follows. Switch now? The old master refuses sends from then on",
+            "The copy is complete. Switch now? The old master refuses sends from then on",
             err=True,
         ):
             raise click.Abort
@@ -131,7 +133,7 @@ def _say(text: str) -> None:
 def _checked(settings: dict[str, str]) -> dict[str, str]:
     for key in settings:
         if key in SETTLED:
-            instead = f": use {SETTLED[key]}" if SETTLED[key] else ", which the takeover settles"
+            instead = f": use {SETTLED[key]}" if SETTLED[key] else " is set by the takeover itself"
             raise click.BadParameter(f"{key}{instead}", param_hint="--set")
     return settings
 
@@ -146,11 +148,11 @@ def _new_settings(old: OldMaster, own: dict[str, str]) -> dict[str, str]:
         carried.check(settings)
     except ConfigError as error:
         raise ConfigError(
-            f"the new master would not start with these settings, those of {old.address} among "
-            f"them: {error}. Give another value with --set"
+            f"the new master would not start with these settings, some of which are those of "
+            f"{old.address}: {error}. Give another value with --set"
         ) from None
     if others := carried.left_behind(old.settings, settings):
-        _say(f"note: not carried over: {', '.join(others)}. Give with --set what is to stay so")
+        _say(f"note: not carried over: {', '.join(others)}. To keep some, give them with --set")
     return settings
 
 
@@ -160,13 +162,13 @@ def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:
 
     def is_off(seen: str) -> bool:
         _say(
-            f"nobody answers at {old.address} since {seen}, and nobody refuses: it may serve others"
+            f"{old.address} has not answered since {seen}, but may still serve other clients"
         )
         if is_known:
             return True
         if sys.stdin.isatty():
-            return click.confirm(f"Is its machine off, and has it been so since {seen}?", err=True)
-        _say("it is waited for; next time say --old-is-off if you know that its machine is off")
+            return click.confirm(f"Is its machine off, and has it been off since {seen}?", err=True)
+        _say("waiting for it; next time give --old-is-off if you know that its machine is off")
         return False
 
     return is_off
@@ -259,7 +261,7 @@ def _end(old: OldMaster, command: str | None) -> Callable[[], None]:
 
     if command is not None:
         return StopCommand(command).check
-    _say(f"stop the old master now (mqshutdown broker): {old.address} takes no sends")
+    _say(f"stop the old master now (mqshutdown broker): {old.address} refuses sends")
     return lambda: None
 
 
@@ -271,8 +273,8 @@ def _become(root: Path, settings: dict[str, str], insecure: bool, switch: Switch
     words = ["broker", "-c", str(path), *(["--insecure"] if insecure else [])]
     write(path, settings)
     _say(
-        f"all of it is here, {time.monotonic() - switch.frozen_at:.1f} s after the last send. This "
-        "becomes the broker now; from the next time on, or should it not start: "
+        f"the copy is complete, {time.monotonic() - switch.frozen_at:.1f} s after the last send. "
+        "This process becomes the broker now. To start it later, or if it fails: "
         + shlex.join(["rmq", *words])
     )
     sys.stderr.flush()

@@ -33,13 +33,13 @@ ELSE = "give an empty directory with --store"
 def check(store: Path, name: str, address: str) -> None:
     """Checks the store. `name` and `address` are those of the old master."""
     if (store / SHARDS_FILE).exists():
-        raise ConfigError(f"{store} has shards, and a copy has one log: {ELSE}")
+        raise ConfigError(f"{store} has shards, but a copy has only one log: {ELSE}")
     try:
         found = msgspec.json.decode((store / SLAVE_FILE).read_bytes(), type=dict[str, str])
     except FileNotFoundError:
         if any((store / part).exists() for part in ("commitlog", "config")):
             raise ConfigError(
-                f"{store} is the store of a broker that was no copy: {ELSE}"
+                f"{store} is the store of a broker, not a copy: {ELSE}"
             ) from None
         return
     except (OSError, msgspec.DecodeError) as error:
@@ -51,7 +51,7 @@ def check(store: Path, name: str, address: str) -> None:
         raise ConfigError(
             f"{store}: the last message of the copy, at {last[0]} of its log, is not in the log of "
             f"{address}. The old master may have lost it in a power cut, or deleted it by now, or "
-            f"the copy was a master in between. {ELSE}, and keep the other until you know"
+            f"the copy was a master in between. To go on, {ELSE}; keep the other one until you know"
         )
 
 

@@ -22,7 +22,7 @@ from rmq.takeover.old_master import OldMaster
 
 FREEZE_S = 30.0
 RENEW_S = 10.0
-AGAIN = "it may have taken sends: start the old master again if it has ended, then this command"
+AGAIN = "it may have taken sends: start it again if it has ended, and then run this command again"
 
 
 def boot_time() -> float:

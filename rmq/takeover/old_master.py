@@ -55,22 +55,22 @@ TABLES = (
 )
 # Settings whose effect cannot be taken over: messages would be lost, or strangers let in.
 REFUSED = {
-    "aclEnable": "no accounts come along, and everyone would be let in",
-    "authenticationEnabled": "no accounts come along, and everyone would be let in",
-    "authorizationEnabled": "no accounts come along, and everyone would be let in",
-    "enableControllerMode": "a controller says who is master of it: start a broker with "
-    "`rmq broker --controller`, and make that the master (`rmq replica promote`)",
-    "enableDLegerCommitLog": "its log is one of DLedger's, which no slave can copy",
+    "aclEnable": "accounts are not taken over, and everyone would be let in",
+    "authenticationEnabled": "accounts are not taken over, and everyone would be let in",
+    "authorizationEnabled": "accounts are not taken over, and everyone would be let in",
+    "enableControllerMode": "a controller decides which broker is master: start a broker with "
+    "`rmq broker --controller`, and make it the master (`rmq replica promote`)",
+    "enableDLegerCommitLog": "its log is one of DLedger, which no slave can copy",
     "duplicationEnable": "its log is a copy itself",
 }
 # Settings with which the old master keeps something in memory or in own files, not in the log.
 NOTED = {
-    "enablePopBufferMerge": "what is popped and not acknowledged is in its memory: turn that off "
-    "(mqadmin updateBrokerConfig) some minutes before the switch, or pops that nobody "
-    "acknowledges do not come again",
-    "popConsumerKVServiceEnable": "what is popped and not acknowledged is in a database of its "
-    "own: pops that nobody acknowledges do not come again",
-    "messageStorePlugIn": "what its store plug-in keeps elsewhere does not come along",
+    "enablePopBufferMerge": "popped messages that are not acknowledged are in its memory: turn "
+    "this off (mqadmin updateBrokerConfig) some minutes before the switch, or they are not "
+    "delivered again",
+    "popConsumerKVServiceEnable": "popped messages that are not acknowledged are in a database of "
+    "its own, and are not delivered again",
+    "messageStorePlugIn": "what its store plug-in keeps elsewhere is not taken over",
 }
 # A new master has no slaves yet: if it waited for some, sends would get SLAVE_NOT_AVAILABLE.
 NO_SLAVES_YET = (
@@ -100,7 +100,7 @@ class OldMaster:
     def check(self) -> list[str]:
         """What the operator should know. ConfigError: this broker cannot be taken over."""
         if self.settings.get("brokerRole") == "SLAVE":
-            raise ConfigError(f"{self.address} is a slave: name its master")
+            raise ConfigError(f"{self.address} is a slave: give the address of its master")
         for key, reason in REFUSED.items():
             if self.settings.get(key) == "true":
                 raise ConfigError(f"{self.address} has {key}=true: {reason}")
@@ -149,9 +149,9 @@ class OldMaster:
         table = runtime_info(self.address)
         if table.get("bootTimestamp", "") != self._booted:
             raise RmqError(
-                f"{self.address} was restarted meanwhile. If it had been stopped, start this "
-                "command again. If it was killed or its machine went down, it may lack what the "
-                "copy has: remove --store first"
+                f"{self.address} was restarted meanwhile. If it was stopped cleanly, run this "
+                "command again. If it was killed or its machine went down, it may lack messages "
+                "that the copy has: delete the directory of --store first"
             )
         return log_range_of(table, self.address)
 
@@ -170,7 +170,7 @@ class OldMaster:
         except RemoteError as error:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
-            raise ConfigError(f"{self.address} is no broker (a name server?)") from None
+            raise ConfigError(f"{self.address} is not a broker (a name server?)") from None
         try:
             return dict(java_properties.parse(reply.body.decode("utf-8"), self.address))
         except (UnicodeDecodeError, ConfigError) as error:

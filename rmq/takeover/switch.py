@@ -34,7 +34,7 @@ GONE_LOOKS = 3  # in a row
 DETACHED_S = 10.0
 
 Say = Callable[[str], None]
-LOST = "start the old master again, and then this command"
+LOST = "start the old master again, and then run this command again"
 
 
 class Switch:
@@ -78,7 +78,7 @@ class Switch:
             self._look()
             self._slave.stop()
         except BaseException:
-            self._say(f"the old master has ended, and no other took its place: {LOST}")
+            self._say(f"the old master has ended, and no other has replaced it: {LOST}")
             raise
 
     def _release(self) -> None:
@@ -86,8 +86,8 @@ class Switch:
             self._freeze.release()
         except RmqError:
             self._say(
-                f"{self._old.address} cannot be told to take sends again: if it runs, it does so "
-                f"by itself within {FREEZE_S:g} s; if not, {LOST}"
+                f"{self._old.address} cannot be told to take sends again. If it runs, it takes "
+                f"them by itself within {FREEZE_S:g} s; if not, {LOST}"
             )
         else:
             self._say(f"{self._old.address} takes sends again")
@@ -121,7 +121,7 @@ class Switch:
         theirs = self._old.log_range()[0]
         if ours > theirs:
             raise RmqError(
-                f"the copy begins at {ours}, and the old master's log at {theirs}: what lies "
+                f"the copy begins at {ours}, but the old master's log at {theirs}: the part in "
                 "between was deleted from the copy. Give an empty directory with --store"
             )
 
@@ -140,13 +140,13 @@ class Switch:
             time.sleep(POLL_S)
         if lacking := sorted(names - named(self._slave.address)):
             raise RmqError(
-                f"the copy does not get {len(lacking)} of the old master's topics and groups "
+                f"the copy did not get {len(lacking)} of the old master's topics and groups "
                 f"({lacking[0]}): {self._slave.problem() or f'see {self._slave.log_path}'}"
             )
         if missing and (problem := self._slave.problem()):
-            raise RmqError(f"the copy does not get what consumers committed: {problem}")
+            raise RmqError(f"the copy did not get the offsets that consumers committed: {problem}")
         if missing:
-            self._say(f"consumers commit meanwhile: up to {missing} messages may come again")
+            self._say(f"consumers still commit: up to {missing} messages may be delivered again")
 
     def _is_behind(self, delivered: dict[str, int]) -> bool:
         ours = delivered_to(self._slave.address)
@@ -206,7 +206,7 @@ class Switch:
         end = self._slave.log_range()[1]
         if end < self._end:
             raise RmqError(
-                f"the copy ends at {end}, and the old master's log at {self._end}: messages lack"
+                f"the copy lacks messages: it ends at {end}, the old master's log at {self._end}"
             )
         lacking = left_over(self._old.settings, end, self._log_directory)
         if lacking:

@@ -256,7 +256,7 @@ def test_a_copy_that_has_lost_its_beginning_is_refused(machine: Machine) -> None
     assert log_range(machine.address)[0] == 0
     text, _ = process.communicate("y\n", timeout=HANG_S)
     assert process.returncode == 1
-    assert "and the old master's log at 0: what lies between was deleted from the copy" in text
+    assert "but the old master's log at 0: the part in between was deleted from the copy" in text
     assert send_code(machine.address) == ResponseCode.SUCCESS
 
 
@@ -291,9 +291,9 @@ def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machi
     assert "starts as ASYNC_MASTER" in " ".join(old.check())
     store = lasting.folder / "old"  # a master's store
     for words, text in (
-        (("--from", lasting.address, "--store", str(store)), "was no copy"),
-        (("--from", lasting.namesrv), "is no broker"),
-        (("--from", lasting.address, "--set", "brokerRole=SLAVE"), "which the takeover settles"),
+        (("--from", lasting.address, "--store", str(store)), "the store of a broker, not a copy"),
+        (("--from", lasting.namesrv), "is not a broker"),
+        (("--from", lasting.address, "--set", "brokerRole=SLAVE"), "is set by the takeover itself"),
         (("--from", lasting.address, "--port", lasting.namesrv[10:]), "is in use here"),
     ):
         run = run_rmq("takeover", "--yes", "--store", lasting.folder / "new", *words)

@@ -34,7 +34,7 @@ def test_an_empty_directory_is_taken(tmp_path):
 
 
 def test_the_store_of_a_master_is_never_made_a_slaves(tmp_path):
-    with pytest.raises(ConfigError, match="was no copy"):
+    with pytest.raises(ConfigError, match="not a copy"):
         check(store_of(tmp_path / "s", FIRST), "broker-a", "127.0.0.1:1")
 
 
