@@ -50,21 +50,21 @@ from rmq.load.workload.durations import Durations
 where_options = together(
     click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
                  envvar=NAMESRV_VARIABLE, show_envvar=True, metavar="HOST:PORT",
-                 callback=own_cluster, is_eager=True),
+                 callback=own_cluster, is_eager=True, help="Addresses of name servers."),
     click.option("--broker", metavar="HOST:PORT", help="Skip the name server, use this broker."),
-    click.option("-t", "--topic", default="bench", show_default=True),
+    click.option("-t", "--topic", default="bench", show_default=True, help="Topic to use."),
     click.option("--topics", default=1, show_default=True, type=click.IntRange(1, 100_000),
                  help="Spread over this many topics: TOPIC, TOPIC-1, TOPIC-2 ..."),
     click.option("--queues", default=8, show_default=True, type=click.IntRange(1, 65_536),
-                 help="Queues of each topic (when it is created, or with --broker)."),
+                 help="Queues of each topic, if it is created, or with --broker."),
     click.option("--connections", "-c", default=1, show_default=True,
-                 type=click.IntRange(1, 10_000)),
+                 type=click.IntRange(1, 10_000), help="Number of connections."),
     click.option("--duration", "-d", default=5.0, show_default=True, type=click.FloatRange(0.01),
-                 help="Seconds that are counted."),
+                 help="Seconds to measure, after the warm-up."),
     click.option("--warmup", default=0.5, show_default=True, type=click.FloatRange(0),
-                 help="Seconds of load before counting starts."),
+                 help="Seconds of load before that."),
     click.option("--pid", "pids", multiple=True, type=int,
-                 help="Print CPU seconds per million messages of this process (repeatable)."),
+                 help="Print CPU seconds of this process per million messages (repeatable)."),
     click.option("--binary", is_flag=True, help="Binary (ROCKETMQ) headers instead of JSON."),
     output_option,
     account_options,
@@ -74,11 +74,13 @@ send_options = together(
                  help="Bytes of a message body."),
     click.option("--tags", default=None, help="Tag of every message."),
     click.option("--rate", "-r", default=0.0, type=click.FloatRange(0),
-                 help="Messages a second (open loop); 0: as fast as the window allows. With a rate "
-                      "latencies count from when a message was due, and one that is not sent by "
-                      "the end counts by what it has waited until then."),
-    click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages."),
-    click.option("--in-order", is_flag=True, help="Match answers by order, not by opaque."),
+                 help="Messages a second (open loop); 0: as fast as the window allows. With a "
+                      "rate, latencies count from when a message was due. A message that was not "
+                      "sent by the end counts with the time that it has waited."),
+    click.option("--count", default=0, type=click.IntRange(0),
+                 help="Stop after this many messages; 0: no limit."),
+    click.option("--in-order", is_flag=True,
+                 help="Match answers to requests by their order, not by opaque."),
 )  # fmt: skip
 
 
@@ -125,19 +127,21 @@ def latency(**given: Any) -> None:
 
 @bench.command()
 @where_options
-@click.option("--group", "-g", default="bench-consumer", show_default=True)
+@click.option("--group", "-g", default="bench-consumer", show_default=True, help="Consumer group.")
 @click.option("--pull", "batch", default=32, show_default=True, type=click.IntRange(1, 1024),
-              help="Messages asked for in a pull.")  # fmt: skip
-@click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages.")
-@click.option("--tail", is_flag=True, help="Start at the end of each queue, wait for new messages.")
+              help="Messages to ask for in a pull.")  # fmt: skip
+@click.option("--count", default=0, type=click.IntRange(0),
+              help="Stop after this many messages; 0: no limit.")  # fmt: skip
+@click.option("--tail", is_flag=True, help="Start at the end of each queue and wait for more.")
 @click.option("--last", default=0, type=click.IntRange(0),
-              help="Read only the last so many messages of each queue.")  # fmt: skip
+              help="Read only this many messages at the end of each queue; 0: all.")  # fmt: skip
 @click.option("--loop", is_flag=True, help="Start over when all is read (measures cached reads).")
 @click.option("--check-crc", is_flag=True, help="Compute the checksum of every body.")
 def consumer(**given: Any) -> None:
-    """Pull: one open pull per queue, every answer walked record by record.
+    """Pull messages, with one open pull per queue.
 
-    One connection has all of them, as that of a client; several are given the queues in turn.
+    Answers are parsed record by record. One connection serves all queues, as in a client; with
+    several connections, the queues are distributed over them in turn.
     """
     try:
         run_pulls(given)
@@ -147,18 +151,19 @@ def consumer(**given: Any) -> None:
 
 @bench.command()
 @where_options
-@click.option("--group", "-g", default="bench-popper", show_default=True)
+@click.option("--group", "-g", default="bench-popper", show_default=True, help="Consumer group.")
 @click.option("--pop", "batch", default=32, show_default=True, type=click.IntRange(1, 32),
-              help="Messages asked for in a pop.")  # fmt: skip
+              help="Messages to ask for in a pop.")  # fmt: skip
 @click.option("--window", "-w", default=1, show_default=True, type=click.IntRange(1, 1024),
-              help="Pops, or their acks, under way on a connection.")  # fmt: skip
+              help="Open pops, or their acks, per connection.")  # fmt: skip
 @click.option("--invisible", default=60_000, show_default=True, type=click.IntRange(1),
-              help="Milliseconds until what is not acknowledged comes again.")  # fmt: skip
-@click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages.")
+              help="Milliseconds until unacknowledged messages are delivered again.")  # fmt: skip
+@click.option("--count", default=0, type=click.IntRange(0),
+              help="Stop after this many messages; 0: no limit.")  # fmt: skip
 def pop(**given: Any) -> None:
-    """Pop and acknowledge: one batch ack for each pop. Each message comes once."""
+    """Pop messages and acknowledge them, with one batch ack for each pop."""
     if given["binary"]:
-        raise click.UsageError("a binary header has no room for the codes of pops")
+        raise click.UsageError("--binary cannot be used: binary headers cannot hold codes of pops")
     try:
         run_pops(given)
     except (OSError, ValueError) as error:
@@ -167,15 +172,18 @@ def pop(**given: Any) -> None:
 
 @bench.command()
 @click.option(
-    "--request", "request_bytes", default=660, show_default=True, type=click.IntRange(1, 1 << 20)
+    "--request", "request_bytes", default=660, show_default=True, type=click.IntRange(1, 1 << 20),
+    help="Bytes of a request.",
 )
 @click.option(
-    "--reply", "reply_bytes", default=230, show_default=True, type=click.IntRange(1, 1 << 20)
+    "--reply", "reply_bytes", default=230, show_default=True, type=click.IntRange(1, 1 << 20),
+    help="Bytes of a reply.",
 )
-@click.option("--duration", "-d", default=3.0, show_default=True, type=click.FloatRange(0.01))
+@click.option("--duration", "-d", default=3.0, show_default=True, type=click.FloatRange(0.01),
+              help="Seconds to measure.")  # fmt: skip
 @output_option
 def pingpong(request_bytes: int, reply_bytes: int, duration: float, output: Output) -> None:
-    """Bare loopback echo: the floor of every latency on this machine."""
+    """Measure a bare loopback echo, the lowest latency of this machine."""
     result = measure_pingpong(request_bytes, reply_bytes, duration)
     show(result, Rates(), [], output, "echoed")
 
@@ -203,7 +211,7 @@ def run_sends(given: dict[str, Any], batch: int) -> None:
         addresses = spread_addresses(targets, given["connections"])
         if len(set(addresses)) > 1:
             raise click.ClickException(
-                "the topic lives on several brokers; choose one of them with --broker: "
+                "the topic is on several brokers; choose one of them with --broker: "
                 + ", ".join(sorted(set(addresses)))
             )
         frames = send_frames([target.queue for target in targets], shape)

@@ -48,20 +48,22 @@ HEAD = (f"{'time':>8}  {'wanted/s':>12}  {'published/s':>12}  {'failed/s':>8}"
                 type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
 @click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
               envvar=NAMESRV_VARIABLE, show_envvar=True, metavar="HOST:PORT",
-              callback=own_cluster, is_eager=True)  # fmt: skip
+              callback=own_cluster, is_eager=True, help="Addresses of name servers.")  # fmt: skip
 @click.option("--duration", "-d", type=click.FloatRange(0, min_open=True),
-              help="Seconds that are counted, instead of the file's minutes.")  # fmt: skip
+              help="Seconds to measure, instead of the minutes in the file.")  # fmt: skip
 @click.option("--warmup", type=click.FloatRange(0),
-              help="Seconds of load before that, instead of the file's minutes.")  # fmt: skip
+              help="Seconds of load before that, instead of the minutes in the file.")  # fmt: skip
 @click.option("--interval", default=10.0, show_default=True, type=click.FloatRange(0.1),
-              help="Seconds of a row, and of an entry of the result.")  # fmt: skip
+              help="Seconds between rows, and between entries of the result.")  # fmt: skip
 @click.option("--window", "-w", default=1024, show_default=True, type=click.IntRange(1, 100_000),
-              help="Open requests of each producer.")  # fmt: skip
-@click.option("--driver", default="rmq", show_default=True, help="The result's name for the peer.")
+              help="Open requests per producer.")  # fmt: skip
+@click.option("--driver", default="rmq", show_default=True,
+              help="Name of the measured system in the result.")  # fmt: skip
 @click.option("--pid", "pids", multiple=True, type=int,
-              help="Print CPU seconds per million messages of it (repeatable).")  # fmt: skip
+              help="Print its CPU seconds per million messages (repeatable).")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-              help="The result; -: standard output. Else WORKLOAD-DRIVER-TIME.json.")  # fmt: skip
+              help="File of the result, - for standard output.  "
+                   "[default: WORKLOAD-DRIVER-TIME.json]")  # fmt: skip
 @account_options
 def omb(
     workloads: tuple[Path, ...], namesrv: str, duration: float | None, warmup: float | None,
@@ -69,17 +71,20 @@ def omb(
 ) -> None:  # fmt: skip
     """Run workload files of the OpenMessaging benchmark.
 
-    Topics of its own are created and, at the end, deleted. A producer of the file is a connection
-    with WINDOW open requests, a consumer one with an open pull for each of its queues. Without a
-    producerRate the pace is looked for that consumers keep up with, as the benchmark does. Publish
-    latencies count from when a message went, as the benchmark's; end to end from when it was due.
-    The result is a JSON file of the benchmark's form. Ctrl-C ends the measured time and keeps it.
+    New topics are created, and deleted at the end. Each producer of the file is a connection with
+    WINDOW open requests, each consumer one with an open pull for each of its queues. If the file
+    has no producerRate, the highest rate that consumers keep up with is searched for, as the
+    benchmark does.
+
+    Publish latencies count from when a message was sent, as in the benchmark; end-to-end latencies
+    from when it was due. The result is a JSON file in the benchmark's format. Ctrl-C ends the
+    measurement and keeps the result.
     """
     from rmq.load.workload.run import Plan, WorkloadRun
     from rmq.load.workload.settings import read_settings
 
     if out is not None and len(workloads) > 1:
-        raise click.UsageError("--out is for one workload; without it each has a file of its own")
+        raise click.UsageError("--out works with one workload; without it, each gets its own file")
     place_of_results(out)
     plan = Plan(duration, warmup, interval, window, driver, pids, open_files_max())
     found = [(path, *read_settings(path)) for path in workloads]
@@ -88,7 +93,7 @@ def omb(
     end_as_ctrl_c()
     for run, (path, settings, unknown) in zip(runs, found, strict=True):
         if unknown:
-            say(f"{path}: passed over, as nobody knows them: {', '.join(unknown)}", err=True)
+            say(f"{path}: unknown keys are ignored: {', '.join(unknown)}", err=True)
         echo(f"{settings.name}: {described(settings)}\n{HEAD}")
         ended = partial(end, path, settings, plan, out, echo)
         measured = run.measure(lambda period: echo(row(period)), tell, progress_bar, ended)
@@ -99,7 +104,7 @@ def omb(
 
 
 def described(settings: Settings) -> str:
-    rate = f"{settings.producer_rate:,}/s" if settings.producer_rate else "the pace that holds"
+    rate = f"{settings.producer_rate:,}/s" if settings.producer_rate else "the rate that holds"
     return ", ".join(
         (
             f"{counted(settings.topics, 'topic')} of "
@@ -149,7 +154,7 @@ def place_of_results(out: Path | None) -> None:
         return
     folder = out.parent if out is not None else Path()
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ConfigError(f"{folder}: no folder that can be written to; say where with --out")
+        raise ConfigError(f"{folder}: not a writable directory; choose a file with --out")
 
 
 def place(workload: Path, driver: str) -> Path:

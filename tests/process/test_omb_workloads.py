@@ -205,7 +205,7 @@ def test_an_interrupted_run_has_a_result_and_is_the_last(
     path = workload(tmp_path, producerRate=rate, testDurationMinutes=0, subscriptionsPerTopic=1)
     shell = ("/bin/sh", "-c", f'trap \'\' {ignored}; exec "$0" "$@"')
     process = start(broker.namesrv, tmp_path, path, path, "--interval", 0.5, before=shell)
-    read_until(process.stdout, "2,000/s" if rate else "the pace that holds")
+    read_until(process.stdout, "2,000/s" if rate else "the rate that holds")
     rows = [wanted(process)]
     while 9_500 < rows[-1] < 10_500:  # the first pace, until another one is tried
         rows.append(wanted(process))
@@ -321,9 +321,9 @@ def test_what_is_wrong_is_named(broker: BrokerProcess, tmp_path: Path) -> None:
     bad = run(broker.namesrv, tmp_path, workload(tmp_path / "bad", topics=0))
     assert bad.returncode == 2 and "small.yaml" in bad.stderr and "$.topics" in bad.stderr
     both = run(broker.namesrv, tmp_path, path, path, "--out", "x.json")
-    assert both.returncode == 2 and "--out is for one workload" in both.stderr
+    assert both.returncode == 2 and "--out works with one workload" in both.stderr
     nowhere = run(broker.namesrv, tmp_path, path, "--out", "no/x.json")
-    assert nowhere.returncode == 2 and "no: no folder that can be written to" in nowhere.stderr
+    assert nowhere.returncode == 2 and "no: not a writable directory" in nowhere.stderr
     nobody = run(broker.namesrv, tmp_path, path, "--pid", 1 << 22)
     assert nobody.returncode == 2 and "no process 4194304" in nobody.stderr
     assert left(broker) == []
