@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def places(function: F) -> F:
     option = click.option(
         "--controller", metavar="HOST:PORT[;...]",
-        help="Controllers to ask.  [default: those that the brokers name]",
+        help="Addresses of controllers.  [default: those in the brokers' settings]",
     )  # fmt: skip
     return option(namesrv_option(function))
 
@@ -58,11 +58,11 @@ def replica() -> None:
 def status(
     broker_names: tuple[str, ...], controller: str | None, namesrv: str, output: Output
 ) -> None:
-    """Show who is master, who is in sync, and how far each replica is.
+    """Show which replica is master, which are in sync, and how far each one is.
 
-    LAG is what a replica lacks of its master's log in bytes, BEHIND MS how long ago it had
-    everything, EPOCH the last mastership in its log. Exit code 1 when a broker has no master, or a
-    replica is down or not in sync; 3 when nobody answers.
+    LAG is how many bytes of the master's log a replica lacks, BEHIND MS how long ago it had
+    everything, EPOCH the last mastership in its log. Exit code 1 if a broker has no master, or a
+    replica is down or not in sync; 3 if no server answers.
     """
     with _found(namesrv, controller) as (replicas, entries):
         sets = replica_sets(replicas, entries, broker_names)
@@ -78,7 +78,7 @@ def status(
             leads = {True: "leads", False: "does not lead", None: "does not answer"}[state.leads]
             click.echo(f"controller {state.address}: {leads}")
     if missing:
-        raise ConfigError(f"no broker {', '.join(missing)}; `rmq replica status` shows all")
+        raise ConfigError(f"no broker {', '.join(missing)}; `rmq replica status` lists all")
     if any(_is_ill(found) for found in sets):
         sys.exit(1)
 
@@ -98,9 +98,9 @@ def _cells(found: ReplicaSet, each: Replica) -> tuple[object, ...]:
 
 def _summary(found: ReplicaSet) -> str:
     if not found.controlled:
-        return f"{found.name}: no controller; its master is the one that brokerRole says"
+        return f"{found.name}: no controller; brokerRole decides which one is master"
     if found.master_id is None:
-        return f"{found.name}: no master (epoch {found.master_epoch}); nobody in sync lives"
+        return f"{found.name}: no master (epoch {found.master_epoch}); no replica in sync is up"
     in_sync = sorted(each.id for each in found.replicas if each.in_sync)
     return (
         f"{found.name}: master {found.master_id} of epoch {found.master_epoch}; "
@@ -113,7 +113,7 @@ def _summary(found: ReplicaSet) -> str:
 @click.argument("broker_id", type=click.IntRange(1), metavar="ID")
 @places
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0.1), default=30.0, metavar="SECONDS",
-              show_default=True, help="How long to wait for it.")  # fmt: skip
+              show_default=True, help="How long to wait for the switch.")  # fmt: skip
 @output_option
 def promote(
     broker_name: str,
@@ -125,8 +125,8 @@ def promote(
 ) -> None:
     """Make a replica the master: a planned switch.
 
-    It has to be in sync. Sends that come meanwhile are refused so that clients send them again;
-    what was acknowledged is in the log of the new master.
+    The replica must be in sync. Sends during the switch are refused, and clients send them again.
+    No acknowledged message is lost.
     """
     with _found(namesrv, controller) as (replicas, _):
         found = _controlled(replicas, broker_name)
@@ -153,8 +153,8 @@ def promote(
                 time.sleep(POLL_S)
             elected_s = time.monotonic() - began
         while not _takes_sends(replicas, target.address):
-            _check(until, f"{broker_id} is master, and takes no sends after {timeout_s:g} s: fewer "
-                          "brokers are in sync than minInSyncReplicas")  # fmt: skip
+            _check(until, f"{broker_id} is master, but takes no sends after {timeout_s:g} s: fewer "
+                          "brokers are in sync than minInSyncReplicas demands")  # fmt: skip
             time.sleep(POLL_S)
         ready_s = time.monotonic() - began
     text = (
@@ -180,13 +180,13 @@ def _promotable(found: ReplicaSet, broker_id: int) -> Replica:
     target = found.replica(broker_id)
     if target is None:
         ids = ", ".join(str(each.id) for each in found.replicas)
-        raise ConfigError(f"{found.name} has no replica {broker_id}; there are {ids}")
+        raise ConfigError(f"{found.name} has no replica {broker_id}; its replicas are {ids}")
     if not target.alive:
         raise RmqError(f"replica {broker_id} ({target.address}) is down: start it first")
     if not target.in_sync:
         raise RmqError(
-            f"replica {broker_id} ({target.address}) is not in sync: it may lack what was "
-            "acknowledged. Wait until `rmq replica status` shows that it is"
+            f"replica {broker_id} ({target.address}) is not in sync: it may lack acknowledged "
+            "messages. Wait until `rmq replica status` shows it in sync"
         )
     return target
 
@@ -209,14 +209,14 @@ def _takes_sends(replicas: Replicas, address: str) -> bool:
 @click.argument("broker_name")
 @click.argument("broker_id", type=click.IntRange(1), metavar="ID")
 @places
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def remove(
     broker_name: str, broker_id: int, controller: str | None, namesrv: str, yes: bool
 ) -> None:
-    """Have the controller forget a replica that is gone for good.
+    """Remove a replica that is gone for good from the controller.
 
-    It is elected no more and waited for no more. Nothing is deleted on its disk; started again it
-    joins as a replica whose log is compared with the master's.
+    The replica is no longer elected, and the master no longer waits for it. Nothing is deleted on
+    its disk. If it is started again, it joins as a replica whose log is compared with the master's.
     """
     with _found(namesrv, controller) as (replicas, entries):
         found = _controlled(replicas, broker_name)
@@ -224,16 +224,16 @@ def remove(
         target = found.replica(broker_id)
         if target is None:
             ids = ", ".join(str(each.id) for each in found.replicas)
-            raise ConfigError(f"{broker_name} has no replica {broker_id}; there are {ids}")
+            raise ConfigError(f"{broker_name} has no replica {broker_id}; its replicas are {ids}")
         if target.alive:
             raise RmqError(
-                f"replica {broker_id} ({target.address}) of {broker_name} lives: stop it first"
+                f"replica {broker_id} ({target.address}) of {broker_name} is running: stop it first"
             )
         if not yes:
             left = len(found.replicas) - 1
             click.echo(
-                f"Replica {broker_id} ({target.address}) of {broker_name} is forgotten: it is "
-                f"elected no more, and {left} are left. Its disk is not touched."
+                f"Replica {broker_id} ({target.address}) of {broker_name} will not be elected any "
+                f"more; replicas left: {left}. Its disk is not touched."
             )
             click.confirm("Remove it?", abort=True)
         replicas.remove(found, broker_id)
@@ -244,11 +244,11 @@ def remove(
 @click.argument("broker_name")
 @places
 @click.option("--write", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="Write the settings there; start with `rmq broker -c FILE`.")  # fmt: skip
+              help="Write the settings to this file, for `rmq broker -c FILE`.")  # fmt: skip
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path),
-              help="Directory of its store.  [default: ~/store]")  # fmt: skip
+              help="Directory of the new store.  [default: ~/store]")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), default=10911, show_default=True,
-              help="Of the new broker.")  # fmt: skip
+              help="Port of the new broker.")  # fmt: skip
 @output_option
 def add(
     broker_name: str,
@@ -259,9 +259,9 @@ def add(
     port: int,
     output: Output,
 ) -> None:
-    """Show the settings of one more replica of a broker, and check what it has to reach.
+    """Print settings for one more replica of a broker, and check its connections.
 
-    To be called on the machine that it is for: controller and master are tried from here.
+    Run it on the machine of the new replica: it tries to reach the controllers and the master.
     """
     from rmq.cli.replica_settings import checked_settings, settings_text
 
@@ -307,11 +307,11 @@ def _found(namesrv: str, controller: str | None) -> Iterator[tuple[Replicas, lis
 def _controlled(replicas: Replicas, name: str) -> ReplicaSet:
     if not replicas.controllers:
         raise ConfigError(
-            f"no controller leads {name}: brokerRole says who is master. To switch by hand, stop "
-            f"the slave and start its store as the master: {command_of_master(name)}. Then empty "
-            "the store of the old master, and make it a slave: rmq broker --replica-of HOST. With "
-            "`rmq broker --controller HOST:PORT` a controller does it; if there is one, say where "
-            "it is: --controller"
+            f"{name} has no controller: brokerRole decides which one is master. To switch by hand, "
+            f"stop the slave and start its store as the master: {command_of_master(name)}. Then "
+            "empty the store of the old master, and make it a slave: rmq broker --replica-of HOST. "
+            "With `rmq broker --controller HOST:PORT` a controller does it; if there is one, give "
+            "its address: --controller"
         )
     found = replicas.sets([name])
     if not found:

@@ -51,14 +51,14 @@ def checked_settings(
     allowed = theirs.get("rmqReplicaAddresses", "")
     if not _is_let_in(own, allowed):
         notes.append(
-            f"master {master.address} does not let {own} have the log: add it there, and on every "
+            f"master {master.address} does not let {own} copy its log: set this there and on every "
             f"replica: rmqReplicaAddresses={allowed + ';' if allowed else ''}{own}"
         )
     for state in replicas.states():
         if state.leads is None:
             notes.append(f"controller {state.address} does not answer from here")
         if _is_loopback(state.address) and not _is_loopback(own):
-            notes.append(f"controller {state.address} is an address of that machine alone")
+            notes.append(f"controller {state.address} can only be reached on its own machine")
     return taken, notes
 
 

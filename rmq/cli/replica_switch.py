@@ -47,7 +47,7 @@ def acks_of_all(
         while replicas.acked(master.address, broker_id) < end:
             if time.monotonic() > until:
                 raise RmqError(
-                    f"replica {broker_id} has not got all that was acknowledged within "
+                    f"replica {broker_id} did not get all acknowledged messages within "
                     f"{timeout_s:g} s: `rmq replica status` shows what it lacks"
                 )
             time.sleep(POLL_S)
@@ -60,8 +60,8 @@ def acks_of_all(
             replicas.set_setting(master.address, KEY, "false")
         except (UnreachableError, RemoteError) as error:
             raise RmqError(
-                f"{master.address} waits for all in sync until it is restarted: {error}. Set it "
-                f"back: mqadmin updateBrokerConfig -b {master.address} -k {KEY} -v false"
+                f"{master.address} waits for all in sync until it is restarted: {error}. To set "
+                f"it back: mqadmin updateBrokerConfig -b {master.address} -k {KEY} -v false"
             ) from None
 
 
@@ -83,5 +83,5 @@ def _until_slave(replicas: Replicas, address: str, timeout_s: float) -> None:
     until = time.monotonic() + timeout_s
     while not replicas.is_slave(address):
         if time.monotonic() > until:
-            raise UnreachableError(f"it does not say within {timeout_s:g} s that it is a slave")
+            raise UnreachableError(f"it does not report within {timeout_s:g} s that it is a slave")
         time.sleep(POLL_S)

@@ -76,7 +76,7 @@ def test_replicas_are_shown_switched_taken_off_and_added(
     assert "master 1 of epoch 1" in by_controller.stdout
 
     assert (
-        "no replica 9; there are 1, 2, 3"
+        "no replica 9; its replicas are 1, 2, 3"
         in rmq("replica", "promote", "broker-a", "9", *names).stderr
     )
     assert "it knows broker-a" in rmq("replica", "promote", "broker-x", "1", *names).stderr
@@ -192,7 +192,7 @@ def test_a_broker_without_a_controller_is_shown_and_not_promoted(tmp_path: Path)
             wait_until(lambda: rmq("replica", "status", "broker-a", *names).returncode == 0)
             wait_until(lambda: "slave" in rmq("replica", "status", *names).stdout)
             shown = rmq("replica", "status", *names)
-            assert "no controller; its master is the one that brokerRole says" in shown.stdout
+            assert "no controller; brokerRole decides which one is master" in shown.stdout
             refused = rmq("replica", "promote", "broker-a", "1", *names)
             assert refused.returncode == 2 and "brokerRole=SYNC_MASTER" in refused.stderr
         finally:
