@@ -60,7 +60,8 @@ HEAD = (f"{'time':>8}  {'wanted/s':>12}  {'published/s':>12}  {'failed/s':>8}"
 @click.option("--driver", default="rmq", show_default=True,
               help="Name of the measured system in the result.")  # fmt: skip
 @click.option("--pid", "pids", multiple=True, type=int,
-              help="Print its CPU seconds per million messages (repeatable).")  # fmt: skip
+              help="Print CPU seconds of this process per million messages "
+                   "(repeatable).")  # fmt: skip
 @click.option("--out", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
               help="File of the result, - for standard output.  "
                    "[default: WORKLOAD-DRIVER-TIME.json]")  # fmt: skip

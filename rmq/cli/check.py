@@ -18,7 +18,7 @@ from rmq.cli.table import columns
 @click.group(invoke_without_command=True)
 @click.pass_context
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path),
-              help="Directory of the store, or for it.  [default: storePathRootDir]")  # fmt: skip
+              help="Directory of a store, or for one.  [default: storePathRootDir]")  # fmt: skip
 @click.option("-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               metavar="FILE", help="Property file of the broker.")  # fmt: skip
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Override one setting.")

@@ -89,7 +89,10 @@ def create(
 def update(
     name: str, cluster_name: str | None, namesrv: str, output: Output, **given: Any
 ) -> None:  # fmt: skip
-    """Change a consumer group. Settings that are not given stay as they are."""
+    """Change a consumer group. Settings that are not given stay as they are.
+
+    The defaults of the options are those of a new group.
+    """
     named = _named(given)
     if not named:
         raise click.UsageError(

@@ -31,7 +31,7 @@ file_option = click.option(
 )  # fmt: skip
 set_option = click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE",
-    help="Override one setting of the file. May be given several times.",
+    help="Override one setting. May be given several times.",
 )  # fmt: skip
 bind_options = together(
     click.option("--bind", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]"),
@@ -143,7 +143,7 @@ class _BrokerGroup(click.Group):
     envvar=NAMESRV_VARIABLE,
     show_envvar=True,
     metavar="HOST:PORT[;...]",
-    help="Name servers to register at.  [default: namesrvAddr of the file, else 127.0.0.1:9876]",
+    help="Name servers to register at.  [default: namesrvAddr, NAMESRV_ADDR, 127.0.0.1:9876]",
 )
 @click.option(
     "--replica-of",

@@ -61,7 +61,7 @@ def _user(context: click.Context, parameter: click.Parameter, name: str) -> str:
 )  # fmt: skip
 @click.option(
     "--request", is_flag=True,
-    help="Make a request to a real authority (server.csr) instead of own certificates.",
+    help="Make a certificate request for a real authority (server.csr) instead.",
 )  # fmt: skip
 def security(
     directory: Path, hosts: list[str], admin: str, mode: str, audit_log: Path | None, request: bool

@@ -83,7 +83,7 @@ def check(
 @store.command()
 @click.argument("path", metavar="DIR|FILE", type=click.Path(path_type=Path))
 @config_option
-@click.option("--from", "start", default=0, help="Offset in the file to start at.")
+@click.option("--from", "start", default=0, help="Show a file from this offset on.")
 @click.option("--count", type=click.IntRange(0), help="Show at most this many rows.")
 @click.option("--bodies", is_flag=True, help="Show the beginning of each message body.")
 @click.option(

@@ -43,4 +43,4 @@ def is_let_in(cluster: ClusterView) -> bool:
                 missed = error
             except RemoteError as error:
                 return not is_unknown_asker(error)
-    raise missed or UnreachableError("no broker is registered: nobody can say who you are")
+    raise missed or UnreachableError("no broker is registered that could check the account")

@@ -293,7 +293,7 @@ def _settings(row: _Topic) -> TopicSettings:
 def _permission(settings: Mapping[str, str], address: str) -> int:
     text = settings.get("brokerPermission", "").strip()
     if not text.isdecimal() or len(text) > 3:
-        raise ProtocolError(f"{address}: brokerPermission is {text[:50]!r}, no permission")
+        raise ProtocolError(f"{address}: brokerPermission is {text[:50]!r}, not a permission")
     return int(text)
 
 

@@ -43,7 +43,7 @@ class Freeze:
         if not self._old.refuses_sends():
             raise RmqError(
                 f"{self._old.address} takes sends although it was told not to "
-                "(startAcceptSendRequestTimeStamp): is its clock set while it runs?"
+                "(startAcceptSendRequestTimeStamp): was its clock changed?"
             )
 
     def renew(self) -> None:
@@ -52,13 +52,13 @@ class Freeze:
         until = self._until
         self._set()
         if self._clock() > until:
-            raise RmqError(f"{self._old.address} was out of sight for too long, and {AGAIN}")
+            raise RmqError(f"{self._old.address} could not be reached for too long, and {AGAIN}")
 
     def check_covers(self) -> None:
         if self._clock() > self._until:
             raise RmqError(
-                f"{self._old.address} cannot be seen any more, nor could it for {FREEZE_S:g} s "
-                f"before, and {AGAIN}"
+                f"{self._old.address} cannot be reached, nor could it for {FREEZE_S:g} s before, "
+                f"and {AGAIN}"
             )
 
     def release(self) -> None:

@@ -66,7 +66,7 @@ def test_one_that_was_over_in_between_counts_for_nothing(freeze: Freeze, clock: 
     clock.now += FREEZE_S + 1
     with pytest.raises(RmqError, match="it may have taken sends"):
         freeze.check_covers()
-    with pytest.raises(RmqError, match="out of sight for too long"):
+    with pytest.raises(RmqError, match="could not be reached for too long"):
         freeze.renew()
 
 
