@@ -107,7 +107,8 @@ class _Demo:
         if not self._cluster.has_etcd:
             self._screen.tell(
                 "etcd is not installed: there is one controller, which keeps its state in a file, "
-                "and while it is down no master is replaced. With etcd there are two"
+                "and while it is down no master is replaced. That is not fault-tolerant; install "
+                "etcd for two"
             )
 
     def _hints(self) -> None:

@@ -77,10 +77,10 @@ def test_it_refuses_to_let_strangers_in(tmp_path: Path) -> None:
     https = ("--https-cert", str(pair.certificate), "--https-key", str(pair.key))
     with broker_process(tmp_path) as broker:
         asked = ("-n", broker.namesrv, "--listen", "0.0.0.0:0")
-        assert "in the clear" in refused(*asked)
-        assert "in the clear" in refused(*asked, "--password-file", str(password))
-        assert "ask nobody for an account" in refused(*asked, *https)
-        assert "give both or none" in refused(*asked, *https[:2])
+        assert "unencrypted" in refused(*asked)
+        assert "unencrypted" in refused(*asked, "--password-file", str(password))
+        assert "require no accounts" in refused(*asked, *https)
+        assert "must be given together" in refused(*asked, *https[:2])
         with console_process(
             tmp_path, broker.namesrv, "--listen", "0.0.0.0:0", *https, "--password-file",
             str(password), verify=False,

@@ -175,7 +175,7 @@ def test_a_clone_that_is_not_there_is_made_like_it(broker: BrokerProcess) -> Non
     like = config(group.namesrv, "model")
     assert like is not None and like["retryMaxTimes"] == 3
     assert config(group.namesrv, "image") == {**like, "groupName": "image"}
-    assert "it is made" not in group.run(*words, "--yes")[2]
+    assert "it is created" not in group.run(*words, "--yes")[2]
     code, _, said = group.run("clone", "model", "wrong", "of-nothing", "--yes")
     assert code == 1 and config(group.namesrv, "wrong") is None
 

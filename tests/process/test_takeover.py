@@ -279,7 +279,10 @@ def test_settings_that_no_broker_of_ours_has_are_found_while_the_old_master_serv
 
 
 def test_what_cannot_be_taken_over_is_refused_and_stays_as_it_was(lasting: Machine) -> None:
-    for key, text in (("brokerRole=SLAVE", "name its master"), ("aclEnable=true", "no accounts")):
+    for key, text in (
+        ("brokerRole=SLAVE", "give the address of its master"),
+        ("aclEnable=true", "accounts are not taken over"),
+    ):
         old = OldMaster(lasting.address)
         name, _, value = key.partition("=")
         old.settings[name] = value

@@ -41,7 +41,7 @@ def test_servers_that_differ_alike_have_one_line() -> None:
 def test_a_line_names_a_few() -> None:
     many = [User(f"u{number}") for number in range(NAMES_MAX + 3)]
     (line,) = differences({"x:1": [], "x:2": many})
-    assert line.endswith("also u0, u1, u2, u3, u4 and 3 more")
+    assert line.endswith("added u0, u1, u2, u3, u4 and 3 more")
 
 
 def test_what_rocketmqs_servers_leave_out_is_none() -> None:

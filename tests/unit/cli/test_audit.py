@@ -184,7 +184,7 @@ def test_the_command_asks_for_what_it_was_told_and_nothing_commands_a_terminal()
 def test_more_than_a_part_is_said_to_be_there() -> None:
     with cluster_of(tells(AuditTail("a", [line(2)], has_more=True))) as (namesrv, _):
         shown = rmq("audit", "-n", namesrv)
-        assert "there are more" in shown.stderr
+        assert "there are older entries" in shown.stderr
     with cluster_of(unknown) as (namesrv, _):
         refused = rmq("audit", "-n", namesrv)
         assert refused.returncode != 0 and NOT_SUPPORTED in refused.stderr

@@ -188,7 +188,7 @@ def test_npz_csv_and_parquet_hold_the_same(image: StoreImage, queue: Path, tmp_p
     whole = queue_columns(image.root, "topic-0", 0)
     for form in ("npz", "csv", "parquet"):
         result = dump(queue, "--columns", tmp_path / f"q.{form}")
-        assert result.output == f"{len(whole.offset)} rows to {tmp_path / f'q.{form}'}\n"
+        assert result.output == f"{len(whole.offset)} rows written to {tmp_path / f'q.{form}'}\n"
     with np.load(tmp_path / "q.npz") as found:
         for name, column in whole._asdict().items():
             np.testing.assert_array_equal(found[name], column)
