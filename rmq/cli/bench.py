@@ -174,11 +174,11 @@ def pop(**given: Any) -> None:
 @click.option(
     "--request", "request_bytes", default=660, show_default=True, type=click.IntRange(1, 1 << 20),
     help="Bytes of a request.",
-)
+)  # fmt: skip
 @click.option(
     "--reply", "reply_bytes", default=230, show_default=True, type=click.IntRange(1, 1 << 20),
     help="Bytes of a reply.",
-)
+)  # fmt: skip
 @click.option("--duration", "-d", default=3.0, show_default=True, type=click.FloatRange(0.01),
               help="Seconds to measure.")  # fmt: skip
 @output_option

@@ -89,9 +89,7 @@ def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
 @click.option("--address", type=Parsed("ADDRESS", checks.ipv4_address), default="127.0.0.1",
               show_default=True, help="Address of this machine, at which clients reach the "
               "servers. Beyond loopback, accounts are created.")  # fmt: skip
-@click.option(
-    "--image", type=IMAGE, help="Name of the image.  [default: localhost/rmq:VERSION]"
-)
+@click.option("--image", type=IMAGE, help="Name of the image.  [default: localhost/rmq:VERSION]")
 @click.option("--python", type=click.Choice([f"3.{minor}" for minor in range(10, 15)]),
               default=PYTHON, show_default=True,
               help="Python version that the wheel is for.")  # fmt: skip

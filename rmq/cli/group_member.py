@@ -58,9 +58,7 @@ def member(name: str, client_id: str | None, namesrv: str, output: Output) -> No
         output.value([_members(name, each, info) for each, info in told])
         return
     for each, info in told:
-        click.echo(
-            f"member {each}, started {time_text(_started_ms(info)) or 'at an unknown time'}"
-        )
+        click.echo(f"member {each}, started {time_text(_started_ms(info)) or 'at an unknown time'}")
         output.rows(QUEUES, _queues(info))
         output.rows(TOPICS, _topics(info))
     if not told:

@@ -25,7 +25,7 @@ COLUMNS = columns("BROKER", "QUEUE", "AT", "TO", "SKIPPED", "AGAIN")
 queue_option = click.option(
     "--queue", "queue_ids", type=click.IntRange(0), multiple=True,
     help="Only this queue. May be given several times.",
-)
+)  # fmt: skip
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 dry_option = click.option("--dry-run", is_flag=True, help="Show the change without making it.")
 

@@ -65,9 +65,7 @@ from rmq.operations.texts import counted
     help="User property. May be given several times.",
 )
 @click.option("--queue", type=click.IntRange(0), help="Send to this queue.  [default: all in turn]")
-@click.option(
-    "--sharding-key", help="Messages with the same key go to the same queue, in order."
-)
+@click.option("--sharding-key", help="Messages with the same key go to the same queue, in order.")
 @click.option("--delay", type=DURATION, help="Deliver after this time: 500ms, 10s, 5m, 2h, 1d.")
 @click.option("--at", "deliver_at", type=MOMENT,
               help="Deliver at this time: 2025-06-01T08:30, +1h.")  # fmt: skip

@@ -161,9 +161,7 @@ def _is_off(old: OldMaster, is_known: bool) -> Callable[[str], bool]:
     operator knows it, or is asked if there is a terminal."""
 
     def is_off(seen: str) -> bool:
-        _say(
-            f"{old.address} has not answered since {seen}, but may still serve other clients"
-        )
+        _say(f"{old.address} has not answered since {seen}, but may still serve other clients")
         if is_known:
             return True
         if sys.stdin.isatty():

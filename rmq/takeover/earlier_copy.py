@@ -38,9 +38,7 @@ def check(store: Path, name: str, address: str) -> None:
         found = msgspec.json.decode((store / SLAVE_FILE).read_bytes(), type=dict[str, str])
     except FileNotFoundError:
         if any((store / part).exists() for part in ("commitlog", "config")):
-            raise ConfigError(
-                f"{store} is the store of a broker, not a copy: {ELSE}"
-            ) from None
+            raise ConfigError(f"{store} is the store of a broker, not a copy: {ELSE}") from None
         return
     except (OSError, msgspec.DecodeError) as error:
         raise RmqError(f"{store / SLAVE_FILE} cannot be read: {error}") from None
