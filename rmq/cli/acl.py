@@ -92,7 +92,7 @@ def delete(
     """Delete a user's entries for RESOURCE, or all of its entries."""
     if is_default and resource is None:
         # Servers heed the kind of policy only with a resource: they would delete all entries.
-        raise click.UsageError("--default needs a RESOURCE: name the one of the entry")
+        raise click.UsageError("--default needs a RESOURCE, whose entry is deleted")
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.delete_acl(name, resource, is_default=is_default)
     click.echo(f"{name}: deleted {resource or 'all entries'} on {', '.join(done)}")

@@ -117,7 +117,7 @@ def _problem(found: Plan, outcome: Outcome) -> str:
                 for name in late]  # fmt: skip
         return (
             "not drained yet: " + "; ".join(rows) + ". These brokers take no sends any more; run "
-            "this again to wait on"
+            "this again to go on waiting"
         )
     if found.by_hand and not found.doable and found.verb == "replace":
         return "rmq can do none of these steps: they are for you to do"

@@ -55,7 +55,7 @@ def _show_body(found: ReceivedMessage) -> None:
             click.echo(line)
         if len(found.body) > HEX_BYTES_MAX:
             more = len(found.body) - HEX_BYTES_MAX
-            click.echo(f"... and {more} bytes more; `rmq consume --format %s` prints all")
+            click.echo(f"... and {more} bytes more; `rmq consume --format %s` prints all bytes")
 
 
 @click.command()

@@ -49,9 +49,10 @@ def write(files: Sequence[GeneratedFile], folder: Path, *, overwrite: bool) -> l
     secrets = [file.name for file in files if file.is_secret]
     lost = [name for name in secrets if not (folder / name).exists()]
     if lost and len(lost) < len(secrets):
+        kept = [name for name in secrets if name not in lost]
         raise ConfigError(
-            f"{folder} has no {', '.join(lost)}, which belong to {', '.join(secrets)}: remove the "
-            "others to make all anew"
+            f"{folder} has no {', '.join(lost)}, but other secrets that belong to it. Delete these "
+            f"to make all of them again: {', '.join(kept)}"
         )
     new = [file for file in files if _is_new(file, folder)]
     other = [file.name for file in new if (folder / file.name).exists()]

@@ -252,7 +252,7 @@ def test_who_is_disabled_or_deleted_is_out_while_connected(broker: BrokerProcess
     command(broker, "acl", "deny", "carol", "Topic:orders", "--actions", "all")
     assert send().endswith("the decision is deny.")
     said = command(broker, "acl", "delete", "carol", "--default", code=2).stderr
-    assert "--default needs a RESOURCE: name the one of the entry" in said
+    assert "--default needs a RESOURCE, whose entry is deleted" in said
     assert send().endswith("the decision is deny.")
     command(broker, "acl", "delete", "carol", "Topic:orders")
     assert send().endswith("no matched policies.")
