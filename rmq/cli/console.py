@@ -30,7 +30,7 @@ def _listen(text: str) -> tuple[str, int]:
         host, port = split_address(text)
         if host != "localhost":
             ipaddress.ip_address(host)
-    except (ProtocolError, ValueError) as error:
+    except (AddressError, ValueError) as error:
         raise ValueError(f"{error}: an IP address and port, such as 127.0.0.1:8080") from None
     return ("127.0.0.1" if host == "localhost" else host), port
 

@@ -203,8 +203,8 @@ def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
 def _topic_of(cluster: Cluster, group: str) -> str:
     """The topic of the group's dead letters. RmqError: the group has none; the text names the
     command that lists the groups that have some."""
-    none = f"group {group} has no dead letters; `rmq dlq list` lists groups that have some"
-    with missing_topic.in_words(none):
+    where = "`rmq dlq list` lists groups that have some"
+    with missing_topic.in_words(f"{no_letters(group)}; {where}"):
         return topic_of(cluster, group)
 
 

@@ -110,8 +110,9 @@ def test_a_file_has_the_account(secured: SecuredBroker, tmp_path: Path) -> None:
 
 
 def test_the_load_generator_goes_by_tls(secured: SecuredBroker) -> None:
-    where = ("-t", "orders", "-d", "0.1", "--warmup", "0", "--json", "-n", secured.broker.namesrv,
-             "--user", "alice")  # fmt: skip
+    # Each run ends after so many messages. On a busy machine none may come within a short time.
+    where = ("-t", "orders", "-d", "60", "--count", "64", "--warmup", "0", "--json",
+             "-n", secured.broker.namesrv, "--user", "alice")  # fmt: skip
     secret = {"RMQ_SECRET_KEY": secured.password}
     trusting = ("--tls", "--tls-ca", str(secured.authority))
     reading = ("-g", "readers")
