@@ -18,6 +18,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol
@@ -35,9 +36,9 @@ from rmq.demo.ports import free_port
 from rmq.errors import RmqError
 from rmq.format import fastjson
 from tests.ha.network import LOCAL, Host, Network
+from tests.ha.setting import BROKER_NAME
 
 ROOT = Path(__file__).parents[2]
-BROKER_NAME = "ha-a"
 PR_SET_PDEATHSIG = 1
 FLUSH_OFFSETS_MS = 500
 # A kill loses only commits younger than this: the interval, and what a busy machine adds.
@@ -80,7 +81,7 @@ class Node:
         self.log_path = folder / f"{name}.txt"
         self.environment = {**os.environ}
         self.process: AnyProcess | None = None
-        self.starts = 0
+        self.starts: list[int] = []  # when; monotonic ns
 
     @property
     def is_running(self) -> bool:
@@ -94,9 +95,9 @@ class Node:
     def launch(self) -> None:
         """Begins a start. Nodes that wait for each other are all launched first."""
         assert not self.is_running
+        self.starts.append(time.monotonic_ns())
         with self.log_path.open("a") as log:
             self.process = self.begin(log)
-        self.starts += 1
 
     def begin(self, log: IO[str]) -> AnyProcess:
         return start_rmq(

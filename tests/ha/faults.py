@@ -20,7 +20,7 @@ from random import Random
 
 from support.waiting import wait_until
 
-from tests.ha.cluster import LOSES_MS, Broker, Cluster
+from tests.ha.cluster import Broker, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import (
     Nemesis,
@@ -30,6 +30,7 @@ from tests.ha.nemesis import (
     network_of,
     noted,
     partition,
+    restarted_with,
     start_all,
     taken_over,
 )
@@ -54,7 +55,7 @@ BEHIND_S = 2.0  # less than the time after which a controller takes a broker for
 def killed(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The node is killed (kill -9), and started again at the end."""
     node = cluster.nodes[target]
-    with noted(history, "kill, until it is back", node.name, *taken_over(cluster)):
+    with noted(history, "kill, until it is back", node.name, taken_over(cluster)):
         kill(node, history)
         try:
             yield
@@ -68,7 +69,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
     back first, without the messages that were on their way to them."""
     node = cluster.nodes[target]
     others = [each for each in cluster.nodes.values() if each is not node]
-    with noted(history, "behind", node.name, *taken_over(cluster)):
+    with noted(history, "behind", node.name, taken_over(cluster)):
         for each in others:
             each.pause()
         time.sleep(maker.uniform(0.5, BEHIND_S))
@@ -86,7 +87,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
 def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The node is stopped by SIGTERM, by which it loses nothing, and started again at the end."""
     node = cluster.nodes[target]
-    with noted(history, "restart", target, *taken_over(cluster)):
+    with noted(history, "restart", target, taken_over(cluster)):
         code = node.stop()
         assert code == 0, f"{target} ended with {code}\n{node.log()[-3000:]}"
         try:
@@ -99,7 +100,7 @@ def restarted(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
 def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The node stands still (SIGSTOP) until the end."""
     node = cluster.nodes[target]
-    with noted(history, "pause", target, *taken_over(cluster)):
+    with noted(history, "pause", target, taken_over(cluster)):
         node.signal(signal.SIGSTOP)
         try:
             yield
@@ -120,8 +121,8 @@ def disk_full(cluster: Cluster, target: str, maker: Random, history: Writer) -> 
     """No write and no new file of the log succeeds. That poisons the log, and from then on offsets
     reach no file. A kill and a start open it again."""
     node = cluster.nodes[target]
-    after_ms = taken_over(cluster)[1]
-    with noted(history, "disk-full", target, LOSES_MS, after_ms), _failing_disk(node, history):
+    risk = restarted_with(cluster)
+    with noted(history, "disk-full", target, risk), _failing_disk(node, history):
         for operation in ("pwrite", "fallocate"):
             node.disk.fail(operation, errno.ENOSPC, path="commitlog/")
         yield
@@ -133,8 +134,7 @@ def disk_error(cluster: Cluster, target: str, maker: Random, history: Writer) ->
     node = cluster.nodes[target]
     operation = maker.choice(("pwrite", "fdatasync"))
     name = f"disk-error {operation}"
-    after_ms = taken_over(cluster)[1]
-    with noted(history, name, target, LOSES_MS, after_ms), _failing_disk(node, history):
+    with noted(history, name, target, restarted_with(cluster)), _failing_disk(node, history):
         node.disk.fail(operation, errno.EIO, path="commitlog/", count=1)
         yield
 
@@ -202,7 +202,7 @@ def one_way(cluster: Cluster, target: str, maker: Random, history: Writer) -> It
 def slow(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """Everything that the node sends arrives late."""
     network, milliseconds = network_of(cluster), maker.choice((5, 50, 300))
-    with noted(history, f"delay {milliseconds} ms", target, *taken_over(cluster)):
+    with noted(history, f"delay {milliseconds} ms", target, taken_over(cluster)):
         network.delay(target, milliseconds)
         try:
             yield

@@ -29,6 +29,7 @@ RULES = {
     "group-order": "a group in order gets the messages of a queue in its order, none left out",
     "key-order": "messages of a key are delivered in the order they were sent in",
     "offset-fell": "what a group has committed falls only by a reset",
+    "reset-lost": "a group is not back where it was before a reset that was answered",
     "offset-unknown": "a group is where it, or a reset, has put it",
     "two-ackers": "one broker acknowledges sends of a masterEpoch",
     "stale-acker": "who was replaced acknowledges nothing any more",

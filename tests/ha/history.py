@@ -115,15 +115,24 @@ class Assigned(QueueEvent, tag="assigned"):
 
 
 class Committed(QueueEvent, tag="committed"):
-    """The group's offset was set. `acked`: the broker has answered."""
+    """The group's offset was set. `acked`: the broker has answered. `since`: when the client was
+    made, so what it knows of the brokers is no older; 0: not known."""
 
     asked: int
     acked: bool = True
+    since: int = 0
 
 
 class OffsetRead(QueueEvent, tag="offset_read"):
     """The broker's answer to the question, put at `asked`, how far the group is; ELSEWHERE: it has
-    no offset yet."""
+    no offset yet. `since`: as with Committed."""
+
+    asked: int
+    since: int = 0
+
+
+class Held(QueueEvent, tag="held"):
+    """Each broker of the name, asked by itself behind `asked`, had at least this offset."""
 
     asked: int
 
@@ -146,13 +155,26 @@ class Drained(Event, tag="drained"):
     end: int
 
 
+class Started(Event, tag="started"):
+    """A broker was started again: until all is Settled it may have offsets as of its files."""
+
+    broker: str  # its address
+
+
+class Settled(Event, tag="settled"):
+    """All replicas are in sync, and the name servers name the master. Who looks for it from now on
+    finds it."""
+
+
 class Fault(Event, tag="fault"):
     """What a nemesis did, from `at` until the event with `ends`.
 
-    loses_ms, after_ms      offsets committed less than loses_ms before the fault, or until after_ms
-                            behind its end, may be lost (docs/promises.md, docs/operations.md)
-    hides_resets            a broker that answers during the fault may not know of a reset of that
-                            time; after the fault the reset counts again
+    loses_ms                offsets committed less than loses_ms before the fault, or until its end,
+                            may be lost (docs/promises.md, docs/operations.md)
+    until_settled           that lasts until all is Settled: clients may ask another broker so long
+    loses_copies            offsets of that time may be lost even if each broker had them
+    hides_ms                a broker that answers meanwhile may not know of resets since hides_ms
+                            before the fault; once that is over they count again. -1: it knows them
     fences_ms               no lease is granted during the fault: what is sent more than fences_ms
                             after its begin must not be acknowledged before its end
     fenced                  the address of the only broker that gets no lease; "": none gets one
@@ -162,15 +184,16 @@ class Fault(Event, tag="fault"):
     target: str = ""
     ends: bool = False
     loses_ms: int = 0
-    after_ms: int = 0
-    hides_resets: bool = False
+    until_settled: bool = False
+    loses_copies: bool = False
+    hides_ms: int = -1
     fences_ms: int = 0
     fenced: str = ""
 
 
 AnyEvent = (
     Sending | Stored | Refused | Unknown | Decided | Subscribed | Delivered | Assigned | Committed
-    | OffsetRead | Reset | Drained | Fault
+    | OffsetRead | Held | Reset | Drained | Started | Settled | Fault
 )  # fmt: skip
 E = TypeVar("E", bound=Event)
 

@@ -20,15 +20,19 @@ from tests.ha.history import (
     Delivered,
     Drained,
     Fault,
+    Held,
     OffsetRead,
     Refused,
     Reset,
     Sending,
+    Settled,
+    Started,
     Stored,
     Subscribed,
     Unknown,
 )
 
+Progress = Committed | OffsetRead | Held | Reset
 FINAL, IN_ORDER, ANY_ORDER, PULL = "final", "push", "any", "pull"
 
 
@@ -62,18 +66,19 @@ class Messages:
         self.final: dict[Queue, list[Delivered]] = defaultdict(list)
         self.drained: dict[Queue, Drained] = {}
         self.faults: list[Fault] = []
+        self.started: list[Started] = []
+        self.settled: list[int] = []  # when all was
         self.refused: dict[str, Refused] = {}
         self.unknown: dict[str, Unknown] = {}
         # For each group and queue, in the order of the files: for rules that look at one reader.
         self.steps: dict[GroupQueue, list[Delivered | Assigned | Reset]] = defaultdict(list)
-        self.offsets: dict[GroupQueue, list[Committed | OffsetRead | Reset]] = defaultdict(list)
+        self.offsets: dict[GroupQueue, list[Progress]] = defaultdict(list)
         self._queues: dict[tuple[str, str, int], Queue] = {}
         for event in events:
             self._take(event)
             findings.counts["events"] += 1
 
-    def queue(self, event: Delivered | Stored | Drained | Assigned | Committed | OffsetRead | Reset
-              ) -> Queue:  # fmt: skip
+    def queue(self, event: Delivered | Stored | Drained | Assigned | Progress) -> Queue:
         """The same object for the same queue."""
         key = event.broker, event.topic, event.queue_id
         found = self._queues.get(key)
@@ -93,7 +98,7 @@ class Messages:
             if event.message not in self.sent:
                 self._bad(f"{event.message} is acknowledged, and was not sent", event)
             self.stored[event.message] = event
-        elif isinstance(event, Committed | OffsetRead | Reset | Assigned):
+        elif isinstance(event, Progress | Assigned):
             self._progress(event)
         elif isinstance(event, Drained):
             self.drained[self.queue(event)] = event
@@ -101,12 +106,12 @@ class Messages:
             self.subscribed.append(event)
         elif isinstance(event, Decided):
             self.decided[event.message] = event
-        elif isinstance(event, Fault):
-            self.faults.append(event)
         elif isinstance(event, Refused):
             self.refused[event.message] = event
-        else:
+        elif isinstance(event, Unknown):
             self.unknown[event.message] = event
+        else:
+            self._trouble(event)
 
     def _deliver(self, event: Delivered) -> None:
         if event.how == FINAL:
@@ -116,7 +121,15 @@ class Messages:
         if event.how in (PULL, IN_ORDER) and event.offset != ELSEWHERE:
             self.steps[GroupQueue(event.group, self.queue(event))].append(event)
 
-    def _progress(self, event: Committed | OffsetRead | Reset | Assigned) -> None:
+    def _trouble(self, event: Fault | Started | Settled) -> None:
+        if isinstance(event, Fault):
+            self.faults.append(event)
+        elif isinstance(event, Started):
+            self.started.append(event)
+        else:
+            self.settled.append(event.at)
+
+    def _progress(self, event: Progress | Assigned) -> None:
         place = GroupQueue(event.group, self.queue(event))
         if isinstance(event, Assigned | Reset):
             self.steps[place].append(event)

@@ -2,7 +2,7 @@
 
     @contextlib.contextmanager
     def killed(cluster, target, maker, history):
-        with noted(history, "kill", target, LOSES_MS):
+        with noted(history, "kill", target, KILLED):
             ...
             yield
 
@@ -16,6 +16,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import NamedTuple
 
 from support.driven_clock import DrivenClock
 
@@ -26,30 +27,48 @@ from tests.ha.network import Network
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
 AHEAD_S = 10
-RETURN_MS = 35_000  # until clients have gone back to the master, which they try after 30 s
+
+
+class Risk(NamedTuple):
+    """What a fault may do to offsets; the members are those of Fault."""
+
+    loses_ms: int = 0
+    until_settled: bool = False
+    loses_copies: bool = False
+    hides_ms: int = -1
+
+
+SAFE = Risk()
+KILLED = Risk(LOSES_MS)
 
 
 @contextlib.contextmanager
 def noted(
-    history: Writer, name: str, target: str, loses_ms: int = 0, after_ms: int = 0,
-    hides_resets: bool = False, fences_ms: int = 0, fenced: str = "",
-) -> Iterator[None]:  # fmt: skip
-    history.add(Fault(name=name, target=target, loses_ms=loses_ms, after_ms=after_ms,
-                      hides_resets=hides_resets, fences_ms=fences_ms, fenced=fenced))  # fmt: skip
+    history: Writer, name: str, target: str, risk: Risk = SAFE, fences_ms: int = 0, fenced: str = ""
+) -> Iterator[None]:
+    history.add(Fault(name=name, target=target, fences_ms=fences_ms, fenced=fenced,
+                      **risk._asdict()))  # fmt: skip
     try:
         yield
     finally:
         history.add(Fault(name=name, target=target, ends=True))
 
 
-def taken_over(cluster: Cluster) -> tuple[int, int, bool]:
-    """Which commits may be lost (loses_ms, after_ms), and whether resets may be hidden, if other
-    brokers answer while a master is gone. The next master has commits as of a moment before, and
-    those that a slave takes are overruled when the master is back. A slave that asks for tables
-    only now and then may not know of a reset meanwhile."""
+def taken_over(cluster: Cluster) -> Risk:
+    """The risk if other brokers answer while a master is gone. The next master has commits as of a
+    moment before, and those that a slave takes are overruled when the master is back. A slave that
+    asks for tables only now and then may not know of a reset of that time; an old master that a
+    client still reaches does not know of resets that are done at its successor."""
     if not cluster.has_replicas:
-        return 0, 0, False
-    return LOSES_MS + cluster.copies_ms, RETURN_MS, not cluster.is_told_of_changes
+        return SAFE
+    loses_ms = LOSES_MS + cluster.copies_ms
+    hides_ms = loses_ms if not cluster.is_told_of_changes else 0 if cluster.is_controlled else -1
+    return Risk(loses_ms, until_settled=True, hides_ms=hides_ms)
+
+
+def restarted_with(cluster: Cluster) -> Risk:
+    """The same for a broker that will go on with offsets as of its files, also if it is alone."""
+    return taken_over(cluster)._replace(loses_ms=LOSES_MS)
 
 
 def network_of(cluster: Cluster) -> Network:
@@ -60,15 +79,17 @@ def network_of(cluster: Cluster) -> Network:
 @contextlib.contextmanager
 def partition(cluster: Cluster, history: Writer, name: str, target: str) -> Iterator[None]:
     """Links that are cut in the block are mended at its end."""
-    with noted(history, name, target, *taken_over(cluster)):
+    with noted(history, name, target, taken_over(cluster)):
         try:
             yield
         finally:
             network_of(cluster).heal()
 
 
-def kill(node: Node, history: Writer) -> None:
-    with noted(history, "kill", node.name, LOSES_MS):
+def kill(node: Node, history: Writer, loses_copies: bool = False) -> None:
+    """loses_copies: others were killed, too, so no broker that is left need have the offsets that
+    all of them had."""
+    with noted(history, "kill", node.name, KILLED._replace(loses_copies=loses_copies)):
         node.kill()
 
 
@@ -77,7 +98,7 @@ def kill_all(nodes: Sequence[Node], history: Writer) -> None:
     for node in nodes:
         node.signal(signal.SIGKILL)
     for node in nodes:
-        kill(node, history)
+        kill(node, history, loses_copies=len(nodes) > 1)
 
 
 def start_all(nodes: Sequence[Node]) -> None:

@@ -131,7 +131,7 @@ def _unseen(
 @contextlib.contextmanager
 def _gone(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> Iterator[None]:
     target = " ".join(each.name for each in nodes)
-    with noted(history, f"{name} killed", target, *taken_over(cluster)):
+    with noted(history, f"{name} killed", target, taken_over(cluster)):
         for node in nodes:
             kill(node, history)
         try:
@@ -143,7 +143,7 @@ def _gone(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> It
 @contextlib.contextmanager
 def _paused(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> Iterator[None]:
     target = " ".join(each.name for each in nodes)
-    with noted(history, f"{name} paused", target, *taken_over(cluster)):
+    with noted(history, f"{name} paused", target, taken_over(cluster)):
         for node in nodes:
             node.signal(signal.SIGSTOP)
         try:

@@ -20,7 +20,7 @@ AHEAD_NS = 1_000_000_000  # how long after a reset's answer messages pulled befo
 
 def check_readers(messages: Messages, findings: Findings) -> None:
     _check_undelivered(messages, findings)
-    losses = losses_of(messages.faults)
+    losses = losses_of(messages)
     for place, steps in messages.steps.items():
         _check_reader_order(place, steps, losses, findings)
         in_order = [e for e in steps if isinstance(e, Delivered) and e.how == IN_ORDER]

@@ -18,14 +18,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import click
 from support.topics import until_routed
-from support.waiting import HANG_S, wait_until_is
+from support.waiting import HANG_S, wait_until, wait_until_is
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
@@ -34,7 +34,6 @@ from rmq.errors import RemoteError, RmqError
 from tests.ha.apache_pairs import ApacheMaster, ApacheSlave
 from tests.ha.checker import check, files_of, print_tables
 from tests.ha.cluster import (
-    BROKER_NAME,
     ROOT,
     Cluster,
     CutPair,
@@ -45,12 +44,13 @@ from tests.ha.cluster import (
 from tests.ha.faults import inflict
 from tests.ha.final_read import FinalReader
 from tests.ha.findings import Findings
-from tests.ha.history import Writer, read
+from tests.ha.history import Committed, OffsetRead, Reset, Settled, Started, Writer, read
 from tests.ha.losses import FAULTS_TOO_MUCH, OF_LOSSES, SETTINGS, WEAKER
-from tests.ha.messages import Messages
+from tests.ha.messages import Messages, Progress
+from tests.ha.observer import Observer
 from tests.ha.readers import undelivered
+from tests.ha.setting import BROKER_NAME, COMMITS, ORDERED, PLAIN, PULL, RESETS, TOPICS, TRANSACTED
 from tests.ha.trios import CutEtcdTrio, CutTrio, EtcdTrio, Trio
-from tests.ha.workload import ORDERED, PLAIN, TOPICS, TRANSACTED
 from tools.peers.java_client import history_client
 
 KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio, ApacheSlave,
@@ -58,7 +58,7 @@ KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio,
 CLUSTERS = {each.kind: each for each in KINDS}
 PROCESSES = (
     ("plain", "read-plain"),
-    ("ordered", "operator"),
+    ("ordered", "operator", "keeper"),
     ("read-ordered", "pop"),
     ("delayed", "timed", "transacted", "read-later"),
 )
@@ -183,19 +183,41 @@ def clients(cluster: Cluster, folder: Path, seed: int, java: bool = False) -> It
         made.kill()
 
 
+@contextlib.contextmanager
+def observed(cluster: Cluster, folder: Path) -> Iterator[Observer | None]:
+    """Only brokers whose masters are elected are observed: where the master is always the same, its
+    own files say what is kept."""
+    if not cluster.is_controlled:
+        yield None
+        return
+    with Writer(folder, "observer") as history, Observer(cluster, history) as observer:
+        yield observer
+
+
 # ---- a round
 
 
 def make_topics(cluster: Cluster) -> None:
+    """Makes the topics of all clients, and the groups that have no consumer, which would make
+    them."""
     with cluster.inside(), View(cluster.namesrv) as view:
         for topic, queues in TOPICS.items():
-            try:
+            with may_not_be_copied(cluster):
                 admin.create_topic(view, topic, queues)
-            except RemoteError as error:
-                if cluster.is_told_of_changes or error.code not in NOT_COPIED:
-                    raise
+        for group in (COMMITS, RESETS):
+            with may_not_be_copied(cluster):
+                admin.create_group(view, group, {})
         for topic, queues in TOPICS.items():
             until_routed(view, topic, {BROKER_NAME: queues})
+
+
+@contextlib.contextmanager
+def may_not_be_copied(cluster: Cluster) -> Iterator[None]:
+    try:
+        yield
+    except RemoteError as error:
+        if cluster.is_told_of_changes or error.code not in NOT_COPIED:
+            raise
 
 
 def missing(folder: Path, found: set[str]) -> int:
@@ -216,6 +238,47 @@ def _answered(folder: Path, since: int) -> Iterator[str]:
     for stored in Messages(read(files_of([folder])), Findings()).stored.values():
         if stored.at >= since:
             yield stored.process if stored.process in JAVA_PRODUCERS else stored.topic
+
+
+def until_moved(folder: Path, cluster: Cluster) -> None:
+    """Waits until the keeper has moved its groups. It cannot reset one for certain where a broker
+    is Apache's, whose slave asks for changes only now and then."""
+    groups = {COMMITS} if cluster.copies_ms else {COMMITS, RESETS}
+    until_seen(folder, groups, lambda each: isinstance(each, Committed | Reset) and each.acked)
+
+
+def until_seen(folder: Path, groups: set[str], is_wanted: Callable[[Progress], bool]) -> None:
+    """Waits until each of the groups has such an event."""
+
+    def left() -> set[str]:
+        messages = Messages(read(files_of([folder])), Findings())
+        return groups - {place.group for place, steps in messages.offsets.items()
+                         if any(map(is_wanted, steps))}  # fmt: skip
+
+    wait_until_is(left, lambda found: not found, COME_S)
+
+
+def settle(cluster: Cluster, folder: Path, history: Writer) -> None:
+    """Returns when all is well again, and clients that were made since then have read offsets."""
+    cluster.settle()
+    with cluster.inside(), View(cluster.namesrv) as view:
+        wait_until(lambda: is_master_routed(view, cluster))
+    settled = time.monotonic_ns()
+    history.add(Settled(at=settled))
+    until_seen(folder, {COMMITS, RESETS, PULL},
+               lambda each: isinstance(each, OffsetRead) and each.since >= settled)  # fmt: skip
+
+
+def is_master_routed(view: View, cluster: Cluster) -> bool:
+    """Whether the name server names the master of now."""
+    try:
+        entry = view.route(PLAIN).brokers.get(BROKER_NAME)
+    except RmqError:
+        return False
+    return entry is not None and any(
+        node.address == entry.master and node.is_running and node.is_master()
+        for node in cluster.nodes.values()
+    )
 
 
 def read_everything(
@@ -246,12 +309,16 @@ def play(this: Round, folder: Path, seconds: float) -> None:
         with (
             Writer(histories, "harness") as history,
             clients(cluster, folder, this.seed, this.java) as users,
+            observed(cluster, histories) as observer,
         ):
             until_answered(histories, this.java)
+            until_moved(histories, cluster)
+            if observer is not None:
+                observer.until_held()
             time.sleep(maker.uniform(0.2, 0.5) * seconds)
             inflict(this.fault, cluster, this.target, maker, history,
                     maker.uniform(0.2, 0.6) * seconds)  # fmt: skip
-            cluster.settle()
+            settle(cluster, histories, history)
             until_answered(histories, this.java, time.monotonic_ns())
             time.sleep(maker.uniform(0.2, 0.5) * seconds)
             users.rest()
@@ -261,6 +328,9 @@ def play(this: Round, folder: Path, seconds: float) -> None:
             users.end()
             with cluster.inside():
                 reader.finish()
+            for node in cluster.nodes.values():
+                for at in node.starts[1:]:
+                    history.add(Started(at=at, broker=node.address))
         codes = cluster.stop()
         assert set(codes.values()) == {0}, f"brokers ended with {codes}"
         this.findings = check(files_of([histories]), cluster.stores(), cluster.all_copies)

@@ -23,9 +23,9 @@ from random import Random
 
 from rmq.format.queue_ends import decode_ends, encode_ends
 from rmq.format.store_files import CHECKPOINT_OWN_AT, numbered_files, read_checkpoint
-from tests.ha.cluster import LOSES_MS, Broker, Cluster
+from tests.ha.cluster import Broker, Cluster
 from tests.ha.history import Writer
-from tests.ha.nemesis import RETURN_MS, kill, kill_all, noted, start_all
+from tests.ha.nemesis import kill, kill_all, noted, restarted_with, start_all
 from tests.ha.stores import read_log
 
 PAGE_BYTES = 4096
@@ -38,7 +38,7 @@ OTHER_BOOT = bytes(range(16))
 @contextlib.contextmanager
 def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The target's disk syncs nothing of the log for a while, so what comes then may be torn."""
-    with _cut_off([cluster.nodes[target]], "torn tail", target, maker, history):
+    with _cut_off(cluster, [cluster.nodes[target]], "torn tail", target, maker, history):
         yield
 
 
@@ -46,15 +46,15 @@ def torn(cluster: Cluster, target: str, maker: Random, history: Writer) -> Itera
 def power_cut(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """All brokers lose power at once. Messages that were answered before they were synced may be
     lost."""
-    with _cut_off(list(cluster.nodes.values()), "power cut of all", "", maker, history):
+    with _cut_off(cluster, [*cluster.nodes.values()], "power cut of all", "", maker, history):
         yield
 
 
 @contextlib.contextmanager
 def _cut_off(
-    nodes: list[Broker], name: str, target: str, maker: Random, history: Writer
+    cluster: Cluster, nodes: list[Broker], name: str, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    with noted(history, name, target, LOSES_MS, RETURN_MS):
+    with noted(history, name, target, restarted_with(cluster)):
         begins = {node.name: hold_syncs(node) for node in nodes}
         time.sleep(maker.uniform(0.2, UNSYNCED_S))
         kill_all(nodes, history)
@@ -122,7 +122,7 @@ def other_boot(store: Path) -> None:
 def wiped(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     node, keeps_name = cluster.nodes[target], maker.random() < 0.5
     name = "wiped, of the old name" if keeps_name else "wiped"
-    with noted(history, name, target, LOSES_MS, RETURN_MS):
+    with noted(history, name, target, restarted_with(cluster)):
         kill(node, history)
         identity = (node.store / IDENTITY).read_bytes()
         shutil.rmtree(node.store)
@@ -141,7 +141,7 @@ def all_killed(cluster: Cluster, target: str, maker: Random, history: Writer) ->
     then the controllers, then the brokers in any order."""
     brokers = list(cluster.nodes.values())
     deciders = [*cluster.controllers, *cluster.etcd]
-    with noted(history, "all killed", "", LOSES_MS, RETURN_MS):
+    with noted(history, "all killed", "", restarted_with(cluster)):
         kill_all([*brokers, *deciders], history)
         try:
             yield

@@ -38,7 +38,8 @@ from rmq.format import fastjson
 from rmq.format.message import decode_messages
 from rmq.format.store_files import Record, Segment, scan_segment
 from rmq.names import TIMER_TOPIC
-from tests.ha.cluster import BROKER_NAME, Broker
+from tests.ha.cluster import Broker
+from tests.ha.setting import BROKER_NAME
 from tests.ha.store_faults import other_boot
 from tests.ha.trios import Controller, Trio
 

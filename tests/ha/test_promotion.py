@@ -16,7 +16,7 @@ import pytest
 from tests.ha.checker import check, files_of
 from tests.ha.cluster import SETTINGS, PlainPair
 from tests.ha.history import Writer
-from tests.ha.nemesis import noted
+from tests.ha.nemesis import Risk, noted
 from tests.ha.rounds import clients, make_topics, read_everything, until_answered
 
 # Rules that break if consumers were ahead of the slave: about the messages that they saw, and about
@@ -28,7 +28,7 @@ AHEAD = {"vanished", "two-messages", "reader-order", "group-order", "key-order",
 def promote(cluster: PlainPair, history: Writer) -> None:
     """A promotion as docs/operations.md says; the old master's store is not used again."""
     master, slave = cluster.nodes["master"], cluster.nodes["slave"]
-    with noted(history, "promote", "slave", loses_ms=60_000):
+    with noted(history, "promote", "slave", Risk(60_000)):
         slave.kill()
         time.sleep(1)
         master.kill()

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rmq import (
     Admin,
@@ -55,34 +55,22 @@ from tests.ha.history import (
     Unknown,
     Writer,
 )
-
-PLAIN, ORDERED, DELAYED, TIMED, TRANSACTED = (
-    "ha-plain", "ha-ordered", "ha-delayed", "ha-timed", "ha-transacted",
-)  # fmt: skip
-TOPICS = {PLAIN: 4, ORDERED: 2, DELAYED: 2, TIMED: 2, TRANSACTED: 2}  # queues
-LATER = (DELAYED, TIMED, TRANSACTED)
-KEYS = [f"key-{number}" for number in range(8)]
-PAUSE_S = 0.003  # between two sends
-QUICK: dict[str, Any] = {
-    "poll_name_server_interval": 1000,
-    "heartbeat_broker_interval": 1000,
-    "mq_client_api_timeout": 2000,
-}
-FIRST: dict[str, Any] = {
-    "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
-    "persist_consumer_offset_interval": 500,
-}
-
-
-class Setting(NamedTuple):
-    """What each client has."""
-
-    name: str
-    namesrv: str
-    history: Writer
-    random: random.Random
-    resting: threading.Event  # nothing more is sent
-    closing: threading.Event  # consumers end
+from tests.ha.keeper import Keeper
+from tests.ha.setting import (
+    DELAYED,
+    FIRST,
+    KEYS,
+    LATER,
+    ORDERED,
+    PAUSE_S,
+    PLAIN,
+    PULL,
+    QUICK,
+    TIMED,
+    TOPICS,
+    TRANSACTED,
+    Setting,
+)
 
 
 # ---- producers
@@ -252,11 +240,12 @@ def pop(setting: Setting) -> None:
 class Reader:
     """The one pull reader of its group: it asks where the group is, begins there, and commits."""
 
-    group = "ha-pull"
+    group = PULL
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.positions: dict[MessageQueue, int] = {}
+        self.since = 0  # when the consumer of now was made
 
     def run(self) -> None:
         """Reads, and begins anew every other second."""
@@ -269,6 +258,7 @@ class Reader:
 
     def _read(self, until: float) -> None:
         self.positions.clear()
+        self.since = time.monotonic_ns()
         with PullConsumer(
             self.group, namesrv_addr=self.setting.namesrv, auto_commit=False, **QUICK, **FIRST
         ) as consumer:
@@ -289,7 +279,8 @@ class Reader:
     def _begin(self, consumer: PullConsumer, queue: MessageQueue) -> int:
         asked = time.monotonic_ns()
         offset = consumer.committed(queue)
-        self._add(OffsetRead, queue, ELSEWHERE if offset is None else offset, asked=asked)
+        told = ELSEWHERE if offset is None else offset
+        self._add(OffsetRead, queue, told, asked=asked, since=self.since)
         return offset or 0
 
     def _commit(self, consumer: PullConsumer) -> None:
@@ -299,7 +290,7 @@ class Reader:
                 consumer.commit({queue: offset})
                 acked = True
             finally:
-                self._add(Committed, queue, offset, asked=asked, acked=acked)
+                self._add(Committed, queue, offset, asked=asked, acked=acked, since=self.since)
 
     def _add(self, kind: Callable[..., Any], queue: MessageQueue, offset: int, **more: Any) -> None:
         self.setting.history.add(
@@ -341,6 +332,7 @@ KINDS: dict[str, Callable[[Setting], None]] = {
     "read-later": lambda setting: consume(setting, LATER, "any"),
     "pop": pop,
     "operator": operate,
+    "keeper": lambda setting: Keeper(setting).run(),
 }
 
 

@@ -31,11 +31,10 @@ from support.volume import volume
 
 from rmq.format.message import decode_message_id
 from tests.ha.checker import check, main
-from tests.ha.findings import RULES, Findings
+from tests.ha.findings import RULES
 from tests.ha.history import (
     AnyEvent,
     Assigned,
-    Committed,
     Decided,
     Delivered,
     Drained,
@@ -51,31 +50,14 @@ from tests.ha.history import (
     read,
 )
 from tests.ha.simulation import BROKER, ORDERED, PULLED, TOPIC, Simulation
+from tests.ha.steps import MS, committed, found, kill, offset_read, pulled, reset, write
 
 E = TypeVar("E", bound=Event)
 SEED, STEPS = 5, 400
-MS = 1_000_000
 
 
 def good() -> list[AnyEvent]:
     return Simulation(Random(SEED)).run(STEPS)
-
-
-def write(path: Path, events: list[AnyEvent]) -> list[AnyEvent]:
-    """Writes the events to a file, and gives each one the number of its line there."""
-    events.sort(key=lambda each: each.at)
-    lines = []
-    for line, event in enumerate(events, 1):
-        event.place = 0
-        lines.append(msgspec.json.encode(event) + b"\n")
-        event.place = line
-    path.write_bytes(b"".join(lines))
-    return events
-
-
-def found(path: Path, events: list[AnyEvent]) -> Findings:
-    write(path, events)
-    return check([path])
 
 
 def of(events: list[AnyEvent], event: type[E], /, **fields: object) -> list[E]:
@@ -226,6 +208,14 @@ def invent_offset(events: list[AnyEvent]) -> list[Event]:
     return [read]
 
 
+def undo_reset(events: list[AnyEvent]) -> list[Event]:
+    """The group is where it was before it was sent back."""
+    late = 1 << 50
+    sent_back, read = reset(late + 10, 1), offset_read(late + 20, 10)
+    events += [committed(late, 10), sent_back, read]
+    return [sent_back, read]
+
+
 def ack_twice(events: list[AnyEvent]) -> list[Event]:
     rows = [each for each in of(events, Stored) if each.epoch == 2]
     rows[-1].acker = "intruder"
@@ -275,6 +265,7 @@ PLANTED: dict[str, tuple[str, Callable[[list[AnyEvent]], list[Event]]]] = {
     "keys in another order": ("key-order", swap_keys),
     "an offset falls": ("offset-fell", fall),
     "an offset of nobody's": ("offset-unknown", invent_offset),
+    "a reset that is undone": ("reset-lost", undo_reset),
     "two masters": ("two-ackers", ack_twice),
     "a master of old": ("stale-acker", ack_late),
     "a master without a lease": ("unleased-acker", ack_unleased),
@@ -299,85 +290,6 @@ def test_every_rule_has_a_test() -> None:
     assert {rule for rule, _ in PLANTED.values()} | OF_STORES == set(RULES)
 
 
-def committed(at: int, offset: int, acked: bool = True) -> Committed:
-    return Committed(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
-                     offset=offset, acked=acked)  # fmt: skip
-
-
-def offset_read(at: int, offset: int) -> OffsetRead:
-    return OffsetRead(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
-                      offset=offset)  # fmt: skip
-
-
-def reset(at: int, offset: int, acked: bool = True) -> Reset:
-    return Reset(at=at, asked=at - 1, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0,
-                 offset=offset, acked=acked)  # fmt: skip
-
-
-def kill(at: int, loses_ms: int, lasts: int = 1, hides: bool = False) -> list[AnyEvent]:
-    return [Fault(at=at, name="kill", loses_ms=loses_ms, hides_resets=hides),
-            Fault(at=at + lasts, name="kill", ends=True)]  # fmt: skip
-
-
-OFFSET_CASES: list[tuple[str, list[AnyEvent], bool]] = [
-    ("rises", [committed(10, 5), offset_read(20, 5)], True),
-    ("falls", [committed(5, 2), committed(10, 5), offset_read(20, 2)], False),
-    ("falls by a reset", [committed(10, 5), reset(15, 2), offset_read(20, 2)], True),
-    ("falls by a reset that got no answer",
-     [committed(10, 5), reset(15, 2, acked=False), offset_read(20, 2)], True),
-    ("does not fall by a reset that got no answer",
-     [committed(10, 5), reset(15, 2, acked=False), offset_read(20, 5)], True),
-    ("a reset that a kill takes back",
-     [committed(5, 5), reset(10 * MS, 2), *kill(12 * MS, 4), offset_read(20 * MS, 1)], False),
-    ("falls below a reset",
-     [committed(5, 1), committed(10, 5), reset(15, 2), offset_read(20, 1)], False),
-    ("falls by a kill",
-     [committed(5, 2), committed(10 * MS, 5), *kill(12 * MS, 4), offset_read(20 * MS, 2)], True),
-    ("falls by more than a kill may take", [committed(5, 2), committed(MS, 5), *kill(12 * MS, 4),
-                                            offset_read(20 * MS, 2)], False),
-    ("falls before a kill",
-     [committed(5, 2), committed(10 * MS, 5), offset_read(11 * MS, 2), *kill(12 * MS, 4)], False),
-    ("falls while a kill lasts", [committed(5, 2), *kill(12 * MS, 4, lasts=9 * MS),
-                                  committed(14 * MS, 5), offset_read(16 * MS, 2)], True),
-    ("falls below what was there before the kill",
-     [committed(5, 2), *kill(12 * MS, 4, lasts=9 * MS), committed(14 * MS, 5),
-      offset_read(16 * MS, 1)], False),
-    ("falls after a kill", [committed(5, 2), *kill(12 * MS, 4, lasts=9 * MS),
-                            committed(22 * MS, 5), offset_read(23 * MS, 2)], False),
-    ("falls to a reset that its reader did not follow yet",
-     [committed(5, 5), reset(10, 2), committed(12, 6), offset_read(20, 2)], True),
-    ("falls to a reset that its reader has followed",
-     [committed(5, 5), reset(10, 2), committed(12, 3), committed(14, 6), offset_read(20, 2)],
-     False),
-    ("an answer that never came", [committed(5, 2), committed(10, 5, acked=False),
-                                   offset_read(20, 2)], True),
-    ("falls after it was read", [committed(5, 2), committed(9, 5, acked=False), offset_read(20, 5),
-                                 offset_read(30, 2)], False),
-    ("nothing where something was", [committed(10, 5), offset_read(20, -1)], False),
-    ("a reset that who answers has not heard of",
-     [reset(10 * MS, 2), *kill(12 * MS, 4, lasts=9 * MS, hides=True), offset_read(20 * MS, -1)],
-     True),
-    ("a reset that is to be there again",
-     [reset(10 * MS, 2), *kill(12 * MS, 4, lasts=9 * MS, hides=True), offset_read(22 * MS, -1)],
-     False),
-    ("a reset of long before", [reset(7 * MS, 2), *kill(12 * MS, 4, lasts=9 * MS, hides=True),
-                                offset_read(20 * MS, -1)], False),
-    ("falls below what was there before a reset that is not heard of",
-     [reset(5 * MS, 3), reset(10 * MS, 4), *kill(12 * MS, 4, lasts=9 * MS, hides=True),
-      offset_read(20 * MS, 1)], False),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "events", "is_good"), OFFSET_CASES, ids=lambda each: str(each)[:40]
-)
-def test_offsets_fall_by_a_reset_or_what_a_fault_may_take(
-    tmp_path: Path, name: str, events: list[AnyEvent], is_good: bool
-) -> None:
-    findings = found(tmp_path / "h.jsonl", events)
-    assert ("offset-fell" not in findings.broken) is is_good, name
-
-
 @pytest.mark.parametrize(("behind", "is_good"), [(30, True), (15, False)])
 def test_a_reset_beyond_what_nobody_was_given_skips_it(
     tmp_path: Path, behind: int, is_good: bool
@@ -394,22 +306,6 @@ def test_a_reset_beyond_what_nobody_was_given_skips_it(
     events += [pulled(13, 0), reset(20, 2), pulled(behind, 2)]
     findings = found(tmp_path / "h.jsonl", events)
     assert ("undelivered" not in findings.broken) is is_good
-
-
-def test_an_offset_is_known_from_the_first_time_it_was_asked_for(tmp_path: Path) -> None:
-    """An offset must count as known from the first time it was asked for, whichever file of the
-    history says so."""
-    one, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    write(one, [offset_read(20, 3), committed(30, 3)])
-    write(other, [reset(10, 3)])
-    assert "offset-unknown" not in check([one, other]).broken
-    write(other, [reset(25, 3)])
-    assert check([one, other]).broken["offset-unknown"] == 1
-
-
-def pulled(at: int, offset: int) -> Delivered:
-    return Delivered(at=at, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0, offset=offset,
-                     message=f"p/{offset}", how="pull")  # fmt: skip
 
 
 @pytest.mark.parametrize(
