@@ -30,6 +30,7 @@ from tests.ha.messages import Messages
 from tests.ha.places import check_places
 from tests.ha.readers import check_readers
 from tests.ha.stores import check_stores
+from tests.ha.sync_sets import check_sync_sets
 
 SHOWN = 8  # violations of one rule in the table; JSON has them all
 
@@ -49,6 +50,7 @@ def check(
         check_group_offsets(messages, findings)
         date(messages, replicas or [], findings)
         check_ackers(messages, findings)
+        check_sync_sets(messages, findings)
         for stores in replicas or []:
             check_stores(stores, messages, findings, all_copies)
     finally:

@@ -34,6 +34,8 @@ RULES = {
     "two-ackers": "one broker acknowledges sends of a masterEpoch",
     "stale-acker": "who was replaced acknowledges nothing any more",
     "unleased-acker": "a master whose lease has ended acknowledges nothing",
+    "set-history": "epochs of the set in sync rise, each has one set; each masterEpoch one master",
+    "behind-member": "a replica in sync has what was acknowledged",
     "epoch-overlap": "a newer epoch acknowledges only offsets above those of the older ones",
     "unequal-logs": "logs are equal up to the least confirmed offset",
     "not-copied": "what was acknowledged is in every copy",

@@ -46,7 +46,7 @@ class Restart(NamedTuple):
 
 def check_group_offsets(messages: Messages, findings: Findings) -> None:
     losses = losses_of(messages)
-    restarts = [Restart(each.at, _settled(messages, each.at)) for each in messages.started]
+    restarts = restarts_of(messages)
     for place, steps in messages.offsets.items():
         reads = [each for each in steps if isinstance(each, OffsetRead)]
         findings.counts["offsets read"] += len(reads)
@@ -67,6 +67,12 @@ def losses_of(messages: Messages) -> list[Loss]:
                 Loss(begin, fault.at, end, hidden, fault.loses_copies, fault.until_settled)
             )
     return found
+
+
+def restarts_of(messages: Messages, address: str = "") -> list[Restart]:
+    """Those of the broker with this address; "": of all."""
+    return [Restart(each.at, _settled(messages, each.at))
+            for each in messages.started if address in ("", each.broker)]  # fmt: skip
 
 
 def _settled(messages: Messages, at: int) -> int:

@@ -155,6 +155,26 @@ class Drained(Event, tag="drained"):
     end: int
 
 
+class InSync(Event, tag="in_sync"):
+    """A controller's answer to the question, put at `asked`, which replicas are in sync."""
+
+    broker: str  # the name that they share
+    asked: int
+    master_epoch: int
+    set_epoch: int
+    members: tuple[str, ...]  # addresses
+    master: str = ""  # "": there is none
+
+
+class LogEnd(Event, tag="log_end"):
+    """A broker's answer to the question, put at `asked`, where its log ends."""
+
+    broker: str
+    address: str
+    asked: int
+    end: int
+
+
 class Started(Event, tag="started"):
     """A broker was started again: until all is Settled it may have offsets as of its files."""
 
@@ -193,7 +213,7 @@ class Fault(Event, tag="fault"):
 
 AnyEvent = (
     Sending | Stored | Refused | Unknown | Decided | Subscribed | Delivered | Assigned | Committed
-    | OffsetRead | Held | Reset | Drained | Started | Settled | Fault
+    | OffsetRead | Held | Reset | Drained | InSync | LogEnd | Started | Settled | Fault
 )  # fmt: skip
 E = TypeVar("E", bound=Event)
 

@@ -1,5 +1,5 @@
-"""Keeper: a client that moves two groups which nobody else moves, so that what it reads must be what
-it wrote.
+"""Keeper: a client that moves two groups which nobody else moves. So what it reads must be what it
+has written.
 
     Keeper(setting).run()       # until the setting closes
 

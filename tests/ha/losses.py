@@ -24,5 +24,5 @@ FAULTS_TOO_MUCH = {"safe": {"power-cut"}}  # settings -> faults that they need n
 OF_LOSSES = {
     "lost", "moved", "two-messages", "vanished", "overtaken", "undelivered", "reader-order",
     "group-order", "key-order", "offset-fell", "reset-lost", "offset-unknown", "not-copied",
-    "two-ackers", "stale-acker", "epoch-overlap",
+    "two-ackers", "stale-acker", "epoch-overlap", "behind-member",
 }  # fmt: skip

@@ -21,6 +21,8 @@ from tests.ha.history import (
     Drained,
     Fault,
     Held,
+    InSync,
+    LogEnd,
     OffsetRead,
     Refused,
     Reset,
@@ -68,6 +70,8 @@ class Messages:
         self.faults: list[Fault] = []
         self.started: list[Started] = []
         self.settled: list[int] = []  # when all was
+        self.in_sync: list[InSync] = []
+        self.log_ends: list[LogEnd] = []
         self.refused: dict[str, Refused] = {}
         self.unknown: dict[str, Unknown] = {}
         # For each group and queue, in the order of the files: for rules that look at one reader.
@@ -111,7 +115,7 @@ class Messages:
         elif isinstance(event, Unknown):
             self.unknown[event.message] = event
         else:
-            self._trouble(event)
+            self._observe(event)
 
     def _deliver(self, event: Delivered) -> None:
         if event.how == FINAL:
@@ -121,9 +125,13 @@ class Messages:
         if event.how in (PULL, IN_ORDER) and event.offset != ELSEWHERE:
             self.steps[GroupQueue(event.group, self.queue(event))].append(event)
 
-    def _trouble(self, event: Fault | Started | Settled) -> None:
+    def _observe(self, event: Fault | Started | Settled | InSync | LogEnd) -> None:
         if isinstance(event, Fault):
             self.faults.append(event)
+        elif isinstance(event, InSync):
+            self.in_sync.append(event)
+        elif isinstance(event, LogEnd):
+            self.log_ends.append(event)
         elif isinstance(event, Started):
             self.started.append(event)
         else:

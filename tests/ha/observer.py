@@ -4,8 +4,9 @@
         observer.until_held()       # each broker has what the keeper has committed
 
 A client asks one broker. Which offsets each of them has is known only to who asks them all: these
-offsets must outlive a change of masters, whoever is elected. A broker that does not answer soon is
-left out, so a look during a fault may see less.
+offsets must outlive a change of masters, whoever is elected. Controllers say which replicas are in
+sync, and brokers where their logs end. Who does not answer soon is left out, so a look during a
+fault may see less.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from support.waiting import wait_until
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
+from rmq.format import fastjson
 from rmq.format.remoting import Command
 from tests.ha import keeper
 from tests.ha.cluster import Cluster
-from tests.ha.history import Held, Writer
+from tests.ha.history import Held, InSync, LogEnd, Writer
 from tests.ha.setting import BROKER_NAME, COMMITS, PLAIN, PULL, TOPICS
 
 LOOK_S = 0.2  # between two looks
@@ -73,7 +75,36 @@ class Observer:
                 connection.close()
 
     def _look(self) -> None:
+        self._look_at_sets()
+        self._look_at_logs()
         self._look_at_offsets()
+
+    def _look_at_sets(self) -> None:
+        for controller in self._cluster.controllers:
+            asked = time.monotonic_ns()
+            code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+            for reply in self._ask(controller.address, code, [{"rmqAll": "true"}]):
+                if reply.code != 0:  # another controller leads
+                    continue
+                row = fastjson.loads_object(reply.body)["replicasInfoTable"].get(BROKER_NAME)
+                if row is None:
+                    continue
+                members = tuple(str(each["brokerAddress"]) for each in row["inSyncReplicas"])
+                self._history.add(
+                    InSync(broker=BROKER_NAME, asked=asked, members=members,
+                           master=row["masterAddress"] or "", master_epoch=row["masterEpoch"],
+                           set_epoch=row["syncStateSetEpoch"])
+                )  # fmt: skip
+
+    def _look_at_logs(self) -> None:
+        for node in self._cluster.nodes.values():
+            asked = time.monotonic_ns()
+            for reply in self._ask(node.address, RequestCode.GET_BROKER_RUNTIME_INFO, [{}]):
+                if reply.code == 0:
+                    end = fastjson.loads_object(reply.body)["table"]["commitLogMaxOffset"]
+                    self._history.add(
+                        LogEnd(broker=BROKER_NAME, address=node.address, asked=asked, end=int(end))
+                    )
 
     def _look_at_offsets(self) -> None:
         asked = time.monotonic_ns()

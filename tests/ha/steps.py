@@ -1,4 +1,4 @@
-"""Steps: events of one group in one queue, and files of them, for the checker's own tests.
+"""Steps: single events, most of one group in one queue, for the checker's own tests.
 
     events = [committed(10, 5), *kill(12 * MS, 4), offset_read(20 * MS, 5)]
     found(tmp_path / "h.jsonl", events).broken
@@ -14,7 +14,17 @@ import msgspec
 
 from tests.ha.checker import check
 from tests.ha.findings import Findings
-from tests.ha.history import AnyEvent, Committed, Delivered, Fault, Held, OffsetRead, Reset
+from tests.ha.history import (
+    AnyEvent,
+    Committed,
+    Delivered,
+    Fault,
+    Held,
+    InSync,
+    LogEnd,
+    OffsetRead,
+    Reset,
+)
 from tests.ha.simulation import BROKER, PULLED, TOPIC
 
 MS = 1_000_000
@@ -69,3 +79,15 @@ def kill(
 def pulled(at: int, offset: int) -> Delivered:
     return Delivered(at=at, group=PULLED, topic=TOPIC, broker=BROKER, queue_id=0, offset=offset,
                      message=f"p/{offset}", how="pull")  # fmt: skip
+
+
+def in_sync(
+    at: int, members: str, set_epoch: int = 1, master: str = "a", epoch: int = 1
+) -> InSync:
+    """`members`: their addresses, each of one letter."""
+    return InSync(at=at, asked=at - 1, broker=BROKER, members=tuple(members), master=master,
+                  master_epoch=epoch, set_epoch=set_epoch)  # fmt: skip
+
+
+def log_end(at: int, address: str, end: int) -> LogEnd:
+    return LogEnd(at=at, asked=at - 1, broker=BROKER, address=address, end=end)

@@ -51,6 +51,8 @@ def test_a_short_round_breaks_no_rule(tmp_path: Path) -> None:
     assert this.findings.counts["acknowledged"] > 20
     assert this.findings.counts["offsets read"] > 0
     assert this.findings.counts["offsets kept over a fault"] > 0
+    assert this.findings.counts["sets in sync"] > 1
+    assert this.findings.counts["members judged"] > 0
 
 
 def test_every_kind_of_cluster_names_faults_that_there_are() -> None:

@@ -50,7 +50,18 @@ from tests.ha.history import (
     read,
 )
 from tests.ha.simulation import BROKER, ORDERED, PULLED, TOPIC, Simulation
-from tests.ha.steps import MS, committed, found, kill, offset_read, pulled, reset, write
+from tests.ha.steps import (
+    MS,
+    committed,
+    found,
+    in_sync,
+    kill,
+    log_end,
+    offset_read,
+    pulled,
+    reset,
+    write,
+)
 
 E = TypeVar("E", bound=Event)
 SEED, STEPS = 5, 400
@@ -237,6 +248,21 @@ def ack_unleased(events: list[AnyEvent]) -> list[Event]:
     return [sent, stored]
 
 
+def set_twice(events: list[AnyEvent]) -> list[Event]:
+    """An epoch of the set has two sets."""
+    first, second = in_sync(10, "ab", 7), in_sync(20, "a", 7)
+    events += [first, second]
+    return [first, second]
+
+
+def lag(events: list[AnyEvent]) -> list[Event]:
+    """A member of the set lacks what was acknowledged."""
+    at = max(each.at for each in events)
+    before, end, after = in_sync(at + 10, "ab"), log_end(at + 20, "b", 0), in_sync(at + 30, "ab")
+    events += [before, end, after]
+    return [before, end]
+
+
 def overlap(events: list[AnyEvent]) -> list[Event]:
     older = of(events, Stored, topic=TOPIC, queue_id=0)[0]
     older.epoch, older.acker = 1 << 20, "new"
@@ -269,6 +295,8 @@ PLANTED: dict[str, tuple[str, Callable[[list[AnyEvent]], list[Event]]]] = {
     "two masters": ("two-ackers", ack_twice),
     "a master of old": ("stale-acker", ack_late),
     "a master without a lease": ("unleased-acker", ack_unleased),
+    "a set of two kinds": ("set-history", set_twice),
+    "a member behind": ("behind-member", lag),
     "an offset of two epochs": ("epoch-overlap", overlap),
     "a message sent twice": ("bad-history", send_twice),
 }
