@@ -373,9 +373,11 @@ class CutPair(PlainPair):
     """The same pair, each broker on a host of its own, so that links can be cut."""
 
     kind = "cut-pair"
-    faults = (*(
-        (fault, name) for fault in ("isolate", "one-way", "delay") for name in ("master", "slave")
-    ), ("part", "slave"), ("kill", "master"), ("pause", "slave"))  # fmt: skip
+    faults = (
+        *((fault, name)
+          for fault in ("isolate", "one-way", "delay") for name in ("master", "slave")),
+        ("part", "slave"), ("part-long", "slave"), ("kill", "master"), ("pause", "slave"),
+    )  # fmt: skip
 
     def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
         super().__init__(folder, settings, networked=True)

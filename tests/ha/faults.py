@@ -23,6 +23,7 @@ from support.waiting import wait_until
 from tests.ha.cluster import Broker, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import (
+    LONG_PAUSE_S,
     Nemesis,
     jumping,
     kill,
@@ -46,8 +47,9 @@ from tests.ha.quorum_faults import (
     unled_one_way,
 )
 from tests.ha.store_faults import all_killed, power_cut, torn, wiped
+from tests.ha.trios import CONTROLLER
 
-LONG_PAUSE_S = 20
+LONG_CUT_S = 25  # more than haMaxTimeSlaveNotCatchup, and than a silence that ends a connection
 BEHIND_S = 2.0  # less than the time after which a controller takes a broker for dead
 
 
@@ -108,12 +110,41 @@ def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
             node.signal(signal.SIGCONT)
 
 
-@contextlib.contextmanager
-def paused_long(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
-    """The node stands still for longer than leases, heartbeats and timeouts of connections."""
-    with paused(cluster, target, maker, history):
-        time.sleep(LONG_PAUSE_S)
-        yield
+def for_long(fault: Nemesis, seconds: float) -> Nemesis:
+    """The same fault, which lasts so much longer."""
+
+    @contextlib.contextmanager
+    def lasting(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+        with fault(cluster, target, maker, history):
+            time.sleep(seconds)
+            yield
+
+    return lasting
+
+
+def long_cut(fault: Nemesis) -> Nemesis:
+    """The same cut for longer than a slave may be behind. Nothing says to either side that the
+    other one is away. Where a replica is left that the master reaches, the one that it does not
+    reach has left the set of those in sync when the block begins."""
+
+    @contextlib.contextmanager
+    def lasting(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
+        with cluster.inside():
+            is_slave = not cluster.nodes[target].is_master()
+        has_controller = CONTROLLER in network_of(cluster).hosts  # which the fault does not part
+        with fault(cluster, target, maker, history):
+            time.sleep(LONG_CUT_S)
+            if cluster.is_controlled and (is_slave or (has_controller and fault is not parted)):
+                with cluster.inside():
+                    wait_until(lambda: has_shrunk(cluster))
+            yield
+
+    return lasting
+
+
+def has_shrunk(cluster: Cluster) -> bool:
+    """Whether a master says that one of its slaves is in sync, and no more."""
+    return any(node.is_master() and node.in_sync() == 1 for node in cluster.nodes.values())
 
 
 @contextlib.contextmanager
@@ -224,7 +255,10 @@ FAULTS: dict[str, Nemesis] = {
     "none": nothing, "kill": killed, "restart": restarted, "pause": paused,
     "disk-full": disk_full, "disk-error": disk_error, "clock-jump": clock_jump,
     "isolate": isolated, "part": parted, "one-way": one_way, "bridge": bridged, "delay": slow,
-    "pause-long": paused_long, "torn": torn, "behind": behind, "wiped": wiped, "all": all_killed,
+    "isolate-long": long_cut(isolated), "part-long": long_cut(parted),
+    "one-way-long": long_cut(one_way), "bridge-long": long_cut(bridged),
+    "pause-long": for_long(paused, LONG_PAUSE_S),
+    "torn": torn, "behind": behind, "wiped": wiped, "all": all_killed,
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
     "etcd-quorum": etcd_quorum_lost, "controller-clock": controller_clock_jump,

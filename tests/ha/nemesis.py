@@ -27,6 +27,7 @@ from tests.ha.network import Network
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
 AHEAD_S = 10
+LONG_PAUSE_S = 20  # longer than leases, heartbeats and timeouts of connections
 
 
 class Risk(NamedTuple):

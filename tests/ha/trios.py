@@ -165,6 +165,8 @@ class CutTrio(Trio):
         ("isolate", "b"), ("part", "c"), ("delay", "b"),
         *((fault, "master") for fault in ("unled", "unled-one-way")),
         ("unled", "b"), ("unled-all", ""),
+        *((f"{fault}-long", "master") for fault in ("isolate", "part", "one-way", "bridge")),
+        ("isolate-long", "b"), ("part-long", "c"),
     )  # fmt: skip
     more_hosts = ("clients", CONTROLLER)
 
@@ -268,6 +270,7 @@ class CutEtcdTrio(EtcdTrio):
     faults = (
         *((fault, "master") for fault in ("part", "isolate", "bridge", "one-way", "delay")),
         ("part", "b"), ("delay", "b"),
+        ("part-long", "master"), ("part-long", "b"), ("bridge-long", "master"),
     )  # fmt: skip
 
     def __init__(self, folder: Path, settings: Sequence[str] = ()) -> None:
