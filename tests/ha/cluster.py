@@ -346,7 +346,7 @@ class PlainPair(PlainCluster):
     faults = (
         *(("kill", name) for name in ("master", "slave")),
         *(("restart", name) for name in ("master", "slave")),
-        *(("pause", name) for name in ("master", "slave")),
+        *((fault, name) for fault in ("pause", "pause-long") for name in ("master", "slave")),
         ("disk-full", "slave"), ("disk-error", "slave"), ("clock-jump", "master"),
         ("clock-jump", "slave"), ("torn", "slave"), ("all", ""),
     )  # fmt: skip

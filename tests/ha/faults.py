@@ -39,9 +39,13 @@ from tests.ha.quorum_faults import (
     controller_and_master_killed,
     controller_clock_jump,
     controller_killed,
+    controller_paused,
     controllers_killed,
+    controllers_paused,
     etcd_leader_killed,
+    etcd_leader_paused,
     etcd_quorum_lost,
+    etcd_quorum_paused,
     unled,
     unled_all,
     unled_one_way,
@@ -262,6 +266,8 @@ FAULTS: dict[str, Nemesis] = {
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
     "etcd-quorum": etcd_quorum_lost, "controller-clock": controller_clock_jump,
+    "controller-paused": controller_paused, "controllers-paused": controllers_paused,
+    "etcd-leader-paused": etcd_leader_paused, "etcd-quorum-paused": etcd_quorum_paused,
     "unled": unled, "unled-one-way": unled_one_way, "unled-all": unled_all, "power-cut": power_cut,
 }  # fmt: skip
 

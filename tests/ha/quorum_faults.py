@@ -21,7 +21,16 @@ from support.waiting import wait_until
 
 from tests.ha.cluster import Cluster, Node
 from tests.ha.history import Writer
-from tests.ha.nemesis import jumping, kill, network_of, noted, partition, start_all, taken_over
+from tests.ha.nemesis import (
+    LONG_PAUSE_S,
+    jumping,
+    kill,
+    network_of,
+    noted,
+    partition,
+    start_all,
+    taken_over,
+)
 from tests.ha.trios import CONTROLLER, Controller, leading_controller, leading_etcd
 
 BEYOND_S = 1.0  # how long the fault lasts beyond the end of the last lease
@@ -86,6 +95,45 @@ def etcd_quorum_lost(
 
 
 @contextlib.contextmanager
+def controller_paused(
+    cluster: Cluster, target: str, maker: Random, history: Writer
+) -> Iterator[None]:
+    """The leading controller stands still, another one leads, and then the first one goes on."""
+    with _paused([leading_controller(cluster)], history, "controller", cluster):
+        time.sleep(LONG_PAUSE_S)
+        yield
+
+
+@contextlib.contextmanager
+def controllers_paused(
+    cluster: Cluster, target: str, maker: Random, history: Writer
+) -> Iterator[None]:
+    with _paused(cluster.controllers, history, "controllers", cluster), _unled(cluster, history):
+        time.sleep(LONG_PAUSE_S)
+        yield
+
+
+@contextlib.contextmanager
+def etcd_leader_paused(
+    cluster: Cluster, target: str, maker: Random, history: Writer
+) -> Iterator[None]:
+    with _paused([leading_etcd(cluster)], history, "etcd-leader", cluster):
+        time.sleep(LONG_PAUSE_S)
+        yield
+
+
+@contextlib.contextmanager
+def etcd_quorum_paused(
+    cluster: Cluster, target: str, maker: Random, history: Writer
+) -> Iterator[None]:
+    """Two of etcd's three members stand still for long, among them perhaps the leader."""
+    nodes = maker.sample(cluster.etcd, 2)
+    with _paused(nodes, history, "etcd-quorum", cluster), _unled(cluster, history):
+        time.sleep(LONG_PAUSE_S)
+        yield
+
+
+@contextlib.contextmanager
 def unled(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The node and the controller do not reach each other; clients and other nodes reach both."""
     ways = [(target, CONTROLLER), (CONTROLLER, target)]
@@ -144,9 +192,9 @@ def _gone(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> It
 def _paused(nodes: list[Node], history: Writer, name: str, cluster: Cluster) -> Iterator[None]:
     target = " ".join(each.name for each in nodes)
     with noted(history, f"{name} paused", target, taken_over(cluster)):
-        for node in nodes:
-            node.signal(signal.SIGSTOP)
         try:
+            for node in nodes:
+                node.pause()
             yield
         finally:
             for node in nodes:

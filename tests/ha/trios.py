@@ -96,7 +96,7 @@ class Trio(PlainCluster):
         ("pause-long", "master"), ("torn", "master"), ("torn", "b"), ("wiped", "master"),
         ("wiped", "b"), ("all", ""), ("controllers", ""), ("behind", "master"),
         ("disk-error", "b"), ("clock-jump", "b"), ("controller-clock", ""),
-        ("power-cut", ""),
+        ("power-cut", ""), ("pause-long", "b"), ("controllers-paused", ""),
     )  # fmt: skip
 
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
@@ -238,7 +238,8 @@ class EtcdTrio(Trio):
     kind = "etcd-trio"
     faults = (
         *((fault, "") for fault in
-          ("controller", "controllers", "controller-clock", "etcd-leader", "etcd-quorum", "all")),
+          ("controller", "controllers", "controller-clock", "etcd-leader", "etcd-quorum", "all",
+           "controller-paused", "controllers-paused", "etcd-leader-paused", "etcd-quorum-paused")),
         ("controller-too", "master"), ("kill", "master"), ("pause-long", "master"),
     )  # fmt: skip
 
