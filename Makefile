@@ -39,7 +39,7 @@ help:
 	@echo 'make test-compat  official clients of Java, Go and Node, proxy, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
 	@echo 'make test-wheel   the wheel in an empty environment without a compiler'
-	@echo 'make test-ha      30 rounds of faults on brokers and replicas, judged by a checker (RMQ_HA_ROUNDS)'
+	@echo 'make test-ha      each fault on brokers and replicas, judged by a checker; 1 to 2 hours (RMQ_HA_ROUNDS=30: 20 minutes)'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make races        500 rounds of topics that change at once (RMQ_RACE_ROUNDS), 3 minutes'
 	@echo 'make power-cuts   100 power cuts under load on a loop file system (RMQ_POWER_CUT_ROUNDS; root)'
@@ -174,9 +174,10 @@ test-slow: tools
 		$$(grep -rl --include='test_*.py' 'support.volume' tests) $(PYTEST_ARGS)
 
 # Rounds that cut links need root: without it only the others are played, and the test is reported as
-# skipped. RMQ_HA_SEED sets the seed, RMQ_HA_CLUSTERS the kinds of clusters. RMQ_HA_SETTINGS=weak
-# counts what weaker settings lose; RMQ_HA_JAVA=1 adds the official client; RMQ_HA_APACHE=1 adds pairs
-# with Apache's broker.
+# skipped. Each fault of each kind of cluster is played once, or RMQ_HA_ROUNDS of them, in an order that
+# the seed makes. The seed is another one each time, and is printed; RMQ_HA_SEED sets it.
+# RMQ_HA_CLUSTERS sets the kinds of clusters. RMQ_HA_SETTINGS=weak counts what weaker settings lose;
+# RMQ_HA_JAVA=1 adds the official client; RMQ_HA_APACHE=1 adds pairs with Apache's broker.
 test-ha: tools
 	@$(ALONE) tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
 	$(BIN)/python -m pytest -m slow -s -rs tests/ha $(PYTEST_ARGS)

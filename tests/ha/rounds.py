@@ -1,6 +1,8 @@
 """Rounds: clients on a cluster, a fault, and the checker's word on what they saw; again and again.
 
-    python -m tests.ha.rounds 20 [--cluster pair] [--fault kill] [--seed 7] [--folder build/ha/7]
+    python -m tests.ha.rounds [20] [--cluster pair] [--fault kill] [--seed 7] [--folder build/ha/7]
+
+Without a number of rounds, each fault of each kind of cluster is played once.
 
 One round: a new cluster, clients (workload.py), a fault that this kind of cluster is to survive,
 and all is well again; then nothing is sent any more until all that was promised has come, the final
@@ -362,10 +364,10 @@ def with_settings(kinds: list[str], settings: str) -> list[str]:
     return [kind for kind in kinds if settings == "safe" or CLUSTERS[kind].is_controlled]
 
 
-def chosen(
-    number: int, seed: int, kinds: list[str], fault: str | None, settings: str = "safe"
-) -> tuple[str, str, str]:
-    """Cluster, fault and node of a round: each choice in turn, in an order made by the seed."""
+def choices(
+    kinds: list[str], fault: str | None, settings: str = "safe"
+) -> list[tuple[str, str, str]]:
+    """Cluster, fault and node: all that there are, or those with this fault."""
     left_out = FAULTS_TOO_MUCH.get(settings, set())
     rows = [
         (kind, name, target)
@@ -375,12 +377,22 @@ def chosen(
     ]
     if not rows:
         raise click.UsageError(f"no cluster of {kinds} is to survive {fault}")
-    Random(seed).shuffle(rows)
-    return rows[(number - 1) % len(rows)]
+    return rows
+
+
+def chosen(
+    number: int, seed: int, kinds: list[str], fault: str | None, settings: str = "safe"
+) -> tuple[str, str, str]:
+    """Cluster, fault and node of a round. All are played before one is played again, each time in
+    another order, which the seed makes."""
+    rows = choices(kinds, fault, settings)
+    turn, at = divmod(number - 1, len(rows))
+    Random(f"{seed} {turn}").shuffle(rows)
+    return rows[at]
 
 
 @click.command(help=__doc__)
-@click.argument("rounds", type=click.IntRange(1))
+@click.argument("rounds", type=click.IntRange(1), required=False)
 @click.option("--cluster", "kinds", multiple=True, type=click.Choice(list(CLUSTERS)))
 @click.option("--fault", default=None)
 @click.option("--seed", type=int, default=lambda: time.time_ns() % 1_000_000)
@@ -391,13 +403,13 @@ def chosen(
               default=lambda: Path("build/ha") / str(os.getpid()))  # fmt: skip
 @click.option("--seconds", default=8.0, help="How long clients and fault take, about.")
 def main(
-    rounds: int, kinds: tuple[str, ...], fault: str | None, seed: int, settings: str, java: bool,
-    folder: Path, seconds: float,
+    rounds: int | None, kinds: tuple[str, ...], fault: str | None, seed: int, settings: str,
+    java: bool, folder: Path, seconds: float,
 ) -> None:  # fmt: skip
     done: list[Round] = []
     known = with_settings(list(kinds or CLUSTERS), settings)
     click.echo(f"seed {seed}, in {folder}")
-    for number in range(1, rounds + 1):
+    for number in range(1, (rounds or len(choices(known, fault, settings))) + 1):
         which = chosen(number, seed, known, fault, settings)
         done.append(run(number, *which, seed + number, folder, seconds, settings, java))
         (folder / "table.txt").write_text(table(done))
