@@ -25,9 +25,9 @@ from tests.ha.history import Writer
 from tests.ha.nemesis import (
     LONG_PAUSE_S,
     Nemesis,
+    diverge,
     jumping,
     kill,
-    kill_all,
     network_of,
     noted,
     partition,
@@ -50,11 +50,11 @@ from tests.ha.quorum_faults import (
     unled_all,
     unled_one_way,
 )
+from tests.ha.sequences import diverged_twice, down_then_master, next_master_killed
 from tests.ha.store_faults import all_killed, power_cut, torn, wiped
 from tests.ha.trios import CONTROLLER
 
 LONG_CUT_S = 25  # more than haMaxTimeSlaveNotCatchup, and than a silence that ends a connection
-BEHIND_S = 2.0  # less than the time after which a controller takes a broker for dead
 
 
 @contextlib.contextmanager
@@ -76,10 +76,7 @@ def behind(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
     node = cluster.nodes[target]
     others = [each for each in cluster.nodes.values() if each is not node]
     with noted(history, "behind", node.name, taken_over(cluster)):
-        for each in others:
-            each.pause()
-        time.sleep(maker.uniform(0.5, BEHIND_S))
-        kill_all([node, *others], history)
+        diverge(node, others, maker, history)
         start_all(others)
         try:
             with cluster.inside():
@@ -269,6 +266,8 @@ FAULTS: dict[str, Nemesis] = {
     "controller-paused": controller_paused, "controllers-paused": controllers_paused,
     "etcd-leader-paused": etcd_leader_paused, "etcd-quorum-paused": etcd_quorum_paused,
     "unled": unled, "unled-one-way": unled_one_way, "unled-all": unled_all, "power-cut": power_cut,
+    "next-master": next_master_killed, "down-then-master": down_then_master,
+    "diverged-twice": diverged_twice,
 }  # fmt: skip
 
 

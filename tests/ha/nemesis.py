@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
 from support.driven_clock import DrivenClock
 
-from tests.ha.cluster import LOSES_MS, Cluster, Node
+from tests.ha.cluster import LOSES_MS, Broker, Cluster, Node
 from tests.ha.history import Fault, Writer
 from tests.ha.network import Network
 
 Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextManager[None]]
 HOUR_S = 3600
 AHEAD_S = 10
+BEHIND_S = 2.0  # less than the time after which a controller takes a broker for dead
 LONG_PAUSE_S = 20  # longer than leases, heartbeats and timeouts of connections
 
 
@@ -100,6 +102,15 @@ def kill_all(nodes: Sequence[Node], history: Writer) -> None:
         node.signal(signal.SIGKILL)
     for node in nodes:
         kill(node, history, loses_copies=len(nodes) > 1)
+
+
+def diverge(node: Broker, others: Sequence[Broker], maker: Random, history: Writer) -> None:
+    """The others stand still while this one goes on, and then all are killed: the end of its log is
+    in no other log."""
+    for each in others:
+        each.pause()
+    time.sleep(maker.uniform(0.5, BEHIND_S))
+    kill_all([node, *others], history)
 
 
 def start_all(nodes: Sequence[Node]) -> None:

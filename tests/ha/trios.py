@@ -97,6 +97,7 @@ class Trio(PlainCluster):
         ("wiped", "b"), ("all", ""), ("controllers", ""), ("behind", "master"),
         ("disk-error", "b"), ("clock-jump", "b"), ("controller-clock", ""),
         ("power-cut", ""), ("pause-long", "b"), ("controllers-paused", ""),
+        ("next-master", "master"), ("down-then-master", ""), ("diverged-twice", "master"),
     )  # fmt: skip
 
     def _add_brokers(self, shim: Path, stack: contextlib.ExitStack) -> None:
@@ -241,6 +242,7 @@ class EtcdTrio(Trio):
           ("controller", "controllers", "controller-clock", "etcd-leader", "etcd-quorum", "all",
            "controller-paused", "controllers-paused", "etcd-leader-paused", "etcd-quorum-paused")),
         ("controller-too", "master"), ("kill", "master"), ("pause-long", "master"),
+        ("next-master", "master"), ("down-then-master", ""),
     )  # fmt: skip
 
     def _start_controllers(self, stack: contextlib.ExitStack) -> None:
