@@ -27,6 +27,7 @@ RULES = {
     "undelivered": "a group gets every message that was answered SEND_OK",
     "reader-order": "offsets rise for a reader, unless it was sent back to a committed one",
     "group-order": "a group in order gets the messages of a queue in its order, none left out",
+    "two-owners": "one member of a group in order works on a queue at a time",
     "key-order": "messages of a key are delivered in the order they were sent in",
     "offset-fell": "what a group has committed falls only by a reset",
     "reset-lost": "a group is not back where it was before a reset that was answered",

@@ -110,6 +110,13 @@ class Delivered(QueueEvent, tag="delivered"):
     log_offset: int = ELSEWHERE
 
 
+class Worked(QueueEvent, tag="worked"):
+    """A member of a group in order has worked on messages of the queue since `began`; the last one
+    has this offset."""
+
+    began: int
+
+
 class Assigned(QueueEvent, tag="assigned"):
     """A reader begins in this queue, or begins again, at this offset."""
 
@@ -193,6 +200,7 @@ class Fault(Event, tag="fault"):
                             may be lost (docs/promises.md, docs/operations.md)
     until_settled           that lasts until all is Settled: clients may ask another broker so long
     loses_copies            offsets of that time may be lost even if each broker had them
+    loses_locks             the next master does not know who has the queues that are read in order
     hides_ms                a broker that answers meanwhile may not know of resets since hides_ms
                             before the fault; once that is over they count again. -1: it knows them
     fences_ms               no lease is granted during the fault: what is sent more than fences_ms
@@ -206,6 +214,7 @@ class Fault(Event, tag="fault"):
     loses_ms: int = 0
     until_settled: bool = False
     loses_copies: bool = False
+    loses_locks: bool = False
     hides_ms: int = -1
     fences_ms: int = 0
     fenced: str = ""
@@ -213,7 +222,7 @@ class Fault(Event, tag="fault"):
 
 AnyEvent = (
     Sending | Stored | Refused | Unknown | Decided | Subscribed | Delivered | Assigned | Committed
-    | OffsetRead | Held | Reset | Drained | InSync | LogEnd | Started | Settled | Fault
+    | Worked | OffsetRead | Held | Reset | Drained | InSync | LogEnd | Started | Settled | Fault
 )  # fmt: skip
 E = TypeVar("E", bound=Event)
 

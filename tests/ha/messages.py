@@ -32,6 +32,7 @@ from tests.ha.history import (
     Stored,
     Subscribed,
     Unknown,
+    Worked,
 )
 
 Progress = Committed | OffsetRead | Held | Reset
@@ -77,12 +78,13 @@ class Messages:
         # For each group and queue, in the order of the files: for rules that look at one reader.
         self.steps: dict[GroupQueue, list[Delivered | Assigned | Reset]] = defaultdict(list)
         self.offsets: dict[GroupQueue, list[Progress]] = defaultdict(list)
+        self.worked: dict[GroupQueue, list[Worked]] = defaultdict(list)
         self._queues: dict[tuple[str, str, int], Queue] = {}
         for event in events:
             self._take(event)
             findings.counts["events"] += 1
 
-    def queue(self, event: Delivered | Stored | Drained | Assigned | Progress) -> Queue:
+    def queue(self, event: Delivered | Stored | Drained | Assigned | Worked | Progress) -> Queue:
         """The same object for the same queue."""
         key = event.broker, event.topic, event.queue_id
         found = self._queues.get(key)
@@ -104,6 +106,8 @@ class Messages:
             self.stored[event.message] = event
         elif isinstance(event, Progress | Assigned):
             self._progress(event)
+        elif isinstance(event, Worked):
+            self.worked[GroupQueue(event.group, self.queue(event))].append(event)
         elif isinstance(event, Drained):
             self.drained[self.queue(event)] = event
         elif isinstance(event, Subscribed):

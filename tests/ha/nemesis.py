@@ -38,6 +38,7 @@ class Risk(NamedTuple):
     loses_ms: int = 0
     until_settled: bool = False
     loses_copies: bool = False
+    loses_locks: bool = False
     hides_ms: int = -1
 
 
@@ -66,7 +67,7 @@ def taken_over(cluster: Cluster) -> Risk:
         return SAFE
     loses_ms = LOSES_MS + cluster.copies_ms
     hides_ms = loses_ms if not cluster.is_told_of_changes else 0 if cluster.is_controlled else -1
-    return Risk(loses_ms, until_settled=True, hides_ms=hides_ms)
+    return Risk(loses_ms, until_settled=True, loses_locks=cluster.is_controlled, hides_ms=hides_ms)
 
 
 def restarted_with(cluster: Cluster) -> Risk:

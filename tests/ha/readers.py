@@ -1,6 +1,7 @@
 """Readers: rules about what groups and their readers were given, and in which order.
 
-check_readers(messages, findings)     # undelivered, reader-order, group-order, key-order
+check_readers(messages, findings)     # undelivered, reader-order, group-order, key-order,
+                                      # two-owners
 
 Duplicates are only counted: they are no violation, as delivery is at least once.
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 
 from tests.ha.findings import Findings
 from tests.ha.group_offsets import Loss, losses_of
-from tests.ha.history import Assigned, Delivered, Reset, Stored, Subscribed
+from tests.ha.history import Assigned, Delivered, Reset, Stored, Subscribed, Worked
 from tests.ha.messages import IN_ORDER, PULL, GroupQueue, Messages
 
 AHEAD_NS = 1_000_000_000  # how long after a reset's answer messages pulled before it may come
@@ -27,6 +28,11 @@ def check_readers(messages: Messages, findings: Findings) -> None:
         if in_order:
             _check_group_order(place, in_order, steps, findings)
         _check_key_order(messages, place, steps, findings)
+    members = set()
+    for place, work in messages.worked.items():
+        _check_owners(messages, place, work, findings)
+        members |= {each.process for each in work}
+    findings.counts["members of groups in order"] += len(members)
 
 
 def _check_undelivered(messages: Messages, findings: Findings) -> None:
@@ -130,6 +136,25 @@ def _check_group_order(
             text = f"{place}: {event.offset} came after {greatest.offset}"
             findings.violation("group-order", text, greatest, event)
         greatest = event
+
+
+def _check_owners(
+    messages: Messages, place: GroupQueue, work: list[Worked], findings: Findings
+) -> None:
+    """Checks that two members do not work on the queue at once. After a change of masters they may:
+    the next master does not know the locks, and they are only counted."""
+    work.sort(key=lambda each: each.began)
+    changes = [each.at for each in messages.faults if each.loses_locks and not each.ends]
+    longest = work[0]
+    for event in work[1:]:
+        if event.began < longest.at and event.process != longest.process:
+            if any(at <= event.at for at in changes):
+                findings.counts["two owners after a change of masters"] += 1
+            else:
+                text = f"{place}: {event.process} works at {event.offset} while {longest.process} "
+                text += f"works at {longest.offset}"
+                findings.violation("two-owners", text, longest, event)
+        longest = max(longest, event, key=lambda each: each.at)
 
 
 def _check_key_order(

@@ -24,6 +24,7 @@ from tests.ha.history import (
     LogEnd,
     OffsetRead,
     Reset,
+    Worked,
 )
 from tests.ha.simulation import BROKER, PULLED, TOPIC
 
@@ -91,3 +92,8 @@ def in_sync(
 
 def log_end(at: int, address: str, end: int) -> LogEnd:
     return LogEnd(at=at, asked=at - 1, broker=BROKER, address=address, end=end)
+
+
+def worked(began: int, at: int, process: str) -> Worked:
+    return Worked(at=at, began=began, process=process, group=PULLED, topic=TOPIC, broker=BROKER,
+                  queue_id=0, offset=began)  # fmt: skip

@@ -53,6 +53,7 @@ from tests.ha.history import (
     Stored,
     Subscribed,
     Unknown,
+    Worked,
     Writer,
 )
 from tests.ha.keeper import Keeper
@@ -69,6 +70,7 @@ from tests.ha.setting import (
     TIMED,
     TOPICS,
     TRANSACTED,
+    WORK_S,
     Setting,
 )
 
@@ -210,8 +212,16 @@ def consume(setting: Setting, topics: Iterable[str], how: str) -> None:
     group = f"ha-{'ordered' if how == 'push' else 'later'}"
 
     def listener(messages: list[MessageExt], context: object) -> None:
+        began = time.monotonic_ns()
         for message in messages:
             setting.history.add(delivered(message, group, how))
+        if how == "push":  # it takes a while, so that another one at work would be seen
+            setting.closing.wait(setting.random.uniform(0, WORK_S))
+            last = messages[-1]
+            setting.history.add(
+                Worked(group=group, topic=last.topic, broker=last.broker_name, began=began,
+                       queue_id=last.queue_id, offset=last.queue_offset)
+            )  # fmt: skip
 
     for topic in topics:
         setting.history.add(Subscribed(group=group, topic=topic))
@@ -222,18 +232,19 @@ def consume(setting: Setting, topics: Iterable[str], how: str) -> None:
         setting.closing.wait()
 
 
-def pop(setting: Setting) -> None:
-    group = "ha-pop"
-    setting.history.add(Subscribed(group=group, topic=PLAIN))
+def pop(setting: Setting, topic: str, how: str) -> None:
+    """A pop consumer, in order or not."""
+    group = "ha-pop-ordered" if how == "push" else "ha-pop"
+    setting.history.add(Subscribed(group=group, topic=topic))
     with PopConsumer(
         group, namesrv_addr=setting.namesrv, pop_invisible_time=5000, **QUICK,
-        consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        consume_orderly=how == "push", consume_from_where="CONSUME_FROM_FIRST_OFFSET",
     ) as consumer:  # fmt: skip
-        consumer.subscribe(PLAIN)
+        consumer.subscribe(topic)
         while not setting.closing.is_set():
             with contextlib.suppress(RmqError):
                 for message in consumer.poll(500):
-                    setting.history.add(delivered(message, group, "any"))
+                    setting.history.add(delivered(message, group, how))
                     consumer.ack_async(message)
 
 
@@ -330,7 +341,8 @@ KINDS: dict[str, Callable[[Setting], None]] = {
     "read-plain": lambda setting: Reader(setting).run(),
     "read-ordered": lambda setting: consume(setting, [ORDERED], "push"),
     "read-later": lambda setting: consume(setting, LATER, "any"),
-    "pop": pop,
+    "pop": lambda setting: pop(setting, PLAIN, "any"),
+    "pop-ordered": lambda setting: pop(setting, ORDERED, "push"),
     "operator": operate,
     "keeper": lambda setting: Keeper(setting).run(),
 }

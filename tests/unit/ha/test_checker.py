@@ -60,6 +60,7 @@ from tests.ha.steps import (
     offset_read,
     pulled,
     reset,
+    worked,
     write,
 )
 
@@ -205,6 +206,13 @@ def swap_keys(events: list[AnyEvent]) -> list[Event]:
     return [names[first.message], second]
 
 
+def work_beside(events: list[AnyEvent]) -> list[Event]:
+    """Two members of a group in order work on a queue at once."""
+    first, second = worked(10, 20, "one"), worked(15, 25, "other")
+    events += [first, second]
+    return [first, second]
+
+
 def fall(events: list[AnyEvent]) -> list[Event]:
     read = OffsetRead(at=1 << 50, asked=(1 << 50) - 1, process="late", group=ORDERED, topic=TOPIC,
                       broker=BROKER, queue_id=0, offset=-1)  # fmt: skip
@@ -289,6 +297,7 @@ PLANTED: dict[str, tuple[str, Callable[[list[AnyEvent]], list[Event]]]] = {
     "a reader goes back": ("reader-order", go_back),
     "a message left out": ("group-order", leave_out),
     "keys in another order": ("key-order", swap_keys),
+    "two at work": ("two-owners", work_beside),
     "an offset falls": ("offset-fell", fall),
     "an offset of nobody's": ("offset-unknown", invent_offset),
     "a reset that is undone": ("reset-lost", undo_reset),
@@ -364,6 +373,30 @@ def test_a_reset_is_done_again_where_a_kill_took_that_it_was_done(
               *faults, pulled(20 * MS, place)]  # fmt: skip
     findings = found(tmp_path / "h.jsonl", events)
     assert ("reader-order" not in findings.broken) is is_good
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault", "broken", "counted"),
+    [
+        ([(10, 20, "one"), (20, 30, "other")], None, 0, 0),
+        ([(10, 30, "one"), (15, 25, "one")], None, 0, 0),
+        ([(10, 20, "one"), (15, 30, "other"), (25, 40, "one")], None, 2, 0),
+        ([(10, 50, "one"), (20, 30, "one"), (40, 60, "other")], None, 1, 0),
+        ([(10, 20, "one"), (15, 25, "other")], 5, 0, 1),
+        ([(10, 20, "one"), (15, 25, "other")], 30, 1, 0),
+    ],
+    ids=["one after the other", "the same one", "two and two", "one that takes long",
+         "after a change of masters", "before it"],
+)  # fmt: skip
+def test_one_member_works_on_a_queue_until_the_master_changes(
+    tmp_path: Path, rows: list[tuple[int, int, str]], fault: int | None, broken: int, counted: int
+) -> None:
+    events: list[AnyEvent] = [worked(*row) for row in rows]
+    if fault is not None:
+        events.append(Fault(at=fault, name="kill", loses_locks=True))
+    findings = found(tmp_path / "h.jsonl", events)
+    assert findings.broken["two-owners"] == broken
+    assert findings.counts["two owners after a change of masters"] == counted
 
 
 @pytest.mark.parametrize(("fences_ms", "is_good"), [(6, True), (4, False)])
