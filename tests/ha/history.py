@@ -48,6 +48,7 @@ class Sending(Event, tag="sending"):
     topic: str
     kind: str = "plain"  # or ordered, delayed, timed, transaction
     key: str = ""  # messages of one key keep their order
+    batch: str = ""  # the same text for all messages of one request
 
 
 class Stored(Event, tag="stored"):

@@ -25,6 +25,7 @@ def check_places(messages: Messages, findings: Findings) -> None:
     _check_lost(messages, at_the_end, read, findings)
     _check_vanished(messages, at_the_end, findings)
     _check_senders(messages, findings)
+    _count_batches(messages, at_the_end, findings)
     _check_overtaken(messages, shown, findings)
 
 
@@ -127,6 +128,19 @@ def _check_senders(messages: Messages, findings: Findings) -> None:
     findings.counts["unknown, and there"] += len({e.message for e in final} & set(messages.unknown))
     findings.counts["refused"] += len(messages.refused)
     findings.counts["unknown"] += len(messages.unknown)
+
+
+def _count_batches(
+    messages: Messages, at_the_end: dict[str, Delivered], findings: Findings
+) -> None:
+    """A batch that was answered is there as a whole: each of its messages is promised. One that was
+    not may be there in part, if its broker was killed or cut off while it wrote."""
+    batches: dict[str, list[bool]] = defaultdict(list)
+    for sent in messages.sent.values():
+        if sent.batch:
+            batches[sent.batch].append(sent.message in at_the_end)
+    findings.counts["batches"] += len(batches)
+    findings.counts["batches in part"] += sum(any(row) and not all(row) for row in batches.values())
 
 
 def _check_overtaken(

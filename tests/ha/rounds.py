@@ -59,7 +59,7 @@ KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio,
          ApacheMaster)  # fmt: skip
 CLUSTERS = {each.kind: each for each in KINDS}
 PROCESSES = (
-    ("plain", "read-plain"),
+    ("plain", "batches", "read-plain"),
     ("ordered", "operator", "keeper"),
     ("read-ordered", "pop", "pop-ordered"),
     ("delayed", "timed", "transacted", "read-later"),

@@ -19,6 +19,7 @@ KEYS = [f"key-{number}" for number in range(8)]
 PULL = "ha-pull"  # the group of the pull reader, which an operator resets
 COMMITS, RESETS = "ha-commits", "ha-resets"  # groups that only the keeper moves
 PAUSE_S = 0.003  # between two sends
+BATCH_MOST = 8  # messages of a batch
 WORK_S = 0.01  # of a listener in order, at most
 QUICK: dict[str, Any] = {
     "poll_name_server_interval": 1000,

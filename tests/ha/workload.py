@@ -58,6 +58,7 @@ from tests.ha.history import (
 )
 from tests.ha.keeper import Keeper
 from tests.ha.setting import (
+    BATCH_MOST,
     DELAYED,
     FIRST,
     KEYS,
@@ -122,6 +123,44 @@ def produce(setting: Setting, topic: str, kind: str) -> None:
             sending = Sending(message=name, topic=topic, kind=kind, key=key)
             if send(setting, sending, partial(producer.send, message)) is None:
                 setting.resting.wait(0.02)
+
+
+def produce_batches(setting: Setting, topic: str) -> None:
+    """Sends a few messages in one request, one request after the other."""
+    with Producer(
+        f"{topic}-batches", namesrv_addr=setting.namesrv, retry_times_when_send_failed=0, **QUICK
+    ) as producer:
+        number = 0
+        while not setting.resting.wait(5 * PAUSE_S):
+            number += 1
+            batch = f"{setting.name}/{number}"
+            names = [f"{batch}.{place}" for place in range(setting.random.randint(2, BATCH_MOST))]
+            sendings = [Sending(message=name, topic=topic, batch=batch) for name in names]
+            messages = [Message(topic, body(name, setting.random)) for name in names]
+            if not send_batch(setting, sendings, partial(producer.send_batch, messages)):
+                setting.resting.wait(0.02)
+
+
+def send_batch(
+    setting: Setting, sendings: list[Sending], call: Callable[[], list[SendResult]]
+) -> bool:
+    """Sends once and writes down the outcome for each message. Returns whether all were
+    answered SEND_OK."""
+    for each in sendings:
+        setting.history.add(each)
+    try:
+        results = call()
+    except RmqError as error:
+        outcome: type[Refused | Unknown] = Refused if isinstance(error, RemoteError) else Unknown
+        for each in sendings:
+            setting.history.add(outcome(message=each.message, reason=str(error)))
+        return False
+    for each, result in zip(sendings, results, strict=True):
+        if result.is_ok:
+            setting.history.add(stored(each, result))
+        else:
+            setting.history.add(Unknown(message=each.message, reason=result.status))
+    return all(result.is_ok for result in results)
 
 
 def body(name: str, maker: random.Random) -> bytes:
@@ -334,6 +373,7 @@ def operate(setting: Setting) -> None:
 
 KINDS: dict[str, Callable[[Setting], None]] = {
     "plain": lambda setting: produce(setting, PLAIN, "plain"),
+    "batches": lambda setting: produce_batches(setting, PLAIN),
     "ordered": lambda setting: produce(setting, ORDERED, "ordered"),
     "delayed": lambda setting: produce(setting, DELAYED, "delayed"),
     "timed": lambda setting: produce(setting, TIMED, "timed"),

@@ -376,6 +376,29 @@ def test_a_reset_is_done_again_where_a_kill_took_that_it_was_done(
 
 
 @pytest.mark.parametrize(
+    ("acked", "there", "broken", "in_part"),
+    [(3, 3, 0, 0), (3, 2, 1, 1), (0, 2, 0, 1), (0, 0, 0, 0), (0, 3, 0, 0)],
+    ids=["all", "one less", "a part that nobody answered", "nothing", "all, without an answer"],
+)  # fmt: skip
+def test_a_batch_that_was_answered_is_there_as_a_whole(
+    tmp_path: Path, acked: int, there: int, broken: int, in_part: int
+) -> None:
+    place = {"topic": TOPIC, "broker": BROKER, "queue_id": 0}
+    names = [f"p/1.{number}" for number in range(3)]
+    events: list[AnyEvent] = [
+        *(Sending(at=1, message=name, topic=TOPIC, batch="p/1") for name in names),
+        *(Stored(at=5, message=name, offset=number, **place)
+          for number, name in enumerate(names[:acked])),
+        *(Delivered(at=9, message=name, offset=number, group="final", how="final", **place)
+          for number, name in enumerate(names[:there])),
+        Drained(at=10, begin=0, end=there, **place),
+    ]  # fmt: skip
+    findings = found(tmp_path / "h.jsonl", events)
+    assert findings.broken["lost"] == broken
+    assert (findings.counts["batches"], findings.counts["batches in part"]) == (1, in_part)
+
+
+@pytest.mark.parametrize(
     ("rows", "fault", "broken", "counted"),
     [
         ([(10, 20, "one"), (20, 30, "other")], None, 0, 0),
