@@ -31,6 +31,7 @@ from tests.ha.places import check_places
 from tests.ha.readers import check_readers
 from tests.ha.stores import check_stores
 from tests.ha.sync_sets import check_sync_sets
+from tests.ha.topics import check_topics
 
 SHOWN = 8  # violations of one rule in the table; JSON has them all
 
@@ -51,6 +52,7 @@ def check(
         date(messages, replicas or [], findings)
         check_ackers(messages, findings)
         check_sync_sets(messages, findings)
+        check_topics(messages, findings)
         for stores in replicas or []:
             check_stores(stores, messages, findings, all_copies)
     finally:

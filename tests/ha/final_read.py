@@ -1,7 +1,7 @@
 """Final read: all that a cluster holds of some topics, each queue from its first offset to its end.
 
-    reader = FinalReader(namesrv, topics, history)
-    reader.read_on()            # writes what has come since the last call into the history
+    reader = FinalReader(namesrv, history)
+    reader.read_on(topics)      # writes what has come since the last call into the history
     reader.finish()             # the rest, and how far each queue was read
 
 Only the offsets of the queues count: there is no group, no filter, and the broker may not move the
@@ -24,22 +24,32 @@ GROUP = "ha-final"
 
 
 class FinalReader:
-    def __init__(self, namesrv: str, topics: Iterable[str], history: Writer) -> None:
+    def __init__(self, namesrv: str, history: Writer) -> None:
         self._cluster = Cluster(namesrv)
-        self._topics = list(topics)
+        self._topics: list[str] = []
         self._history = history
         self._begins: dict[MessageQueue, int] = {}
         self._positions: dict[MessageQueue, int] = {}
         self.found: set[str] = set()
 
-    def read_on(self) -> None:
+    def read_on(self, topics: Iterable[str]) -> None:
+        """A topic that is not there (yet) is left out."""
+        self._topics = sorted(topics)
         for topic in self._topics:
-            for queue in self._cluster.route(topic).readable():
+            for queue in self._queues(topic):
                 self._read(queue)
+
+    def _queues(self, topic: str) -> list[MessageQueue]:
+        try:
+            return self._cluster.route(topic).readable()
+        except RemoteError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return []
 
     def finish(self) -> None:
         """The last read; nothing is sent any more."""
-        self.read_on()
+        self.read_on(self._topics)
         for queue, end in self._positions.items():
             self._history.add(
                 Drained(topic=queue.topic, broker=queue.broker_name, queue_id=queue.queue_id,

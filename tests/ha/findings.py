@@ -32,6 +32,8 @@ RULES = {
     "offset-fell": "what a group has committed falls only by a reset",
     "reset-lost": "a group is not back where it was before a reset that was answered",
     "offset-unknown": "a group is where it, or a reset, has put it",
+    "topic-lost": "a topic whose making was answered is at each replica",
+    "topic-back": "a topic whose deletion was answered is at none",
     "two-ackers": "one broker acknowledges sends of a masterEpoch",
     "stale-acker": "who was replaced acknowledges nothing any more",
     "unleased-acker": "a master whose lease has ended acknowledges nothing",

@@ -153,6 +153,22 @@ class Reset(QueueEvent, tag="reset"):
     acked: bool = True
 
 
+class TopicChanged(Event, tag="topic_changed"):
+    """A topic was made, or deleted, by a request at `asked`. Each name is made once."""
+
+    topic: str
+    asked: int
+    deletes: bool = False
+    acked: bool = True
+
+
+class TopicsSeen(Event, tag="topics_seen"):
+    """Which of such topics a broker has at the end."""
+
+    broker: str  # its address
+    topics: tuple[str, ...]
+
+
 class Drained(Event, tag="drained"):
     """The final reader has read a queue from its first offset to its end."""
 
@@ -223,7 +239,8 @@ class Fault(Event, tag="fault"):
 
 AnyEvent = (
     Sending | Stored | Refused | Unknown | Decided | Subscribed | Delivered | Assigned | Committed
-    | Worked | OffsetRead | Held | Reset | Drained | InSync | LogEnd | Started | Settled | Fault
+    | Worked | OffsetRead | Held | Reset | TopicChanged | TopicsSeen | Drained | InSync | LogEnd
+    | Started | Settled | Fault
 )  # fmt: skip
 E = TypeVar("E", bound=Event)
 

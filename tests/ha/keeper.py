@@ -31,7 +31,7 @@ class Keeper:
         self.committed: Counter[MessageQueue] = Counter()  # the offset that was asked for last
 
     def run(self) -> None:
-        while not self.setting.closing.wait(self.setting.random.uniform(0.05, 0.3)):
+        while not self.setting.closing.wait(self.setting.random.uniform(0.2, 0.6)):
             with contextlib.suppress(RmqError):
                 self._turn()
 

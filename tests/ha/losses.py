@@ -25,4 +25,5 @@ OF_LOSSES = {
     "lost", "moved", "two-messages", "vanished", "overtaken", "undelivered", "reader-order",
     "group-order", "key-order", "offset-fell", "reset-lost", "offset-unknown", "not-copied",
     "two-ackers", "stale-acker", "epoch-overlap", "behind-member",
+    "topic-lost", "topic-back",
 }  # fmt: skip

@@ -31,6 +31,8 @@ from tests.ha.history import (
     Started,
     Stored,
     Subscribed,
+    TopicChanged,
+    TopicsSeen,
     Unknown,
     Worked,
 )
@@ -73,6 +75,8 @@ class Messages:
         self.settled: list[int] = []  # when all was
         self.in_sync: list[InSync] = []
         self.log_ends: list[LogEnd] = []
+        self.topic_changes: dict[str, list[TopicChanged]] = defaultdict(list)
+        self.topics_seen: list[TopicsSeen] = []
         self.refused: dict[str, Refused] = {}
         self.unknown: dict[str, Unknown] = {}
         # For each group and queue, in the order of the files: for rules that look at one reader.
@@ -114,6 +118,8 @@ class Messages:
             self.subscribed.append(event)
         elif isinstance(event, Decided):
             self.decided[event.message] = event
+        elif isinstance(event, TopicChanged):
+            self.topic_changes[event.topic].append(event)
         elif isinstance(event, Refused):
             self.refused[event.message] = event
         elif isinstance(event, Unknown):
@@ -129,9 +135,13 @@ class Messages:
         if event.how in (PULL, IN_ORDER) and event.offset != ELSEWHERE:
             self.steps[GroupQueue(event.group, self.queue(event))].append(event)
 
-    def _observe(self, event: Fault | Started | Settled | InSync | LogEnd) -> None:
+    def _observe(
+        self, event: Fault | Started | Settled | InSync | LogEnd | TopicsSeen
+    ) -> None:
         if isinstance(event, Fault):
             self.faults.append(event)
+        elif isinstance(event, TopicsSeen):
+            self.topics_seen.append(event)
         elif isinstance(event, InSync):
             self.in_sync.append(event)
         elif isinstance(event, LogEnd):

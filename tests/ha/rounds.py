@@ -31,8 +31,10 @@ from support.waiting import HANG_S, wait_until, wait_until_is
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster as View
-from rmq.codes import ResponseCode
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
+from rmq.format import fastjson
 from tests.ha.apache_pairs import ApacheMaster, ApacheSlave
 from tests.ha.checker import check, files_of, print_tables
 from tests.ha.cluster import (
@@ -46,12 +48,31 @@ from tests.ha.cluster import (
 from tests.ha.faults import inflict
 from tests.ha.final_read import FinalReader
 from tests.ha.findings import Findings
-from tests.ha.history import Committed, OffsetRead, Reset, Settled, Started, Writer, read
+from tests.ha.history import (
+    Committed,
+    OffsetRead,
+    Reset,
+    Settled,
+    Started,
+    TopicsSeen,
+    Writer,
+    read,
+)
 from tests.ha.losses import FAULTS_TOO_MUCH, OF_LOSSES, SETTINGS, WEAKER
 from tests.ha.messages import Messages, Progress
 from tests.ha.observer import Observer
 from tests.ha.readers import undelivered
-from tests.ha.setting import BROKER_NAME, COMMITS, ORDERED, PLAIN, PULL, RESETS, TOPICS, TRANSACTED
+from tests.ha.setting import (
+    BROKER_NAME,
+    COMMITS,
+    MADE,
+    ORDERED,
+    PLAIN,
+    PULL,
+    RESETS,
+    TOPICS,
+    TRANSACTED,
+)
 from tests.ha.trios import CutEtcdTrio, CutTrio, EtcdTrio, Trio
 from tools.peers.java_client import history_client
 
@@ -60,13 +81,14 @@ KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio,
 CLUSTERS = {each.kind: each for each in KINDS}
 PROCESSES = (
     ("plain", "batches", "read-plain"),
-    ("ordered", "operator", "keeper"),
+    ("ordered", "operator", "keeper", "topics"),
     ("read-ordered", "pop", "pop-ordered"),
     ("delayed", "timed", "transacted", "read-later"),
     ("read-ordered", "pop", "pop-ordered", "read-later"),  # second members of these groups
 )
 NOT_AT_APACHE = {"pop-ordered"}  # how Apache's broker keeps the order of pops is not judged
 COME_S = 300.0  # time for all that was promised to come
+SAME_S = 30.0  # for all brokers to have the same topics
 LOST_S = 15.0  # if messages may be lost: after so long without a message nothing more comes
 JAVA = "java"
 JAVA_PRODUCERS = {f"{JAVA}-{kind}" for kind in ("send", "ordered", "transacted")}
@@ -223,9 +245,8 @@ def may_not_be_copied(cluster: Cluster) -> Iterator[None]:
             raise
 
 
-def missing(folder: Path, found: set[str]) -> int:
+def missing(messages: Messages, found: set[str]) -> int:
     """How many messages, and deliveries to groups, are still to come."""
-    messages = Messages(read(files_of([folder])), Findings())
     promised = {each.message for each in messages.promised()}
     return len(promised - found) + sum(1 for _ in undelivered(messages))
 
@@ -291,15 +312,37 @@ def read_everything(
     still_s: then the checker says what is missing."""
     end, left, changed = time.monotonic() + COME_S, -1, time.monotonic()
     with cluster.inside():
-        reader = FinalReader(cluster.namesrv, TOPICS, history)
+        reader = FinalReader(cluster.namesrv, history)
         while True:
-            reader.read_on()
-            before, left = left, missing(histories, reader.found)
+            messages = Messages(read(files_of([histories])), Findings())
+            reader.read_on({*TOPICS, *(each.topic for each in messages.stored.values())})
+            before, left = left, missing(messages, reader.found)
             now = time.monotonic()
             changed = now if left != before else changed
             if not left or now > end or now > changed + still_s:
                 return reader
             time.sleep(0.3)
+
+
+def look_at_topics(cluster: Cluster, history: Writer) -> None:
+    """Writes down which of the topics that clients made each broker has. An Apache slave asks for
+    topics now and then only, so where a broker is Apache's the slave is left out."""
+    nodes = [each for name, each in cluster.nodes.items()
+             if name != "slave" or not cluster.copies_ms]  # fmt: skip
+    found: dict[str, set[str]] = {}
+
+    def look() -> bool:
+        for node in nodes:
+            with Connection(node.address) as connection:
+                reply = connection.call(RequestCode.GET_ALL_TOPIC_CONFIG)
+            table = fastjson.loads_object(reply.body)["topicConfigTable"]
+            found[node.address] = {str(topic) for topic in table if str(topic).startswith(MADE)}
+        return len({frozenset(each) for each in found.values()}) == 1
+
+    with contextlib.suppress(AssertionError):  # the checker says what differs
+        wait_until(look, SAME_S)
+    for address, topics in found.items():
+        history.add(TopicsSeen(broker=address, topics=tuple(sorted(topics))))
 
 
 def play(this: Round, folder: Path, seconds: float) -> None:
@@ -331,6 +374,7 @@ def play(this: Round, folder: Path, seconds: float) -> None:
             users.end()
             with cluster.inside():
                 reader.finish()
+                look_at_topics(cluster, history)
             for node in cluster.nodes.values():
                 for at in node.starts[1:]:
                     history.add(Started(at=at, broker=node.address))

@@ -14,6 +14,7 @@ PLAIN, ORDERED, DELAYED, TIMED, TRANSACTED = (
     "ha-plain", "ha-ordered", "ha-delayed", "ha-timed", "ha-transacted",
 )  # fmt: skip
 TOPICS = {PLAIN: 4, ORDERED: 2, DELAYED: 2, TIMED: 2, TRANSACTED: 2}  # queues
+MADE = "ha-made-"  # how the names of topics begin that clients make
 LATER = (DELAYED, TIMED, TRANSACTED)
 KEYS = [f"key-{number}" for number in range(8)]
 PULL = "ha-pull"  # the group of the pull reader, which an operator resets

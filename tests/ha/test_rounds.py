@@ -54,6 +54,7 @@ def test_a_short_round_breaks_no_rule(tmp_path: Path) -> None:
     assert this.findings.counts["offsets kept over a fault"] > 0
     assert this.findings.counts["members of groups in order"] > 1
     assert this.findings.counts["batches"] > 1
+    assert this.findings.counts["topics made"] > 0
     assert this.findings.counts["sets in sync"] > 1
     assert this.findings.counts["members judged"] > 0
 

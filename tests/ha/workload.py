@@ -34,12 +34,10 @@ from rmq import (
     Producer,
     PullConsumer,
     PushConsumer,
-    RemoteError,
     RmqError,
     SendResult,
     TransactionProducer,
 )
-from rmq.format.message import decode_message_id
 from tests.ha.history import (
     ELSEWHERE,
     Assigned,
@@ -47,16 +45,14 @@ from tests.ha.history import (
     Decided,
     Delivered,
     OffsetRead,
-    Refused,
     Reset,
     Sending,
-    Stored,
     Subscribed,
-    Unknown,
     Worked,
     Writer,
 )
 from tests.ha.keeper import Keeper
+from tests.ha.sends import body, send, send_batch
 from tests.ha.setting import (
     BATCH_MOST,
     DELAYED,
@@ -74,37 +70,9 @@ from tests.ha.setting import (
     WORK_S,
     Setting,
 )
-
+from tests.ha.topic_maker import TopicMaker
 
 # ---- producers
-
-
-def send(setting: Setting, sending: Sending, call: Callable[[], SendResult]) -> SendResult | None:
-    """Sends once and writes down the outcome. Returns the answer if it was SEND_OK."""
-    setting.history.add(sending)
-    try:
-        result = call()
-    except RemoteError as error:
-        setting.history.add(Refused(message=sending.message, reason=str(error)))
-    except RmqError as error:
-        setting.history.add(Unknown(message=sending.message, reason=str(error)))
-    else:
-        if result.is_ok:
-            setting.history.add(stored(sending, result))
-            return result
-        setting.history.add(Unknown(message=sending.message, reason=result.status))
-    return None
-
-
-def stored(sending: Sending, result: SendResult) -> Stored:
-    (address, port), log_offset = decode_message_id(result.offset_message_id)
-    found = Stored(
-        message=sending.message, topic=sending.topic, broker=result.broker_name,
-        queue_id=result.queue_id, log_offset=log_offset, acker=f"{address}:{port}",
-    )  # fmt: skip
-    if sending.kind in ("plain", "ordered"):
-        found.offset = result.queue_offset
-    return found
 
 
 def produce(setting: Setting, topic: str, kind: str) -> None:
@@ -139,32 +107,6 @@ def produce_batches(setting: Setting, topic: str) -> None:
             messages = [Message(topic, body(name, setting.random)) for name in names]
             if not send_batch(setting, sendings, partial(producer.send_batch, messages)):
                 setting.resting.wait(0.02)
-
-
-def send_batch(
-    setting: Setting, sendings: list[Sending], call: Callable[[], list[SendResult]]
-) -> bool:
-    """Sends once and writes down the outcome for each message. Returns whether all were
-    answered SEND_OK."""
-    for each in sendings:
-        setting.history.add(each)
-    try:
-        results = call()
-    except RmqError as error:
-        outcome: type[Refused | Unknown] = Refused if isinstance(error, RemoteError) else Unknown
-        for each in sendings:
-            setting.history.add(outcome(message=each.message, reason=str(error)))
-        return False
-    for each, result in zip(sendings, results, strict=True):
-        if result.is_ok:
-            setting.history.add(stored(each, result))
-        else:
-            setting.history.add(Unknown(message=each.message, reason=result.status))
-    return all(result.is_ok for result in results)
-
-
-def body(name: str, maker: random.Random) -> bytes:
-    return f"{name} {'.' * maker.choice((0, 30, 200, 700, 3000))}".encode()
 
 
 def name_of(message: MessageExt) -> str:
@@ -384,6 +326,7 @@ KINDS: dict[str, Callable[[Setting], None]] = {
     "pop": lambda setting: pop(setting, PLAIN, "any"),
     "pop-ordered": lambda setting: pop(setting, ORDERED, "push"),
     "operator": operate,
+    "topics": lambda setting: TopicMaker(setting).run(),
     "keeper": lambda setting: Keeper(setting).run(),
 }
 

@@ -46,6 +46,8 @@ from tests.ha.history import (
     Sending,
     Stored,
     Subscribed,
+    TopicChanged,
+    TopicsSeen,
     Writer,
     read,
 )
@@ -271,6 +273,18 @@ def lag(events: list[AnyEvent]) -> list[Event]:
     return [before, end]
 
 
+def forget_topic(events: list[AnyEvent]) -> list[Event]:
+    made, seen = topic_changed("m"), TopicsSeen(at=30, broker="b", topics=())
+    events += [made, seen]
+    return [made, seen]
+
+
+def keep_topic(events: list[AnyEvent]) -> list[Event]:
+    gone, seen = topic_changed("m", deletes=True), TopicsSeen(at=30, broker="b", topics=("m",))
+    events += [topic_changed("m"), gone, seen]
+    return [gone, seen]
+
+
 def overlap(events: list[AnyEvent]) -> list[Event]:
     older = of(events, Stored, topic=TOPIC, queue_id=0)[0]
     older.epoch, older.acker = 1 << 20, "new"
@@ -306,6 +320,8 @@ PLANTED: dict[str, tuple[str, Callable[[list[AnyEvent]], list[Event]]]] = {
     "a master without a lease": ("unleased-acker", ack_unleased),
     "a set of two kinds": ("set-history", set_twice),
     "a member behind": ("behind-member", lag),
+    "a topic less": ("topic-lost", forget_topic),
+    "a topic that is still there": ("topic-back", keep_topic),
     "an offset of two epochs": ("epoch-overlap", overlap),
     "a message sent twice": ("bad-history", send_twice),
 }
@@ -373,6 +389,29 @@ def test_a_reset_is_done_again_where_a_kill_took_that_it_was_done(
               *faults, pulled(20 * MS, place)]  # fmt: skip
     findings = found(tmp_path / "h.jsonl", events)
     assert ("reader-order" not in findings.broken) is is_good
+
+
+def topic_changed(topic: str, deletes: bool = False, acked: bool = True) -> TopicChanged:
+    return TopicChanged(at=20, asked=10, topic=topic, deletes=deletes, acked=acked)
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_be_there", "may_be_gone"),
+    [
+        ([topic_changed("m")], True, False),
+        ([topic_changed("m", acked=False)], True, True),
+        ([topic_changed("m"), topic_changed("m", deletes=True)], False, True),
+        ([topic_changed("m"), topic_changed("m", deletes=True, acked=False)], True, True),
+    ],
+    ids=["made", "made perhaps", "deleted", "deleted perhaps"],
+)  # fmt: skip
+def test_topics_are_at_each_replica_or_at_none(
+    tmp_path: Path, changes: list[AnyEvent], may_be_there: bool, may_be_gone: bool
+) -> None:
+    for topics, is_good in ((("m",), may_be_there), ((), may_be_gone)):
+        seen = TopicsSeen(at=30, broker="b", topics=topics)
+        findings = found(tmp_path / "h.jsonl", [*changes, seen])
+        assert (findings.broken == {}) is is_good, topics
 
 
 @pytest.mark.parametrize(
