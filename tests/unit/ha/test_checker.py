@@ -44,6 +44,7 @@ from tests.ha.history import (
     OffsetRead,
     Reset,
     Sending,
+    Settled,
     Stored,
     Subscribed,
     TopicChanged,
@@ -379,8 +380,10 @@ def test_a_reset_sends_a_reader_back_once_behind_what_it_had_pulled_ahead(
 @pytest.mark.parametrize(
     ("faults", "place", "is_good"),
     [([], 2, False), (kill(12 * MS, 4), 2, True), (kill(12 * MS, 4), 1, False),
-     (kill(12 * MS, 1), 2, False), (kill(30 * MS, 25), 2, False)],
-    ids=["no fault", "just before a kill", "not its place", "long before it", "a kill later on"],
+     (kill(12 * MS, 1), 2, False), (kill(30 * MS, 25), 2, False), (kill(2 * MS, 1), 2, False),
+     ([*kill(2 * MS, 1, settles=True), Settled(at=5 * MS)], 2, True)],
+    ids=["no fault", "just before a kill", "not its place", "long before it", "a kill later on",
+         "after a kill", "by a reader that does not know the master yet"],
 )  # fmt: skip
 def test_a_reset_is_done_again_where_a_kill_took_that_it_was_done(
     tmp_path: Path, faults: list[AnyEvent], place: int, is_good: bool
