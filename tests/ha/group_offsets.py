@@ -174,10 +174,12 @@ class _Sweep:
         reset = next((each for each in reversed(shown) if isinstance(each, Reset)), None)
         if reset is None or read.offset <= reset.offset:
             return
-        for each in self.steps:
-            if isinstance(each, Committed | Reset) and each.offset == read.offset:
-                if each.asked <= read.at and (each.at >= reset.asked or not each.acked):
-                    return
+        if any(
+            isinstance(each, Committed | Reset) and each.offset == read.offset
+            and each.asked <= read.at and (each.at >= reset.asked or not each.acked)
+            for each in self.steps
+        ):  # fmt: skip
+            return
         text = f"{self.place}: it was reset to {reset.offset}, and {read.offset} is read"
         self.findings.violation("reset-lost", text, reset, read)
 

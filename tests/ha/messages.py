@@ -108,7 +108,7 @@ class Messages:
             if event.message not in self.sent:
                 self._bad(f"{event.message} is acknowledged, and was not sent", event)
             self.stored[event.message] = event
-        elif isinstance(event, Progress | Assigned):
+        elif isinstance(event, Committed | OffsetRead | Held | Reset | Assigned):
             self._progress(event)
         elif isinstance(event, Worked):
             self.worked[GroupQueue(event.group, self.queue(event))].append(event)
@@ -135,9 +135,7 @@ class Messages:
         if event.how in (PULL, IN_ORDER) and event.offset != ELSEWHERE:
             self.steps[GroupQueue(event.group, self.queue(event))].append(event)
 
-    def _observe(
-        self, event: Fault | Started | Settled | InSync | LogEnd | TopicsSeen
-    ) -> None:
+    def _observe(self, event: Fault | Started | Settled | InSync | LogEnd | TopicsSeen) -> None:
         if isinstance(event, Fault):
             self.faults.append(event)
         elif isinstance(event, TopicsSeen):

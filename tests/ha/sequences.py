@@ -70,9 +70,7 @@ def down_then_master(
 
 
 @contextlib.contextmanager
-def diverged_twice(
-    cluster: Cluster, target: str, maker: Random, history: Writer
-) -> Iterator[None]:
+def diverged_twice(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
     """The target writes what nobody else has, and then its successor does. The target is back
     first, with the third replica, which must lead; so each of the two has an end of its own to
     cut, of different epochs."""

@@ -82,9 +82,7 @@ def pulled(at: int, offset: int) -> Delivered:
                      message=f"p/{offset}", how="pull")  # fmt: skip
 
 
-def in_sync(
-    at: int, members: str, set_epoch: int = 1, master: str = "a", epoch: int = 1
-) -> InSync:
+def in_sync(at: int, members: str, set_epoch: int = 1, master: str = "a", epoch: int = 1) -> InSync:
     """`members`: their addresses, each of one letter."""
     return InSync(at=at, asked=at - 1, broker=BROKER, members=tuple(members), master=master,
                   master_epoch=epoch, set_epoch=set_epoch)  # fmt: skip

@@ -57,7 +57,8 @@ def _check_order(broker: str, looks: list[InSync], findings: Findings) -> None:
     """Checks that what is asked after an answer is not answered with older epochs."""
     answered = sorted(looks, key=lambda each: each.at)
     next_answer = 0
-    set_look = master_look = None
+    set_look: InSync | None = None
+    master_look: InSync | None = None
     for look in looks:
         while answered[next_answer].at < look.asked:
             told = answered[next_answer]
