@@ -1,7 +1,7 @@
 """Observer: asks each broker of a round by itself, again and again, and writes down what all say.
 
     with Observer(cluster, history) as observer:
-        observer.until_held()       # each broker has what the keeper has committed
+        observer.until_held()       # each broker has what a keeper has committed
 
 A client asks one broker. Which offsets each of them has is known only to who asks them all: these
 offsets must outlive a change of masters, whoever is elected. Controllers say which replicas are in
@@ -54,7 +54,7 @@ class Observer:
             raise AssertionError("the observer has failed") from self._failure
 
     def until_held(self) -> None:
-        """Returns when each broker was seen to have something that the keeper has committed."""
+        """Returns when each broker was seen to have something that a keeper has committed."""
         wanted = {(COMMITS, queue_id) for queue_id in range(keeper.QUEUES)}
 
         def is_held() -> bool:

@@ -81,7 +81,7 @@ KINDS = (SingleBroker, PlainPair, CutPair, Trio, CutTrio, EtcdTrio, CutEtcdTrio,
 CLUSTERS = {each.kind: each for each in KINDS}
 PROCESSES = (
     ("plain", "batches", "read-plain"),
-    ("ordered", "operator", "keeper", "topics"),
+    ("ordered", "operator", "commits", "resets", "topics"),
     ("read-ordered", "pop", "pop-ordered"),
     ("delayed", "timed", "transacted", "read-later"),
     ("read-ordered", "pop", "pop-ordered", "read-later"),  # second members of these groups
@@ -265,8 +265,8 @@ def _answered(folder: Path, since: int) -> Iterator[str]:
 
 
 def until_moved(folder: Path, cluster: Cluster) -> None:
-    """Waits until the keeper has moved its groups. It cannot reset one for certain where a broker
-    is Apache's, whose slave asks for changes only now and then."""
+    """Waits until keepers have moved their groups. None can be reset for certain where a broker is
+    Apache's, whose slave asks for changes only now and then."""
     groups = {COMMITS} if cluster.copies_ms else {COMMITS, RESETS}
     until_seen(folder, groups, lambda each: isinstance(each, Committed | Reset) and each.acked)
 

@@ -18,9 +18,9 @@ MADE = "ha-made-"  # how the names of topics begin that clients make
 LATER = (DELAYED, TIMED, TRANSACTED)
 KEYS = [f"key-{number}" for number in range(8)]
 PULL = "ha-pull"  # the group of the pull reader, which an operator resets
-COMMITS, RESETS = "ha-commits", "ha-resets"  # groups that only the keeper moves
+COMMITS, RESETS = "ha-commits", "ha-resets"  # groups that only keepers move
 PAUSE_S = 0.003  # between two sends
-BATCH_MOST = 8  # messages of a batch
+BATCH_MOST, BATCH_PAUSE_S = 8, 0.05  # messages of a batch; between two batches
 WORK_S = 0.01  # of a listener in order, at most
 QUICK: dict[str, Any] = {
     "poll_name_server_interval": 1000,

@@ -55,6 +55,8 @@ from tests.ha.keeper import Keeper
 from tests.ha.sends import body, send, send_batch
 from tests.ha.setting import (
     BATCH_MOST,
+    BATCH_PAUSE_S,
+    COMMITS,
     DELAYED,
     FIRST,
     KEYS,
@@ -64,6 +66,7 @@ from tests.ha.setting import (
     PLAIN,
     PULL,
     QUICK,
+    RESETS,
     TIMED,
     TOPICS,
     TRANSACTED,
@@ -99,7 +102,7 @@ def produce_batches(setting: Setting, topic: str) -> None:
         f"{topic}-batches", namesrv_addr=setting.namesrv, retry_times_when_send_failed=0, **QUICK
     ) as producer:
         number = 0
-        while not setting.resting.wait(5 * PAUSE_S):
+        while not setting.resting.wait(BATCH_PAUSE_S):
             number += 1
             batch = f"{setting.name}/{number}"
             names = [f"{batch}.{place}" for place in range(setting.random.randint(2, BATCH_MOST))]
@@ -327,7 +330,8 @@ KINDS: dict[str, Callable[[Setting], None]] = {
     "pop-ordered": lambda setting: pop(setting, ORDERED, "push"),
     "operator": operate,
     "topics": lambda setting: TopicMaker(setting).run(),
-    "keeper": lambda setting: Keeper(setting).run(),
+    "commits": lambda setting: Keeper(setting, COMMITS).run(),
+    "resets": lambda setting: Keeper(setting, RESETS).run(),
 }
 
 

@@ -39,7 +39,7 @@ from tests.ha.rounds import (
 from tests.ha.setting import BROKER_NAME, COMMITS, PLAIN, PULL, RESETS, Setting
 from tests.ha.workload import run
 
-KINDS = ("plain", "batches", "ordered", "keeper", "topics", "operator", "read-plain")
+KINDS = ("plain", "batches", "ordered", "commits", "resets", "topics", "operator", "read-plain")
 TWICE = ("read-ordered", "pop", "pop-ordered")
 
 
