@@ -23,7 +23,6 @@ from support.waiting import wait_until
 from tests.ha.cluster import Broker, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import (
-    LONG_PAUSE_S,
     Nemesis,
     diverge,
     jumping,
@@ -54,6 +53,7 @@ from tests.ha.sequences import diverged_twice, down_then_master, next_master_kil
 from tests.ha.store_faults import all_killed, power_cut, torn, wiped
 from tests.ha.trios import CONTROLLER
 
+LONG_PAUSE_S = 20
 LONG_CUT_S = 25  # more than haMaxTimeSlaveNotCatchup, and than a silence that ends a connection
 
 
@@ -111,13 +111,13 @@ def paused(cluster: Cluster, target: str, maker: Random, history: Writer) -> Ite
             node.signal(signal.SIGCONT)
 
 
-def for_long(fault: Nemesis, seconds: float) -> Nemesis:
-    """The same fault, which lasts so much longer."""
+def for_long(fault: Nemesis) -> Nemesis:
+    """The same fault for longer than leases, heartbeats and timeouts of connections last."""
 
     @contextlib.contextmanager
     def lasting(cluster: Cluster, target: str, maker: Random, history: Writer) -> Iterator[None]:
         with fault(cluster, target, maker, history):
-            time.sleep(seconds)
+            time.sleep(LONG_PAUSE_S)
             yield
 
     return lasting
@@ -258,13 +258,15 @@ FAULTS: dict[str, Nemesis] = {
     "isolate": isolated, "part": parted, "one-way": one_way, "bridge": bridged, "delay": slow,
     "isolate-long": long_cut(isolated), "part-long": long_cut(parted),
     "one-way-long": long_cut(one_way), "bridge-long": long_cut(bridged),
-    "pause-long": for_long(paused, LONG_PAUSE_S),
+    "pause-long": for_long(paused),
     "torn": torn, "behind": behind, "wiped": wiped, "all": all_killed,
     "controller": controller_killed, "controllers": controllers_killed,
     "controller-too": controller_and_master_killed, "etcd-leader": etcd_leader_killed,
     "etcd-quorum": etcd_quorum_lost, "controller-clock": controller_clock_jump,
-    "controller-paused": controller_paused, "controllers-paused": controllers_paused,
-    "etcd-leader-paused": etcd_leader_paused, "etcd-quorum-paused": etcd_quorum_paused,
+    "controller-paused": for_long(controller_paused),
+    "controllers-paused": for_long(controllers_paused),
+    "etcd-leader-paused": for_long(etcd_leader_paused),
+    "etcd-quorum-paused": for_long(etcd_quorum_paused),
     "unled": unled, "unled-one-way": unled_one_way, "unled-all": unled_all, "power-cut": power_cut,
     "next-master": next_master_killed, "down-then-master": down_then_master,
     "diverged-twice": diverged_twice,

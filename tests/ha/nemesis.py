@@ -29,7 +29,6 @@ Nemesis = Callable[[Cluster, str, Random, Writer], contextlib.AbstractContextMan
 HOUR_S = 3600
 AHEAD_S = 10
 BEHIND_S = 2.0  # less than the time after which a controller takes a broker for dead
-LONG_PAUSE_S = 20  # longer than leases, heartbeats and timeouts of connections
 
 
 class Risk(NamedTuple):

@@ -21,16 +21,7 @@ from support.waiting import wait_until
 
 from tests.ha.cluster import Cluster, Node
 from tests.ha.history import Writer
-from tests.ha.nemesis import (
-    LONG_PAUSE_S,
-    jumping,
-    kill,
-    network_of,
-    noted,
-    partition,
-    start_all,
-    taken_over,
-)
+from tests.ha.nemesis import jumping, kill, network_of, noted, partition, start_all, taken_over
 from tests.ha.trios import CONTROLLER, Controller, leading_controller, leading_etcd
 
 BEYOND_S = 1.0  # how long the fault lasts beyond the end of the last lease
@@ -100,7 +91,6 @@ def controller_paused(
 ) -> Iterator[None]:
     """The leading controller stands still, another one leads, and then the first one goes on."""
     with _paused([leading_controller(cluster)], history, "controller", cluster):
-        time.sleep(LONG_PAUSE_S)
         yield
 
 
@@ -109,7 +99,6 @@ def controllers_paused(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
     with _paused(cluster.controllers, history, "controllers", cluster), _unled(cluster, history):
-        time.sleep(LONG_PAUSE_S)
         yield
 
 
@@ -118,7 +107,6 @@ def etcd_leader_paused(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
     with _paused([leading_etcd(cluster)], history, "etcd-leader", cluster):
-        time.sleep(LONG_PAUSE_S)
         yield
 
 
@@ -126,10 +114,9 @@ def etcd_leader_paused(
 def etcd_quorum_paused(
     cluster: Cluster, target: str, maker: Random, history: Writer
 ) -> Iterator[None]:
-    """Two of etcd's three members stand still for long, among them perhaps the leader."""
+    """Two of etcd's three members stand still, among them perhaps the leader."""
     nodes = maker.sample(cluster.etcd, 2)
     with _paused(nodes, history, "etcd-quorum", cluster), _unled(cluster, history):
-        time.sleep(LONG_PAUSE_S)
         yield
 
 

@@ -46,7 +46,9 @@ SLEEPS = {
     # A fault: when it comes, and for how long.
     "fault/test_soak.py": (7, FAULT),
     "ha/faults.py": (3, FAULT),
+    "ha/nemesis.py": (1, FAULT),
     "ha/quorum_faults.py": (1, FAULT),
+    "ha/sequences.py": (1, FAULT),
     "ha/store_faults.py": (1, FAULT),
     "ha/test_promotion.py": (3, "only the master has what consumers read: nobody is told so"),
     "process/test_topic_races.py": (1, "two changes at every distance from each other"),
