@@ -119,8 +119,6 @@ class _Sweep:
 
     def _raise(self, step: Progress) -> None:
         floor = self.floors[-1] if self.floors else None
-        if isinstance(step, Held) and self._was_moved_during(step):
-            return
         if floor is not None and step.offset < floor.offset:
             if isinstance(step, OffsetRead | Held):
                 return  # _check has reported it, or it was asked before the floor was answered
@@ -131,7 +129,11 @@ class _Sweep:
                 return
         elif floor is not None and step.asked < floor.at and isinstance(floor, Reset):
             return  # either may have been the last one, so only the lower one is certain
-        if isinstance(step, Reset | Held) or not self._open(step):
+        if isinstance(step, Held):
+            is_certain = not self._was_moved_during(step)
+        else:
+            is_certain = isinstance(step, Reset) or not self._open(step)
+        if is_certain:
             self.floors.append(step)
 
     def _was_moved_during(self, held: Held) -> bool:
@@ -155,9 +157,14 @@ class _Sweep:
             text = f"{self.place}: nobody put it at {read.offset}"
             self.findings.violation("offset-unknown", text, read)
         open_losses = self._open(read)
-        shown = [each for each in self.floors if not self._is_hidden(each, read, open_losses)]
-        if any(isinstance(each, Reset) for each in self.floors if each not in shown):
-            self.findings.counts["reads that need not show a reset"] += 1
+        shown: list[Progress] = []
+        hides_reset = False
+        for each in self.floors:
+            if not self._is_hidden(each, read, open_losses):
+                shown.append(each)
+            elif isinstance(each, Reset):
+                hides_reset = True
+        self.findings.counts["reads that need not show a reset"] += hides_reset
         floor = shown[-1] if shown else None
         if floor is None:
             return
