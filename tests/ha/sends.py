@@ -1,6 +1,6 @@
 """Sends: sends messages once, and writes down the outcome.
 
-    send(setting, Sending(message="c0/17", topic="t"), partial(producer.send, message))
+send(setting, Sending(message="c0/17", topic="t"), partial(producer.send, message))
 """
 
 from __future__ import annotations

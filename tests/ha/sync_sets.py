@@ -111,8 +111,7 @@ def _was_member(end: LogEnd, before: InSync, after: InSync) -> bool:
 
 def _is_new(messages: Messages, end: LogEnd) -> bool:
     return any(
-        each.begin <= end.at and end.asked < each.end
-        for each in restarts_of(messages, end.address)
+        each.begin <= end.at and end.asked < each.end for each in restarts_of(messages, end.address)
     )
 
 

@@ -83,8 +83,11 @@ def play(here: Any, histories: Path) -> None:
             until_moved(histories, here)
             observer.until_held()
             settle(here, histories, history)
-            until_seen(histories, {COMMITS, RESETS, PULL},
-                       lambda each: isinstance(each, Committed | Reset) and each.offset > 1)
+            until_seen(
+                histories,
+                {COMMITS, RESETS, PULL},
+                lambda each: isinstance(each, Committed | Reset) and each.offset > 1,
+            )
             wait_until(lambda: any(topic_deleted(path) for path in histories.glob("topics.jsonl")))
             resting.set()
             reader = read_everything(here, histories, history)
