@@ -182,9 +182,15 @@ def run(number: int, loaded: bool, command: tuple[str, ...], folder: Path, limit
         if loaded:
             stack.enter_context(load(folder))
         said = stack.enter_context((folder / f"{number:02d}.txt").open("w"))
+        # pytest keeps the folders of its last three runs in one place, and removes older ones. A
+        # round has a folder of its own, or other runs of a round's time might remove its files.
+        files = stack.enter_context(
+            tempfile.TemporaryDirectory("-round", ignore_cleanup_errors=True)
+        )
+        options = (f"--junitxml={junit}", f"--basetemp={files}/0")
         before, began = os.times(), time.monotonic()
-        process = subprocess.Popen([*command, f"--junitxml={junit}"], stdin=subprocess.DEVNULL,
-                                   stdout=said, stderr=said, start_new_session=True)  # fmt: skip
+        process = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stdout=said,
+                                   stderr=said, start_new_session=True)  # fmt: skip
         try:
             code = process.wait(limit_s)
         except subprocess.TimeoutExpired:

@@ -117,8 +117,11 @@ def test_rounds_of_tests_are_told_one_by_one_with_what_failed(tmp_path: Path) ->
         "    print('beside:', len(text.split()) - 1)\n"
         "    assert not before\n"
         "def test_b(): pytest.skip('no such')\n"
-        "def test_c(): pass\n",
+        "def test_c(tmp_path): pathlib.Path('files').write_text(str(tmp_path))\n",
     )  # fmt: skip
+    files = Path((tmp_path / "files").read_text())
+    assert "pytest-of-" not in str(files), "where other runs of pytest remove what is oldest"
+    assert not files.exists(), "a round leaves none of its files"
     assert (code, rows[1:3]) == (1, ["1 no 0 2 0 1", "2 yes 1 1 1 1"])
     assert "round 2: test_x::test_a" in said and "1 of 2 rounds without a failure" in said
     beside = (tmp_path / "build" / "test-rounds" / "02.txt").read_text().partition("beside: ")[2]

@@ -349,9 +349,10 @@ class PullConsumerImpl(Member[PullConsumerParameters]):
 
 def _offset(given: Any) -> int:
     """The offset, which may be an integer of another library. ConfigError: it is none."""
-    if not isinstance(given, Integral) or not 0 <= given <= OFFSET_MAX:
+    offset = int(given) if isinstance(given, Integral) else -1
+    if not 0 <= offset <= OFFSET_MAX:
         raise ConfigError(f"offset {given!r}: a whole number of 0 to {OFFSET_MAX} is wanted")
-    return int(given)
+    return offset
 
 
 def _several(queues: MessageQueue | Iterable[MessageQueue]) -> list[MessageQueue]:
