@@ -17,7 +17,7 @@ from rmq.codes import ResponseCode
 from rmq.console import journal
 from rmq.console.console import console_of
 from rmq.console.gate import login_first
-from rmq.console.page import page, refusal_page
+from rmq.console.page import refusal_page
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.operations.askers import is_unknown_asker
 
@@ -43,10 +43,7 @@ class Explained(msgspec.Struct):
 
 def explained(error: RmqError) -> Explained:
     if isinstance(error, UnreachableError):
-        return Explained(
-            503, str(error), "This page looks again by itself, and goes on when they are back.",
-            is_lost=True,
-        )  # fmt: skip
+        return Explained(503, str(error), is_lost=True)
     if isinstance(error, RemoteError):
         if (remedy := error.of_access(NOT_ALLOWED)) is not None:
             return Explained(403, error.remark.strip(), remedy)
@@ -65,10 +62,7 @@ async def on_rmq_error(request: Request, error: Exception) -> Response:
     said = explained(error)
     if said.status == 403:
         journal.refused(request, said.text)
-    return page(
-        request, "refusal.html", said.status, text=said.text, remedy=said.remedy,
-        is_lost=said.is_lost,
-    )  # fmt: skip
+    return refusal_page(request, said.status, said.text, said.remedy, is_lost=said.is_lost)
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

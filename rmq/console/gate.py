@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rmq.console import journal
 from rmq.console.console import Console
 from rmq.console.csrf import TOKEN_FIELD, origin_fault
-from rmq.console.page import refusal_page
+from rmq.console.page import here, refusal_page
 from rmq.console.sessions import is_cookie, new_cookie
 
 BODY_BYTES_MAX = 1 << 20
@@ -158,9 +158,7 @@ def _host_name(request: Request) -> str:
 
 def login_first(request: Request) -> Response:
     """Sends the browser to the login, which leads back to this page."""
-    asked_for = request.scope["query_string"].decode("latin-1")
-    target = request.scope["path"] + (f"?{asked_for}" if asked_for else "")
-    asked = LOGIN if request.method not in SAFE_METHODS else f"{LOGIN}?next={quote(target)}"
+    asked = LOGIN if request.method not in SAFE_METHODS else f"{LOGIN}?next={quote(here(request))}"
     if request.headers.get("hx-request"):
         return Response(status_code=401, headers={"HX-Redirect": asked})
     return RedirectResponse(asked, 303)

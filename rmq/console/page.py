@@ -58,15 +58,31 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
     return HTMLResponse(text, status)
 
 
-def refusal_page(request: Request, status: int, text: str) -> Response:
-    """The page that refuses a request, and says why."""
-    return page(request, "refusal.html", status, text=text, remedy="", is_lost=False)
+def refusal_page(
+    request: Request, status: int, text: str, remedy: str = "", *, is_lost: bool = False
+) -> Response:
+    """The page that refuses a request, and says why. is_lost: brokers do not answer; a page then
+    looks again by itself, at its own URL, until all of it can be shown. The result of a change is
+    at no URL."""
+    looks_again = is_lost and request.method == "GET"
+    if is_lost and not looks_again:
+        remedy = "It may have been done, or a part of it: look before you do it again."
+    return page(
+        request, "refusal.html", status, text=text, remedy=remedy, is_lost=is_lost,
+        looks_again=looks_again,
+    )  # fmt: skip
 
 
 def url(path: str, **parameters: Any) -> str:
     """A URL with those parameters that are neither None nor empty."""
     kept = {name: value for name, value in parameters.items() if value not in (None, "")}
     return f"{path}?{urlencode(kept)}" if kept else path
+
+
+def here(request: Request) -> str:
+    """The URL of this page, as it was asked for."""
+    asked_for = request.scope["query_string"].decode("latin-1")
+    return f"{request.scope['path']}?{asked_for}" if asked_for else request.scope["path"]
 
 
 def this_page(request: Request, **changes: Any) -> str:
@@ -89,8 +105,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.globals.update(
-        url=url, this_page=this_page, is_section=is_section, sections=SECTIONS, version=__version__,
-        counted=counted, every_s=EVERY_S,
+        url=url, here=here, this_page=this_page, is_section=is_section, sections=SECTIONS,
+        version=__version__, counted=counted, every_s=EVERY_S,
     )  # fmt: skip
     made.filters.update(
         number=number, rate=rate, percent=percent, size=size, moment=moment, span=_span,

@@ -2,6 +2,7 @@
 
     found = await section(console.ask(request, question))
     found.value, found.problem                  one of them is None
+    found.is_lost                               brokers do not answer
 
 An account that may see a topic may perhaps not see its consumers: the page then shows the refusal
 instead of them.
@@ -24,6 +25,7 @@ T = TypeVar("T")
 class Section(msgspec.Struct, Generic[T]):
     value: T | None = None
     problem: str | None = None
+    is_lost: bool = False
 
 
 async def section(answer: Awaitable[T]) -> Section[T]:
@@ -32,4 +34,5 @@ async def section(answer: Awaitable[T]) -> Section[T]:
     except RmqError as error:
         if is_unknown_asker(error):
             raise
-        return Section(problem=explained(error).text)
+        said = explained(error)
+        return Section(problem=said.text, is_lost=said.is_lost)

@@ -18,6 +18,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.chromium import chromium, requests, said, text
 from support.console import Browser, served_console
+from support.passage import Passage
 from support.source_tree import ROOT
 from support.topics import make_topic
 from support.waiting import wait_until
@@ -25,7 +26,10 @@ from support.waiting import wait_until
 from rmq import Message, Producer
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.reads import read
 from rmq.console import page
+from rmq.console.answers import Answers
+from rmq.console.routes import ROUTES
 from rmq.console.settings import ConsoleSettings
 from rmq.demo.ports import free_port
 from rmq.format.fastjson import MessageQueue
@@ -83,6 +87,7 @@ def fill(broker: BrokerProcess) -> None:
     with Cluster(broker.namesrv) as cluster:
         for topic in ("orders", "payments", "shipments"):
             make_topic(cluster, topic, 2)
+        make_topic(cluster, "%DLQ%warehouse", 1)
         for group in ("billing", "warehouse"):
             admin.create_group(cluster, group, {})
         with Producer("shop", namesrv_addr=broker.namesrv) as producer:
@@ -147,6 +152,98 @@ def test_brokers_that_go_away_are_missed_in_the_page_and_come_back_into_it(
     assert "The console does not answer" in text(driver)
     driver.get("about:blank")  # the page asks no more
     assert said(driver)  # a browser logs each request that failed
+
+
+# What each page is called when all of it is there.
+HEADINGS = {
+    "/": "Overview",
+    "/brokers": "Brokers",
+    "/broker?name=broker-a": "Broker broker-a",
+    "/topics": "Topics",
+    "/topic?topic=orders": "Topic orders",
+    "/messages?topic=orders": "Messages of orders",
+    "/messages/tail?topic=orders": "orders as it comes",
+    "/message?topic=orders&id={id}": "Message of orders",
+    "/groups": "Consumer groups",
+    "/group?group=billing": "Group billing",
+    "/dead-letters": "Dead letters",
+    "/dead-letters/group?group=warehouse": "Dead letters of warehouse",
+    "/later": "Delayed and pending",
+    "/accounts": "Accounts",
+    "/audit": "Audit log",
+    "/config": "Settings",
+    "/topic/update?topic=orders": "Change a topic",
+    "/topic/delete?topic=orders": "Delete a topic?",
+}
+# A member's page is that of a member; the others are files, and lead to their page.
+NOT_OPENED = {"/client", "/message/body", "/dead-letters/export"}
+
+
+def test_all_pages_are_opened_below() -> None:
+    assert set(ROUTES) - {path.partition("?")[0] for path in HEADINGS} == NOT_OPENED
+
+
+@pytest.fixture(scope="module")
+def passage(broker: BrokerProcess) -> Iterator[Passage]:
+    with Passage(broker.namesrv) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def far(passage: Passage) -> Iterator[Browser]:
+    """A console behind the passage, which keeps no answers: what is shut is missed at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Answers.__init__, "__defaults__", (0.0,))
+        with served_console(ConsoleSettings(passage.address)) as console:
+            yield console
+
+
+def unique_id(broker: BrokerProcess) -> str:
+    """That of a message of orders."""
+    with Cluster(broker.namesrv) as cluster:
+        [first] = read(cluster, MessageQueue("orders", "broker-a", 0), 0, count=1).messages
+        return first.properties["UNIQ_KEY"]
+
+
+def headings(driver: Any) -> list[str]:
+    what = "return [...document.querySelectorAll('h1, h2')].map((each) => each.innerText)"
+    return list(driver.execute_script(what))
+
+
+@pytest.mark.usefixtures("_drawn_soon")
+@pytest.mark.parametrize("path", HEADINGS)
+def test_a_page_that_was_opened_while_brokers_were_away_comes_whole(
+    driver: Any, passage: Passage, far: Browser, broker: BrokerProcess, path: str
+) -> None:
+    asked = path.format(id=unique_id(broker))
+    passage.shut()
+    driver.get(far.base + asked)
+    wait_for(driver, "The brokers do not answer")
+    assert driver.title == "No answer · rmq"
+    passage.open()
+    wait_until(lambda: headings(driver)[:1] == [HEADINGS[path]])
+    assert driver.title != "No answer · rmq"
+    assert len(driver.find_elements(By.CSS_SELECTOR, "main, #away")) == 2
+    assert driver.current_url == far.base + asked
+    driver.get("about:blank")  # it asks no more
+    assert all("status of 503" in line for line in said(driver))
+
+
+@pytest.mark.usefixtures("_drawn_soon")
+def test_a_live_page_is_whole_again_after_brokers_were_away(
+    driver: Any, passage: Passage, far: Browser
+) -> None:
+    driver.get(far.base + "/")
+    wait_until(lambda: "Furthest behind" in headings(driver))
+    before = headings(driver)
+    passage.shut()
+    wait_for(driver, "The brokers do not answer")
+    assert headings(driver)[0] == "Overview"
+    passage.open()
+    wait_until(lambda: headings(driver) == before)
+    assert "Stand still" in text(driver)
+    driver.get("about:blank")
+    assert all("status of 503" in line for line in said(driver))
 
 
 def test_messages_come_into_a_tail(driver: Any, console: Browser, broker: BrokerProcess) -> None:

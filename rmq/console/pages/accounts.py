@@ -16,6 +16,7 @@ from rmq.console.console import console_of
 from rmq.console.forms import Field, chosen, flag, text
 from rmq.console.page import page
 from rmq.console.section import section
+from rmq.errors import UnreachableError
 from rmq.operations import account_lists
 
 KEEP = "keep"  # the choice to leave something as it is
@@ -27,6 +28,9 @@ async def account_page(request: Request) -> Response:
     console = console_of(request)
     users = await section(console.ask(request, account_lists.users))
     acls = await section(console.ask(request, account_lists.acl_entries))
+    for each in (users, acls):
+        if each.is_lost:  # there is nothing else on the page
+            raise UnreachableError(each.problem or "")
     return page(request, "accounts.html", users=users, acls=acls)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
@@ -22,7 +22,7 @@ from rmq.console.forms import read as read_form
 from rmq.console.page import page, url
 from rmq.console.pages.messages import Row, row_of
 from rmq.console.paging import Paging
-from rmq.errors import RmqError
+from rmq.errors import RmqError, UnreachableError
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
@@ -129,7 +129,7 @@ class Export:
 
 async def export(request: Request) -> Response:
     """JSON lines, as `rmq send --json-lines` takes them. When an error comes after the first part,
-    the download breaks off."""
+    the download breaks off. When brokers do not answer, the page of the group's letters says so."""
     console, asked = console_of(request), request.query_params
     form = read_form(SEARCH[:4], {name: asked.getlist(name) for name in asked})
     if form.faults:
@@ -138,7 +138,10 @@ async def export(request: Request) -> Response:
     start = values["from"] or Start("first")
     ids = (values["id"],) if values["id"] is not None else ()
     exported = Export(values["group"], start, Chosen(values["key"], ids))
-    first = await console.ask_now(request, exported.part)  # a refusal here still gives a page
+    try:
+        first = await console.ask_now(request, exported.part)  # a refusal here still gives a page
+    except UnreachableError:
+        return RedirectResponse(url("/dead-letters/group", **asked), 303)
 
     async def parts() -> AsyncIterator[bytes]:
         part = first

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.reads import read
@@ -26,7 +26,7 @@ from rmq.console.forms import Field, group_name, text
 from rmq.console.page import page, url
 from rmq.console.section import section
 from rmq.console.trace_picture import BAR, NAMES, TracePicture
-from rmq.errors import RemoteError
+from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import TRACE_TOPIC
 from rmq.operations.message_facts import consume_directly, facts, find, tracks
@@ -95,8 +95,12 @@ async def message(request: Request) -> Response:
 
 
 async def body(request: Request) -> Response:
-    """The whole body as a file, with headers that keep a browser from showing it as a page."""
-    found = await _asked(request)
+    """The whole body as a file, with headers that keep a browser from showing it as a page. When
+    brokers do not answer, the message's page says so: a file cannot look again by itself."""
+    try:
+        found = await _asked(request)
+    except UnreachableError:
+        return RedirectResponse(url("/message", **request.query_params), 303)
     name = f"{found.stored.queue_id}-{found.stored.queue_offset}.bin"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(whole_body(found)[0], headers=headers, media_type="application/octet-stream")

@@ -7,6 +7,7 @@ keep to the headers; tests/process/test_console_browser.py looks at one.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -211,14 +212,48 @@ def test_a_form_is_bounded_and_of_one_kind(console: Browser) -> None:
         assert asked.status_code == 415, kind
 
 
-@pytest.mark.parametrize("path", [path for path in PAGES if path not in ("/messages",)])
+# Pages that say what they are about; another one is asked for without parameters.
+ASKED = {
+    "/message": "id=7F00000100002A9F0000000000000061",
+    "/message/body": "id=7F00000100002A9F0000000000000061",
+    "/messages": "topic=t&topic=u",
+    "/dead-letters/group": "group=g",
+    "/dead-letters/export": "group=g",
+    "/topic/update": "topic=t",
+}
+FILES = {"/message/body": "/message", "/dead-letters/export": "/dead-letters/group"}
+LOOKS_AGAIN = re.compile(
+    'id="live" hx-get="([^"]+)" hx-trigger="every 2s" hx-select="main" hx-target="main" '
+    'hx-swap="outerHTML"'
+)
+
+
+@pytest.mark.parametrize("path", [*sorted(set(PAGES) - {*FILES}), "/topic/update"])
 def test_a_page_whose_brokers_are_away_says_so_and_looks_again(console: Browser, path: str) -> None:
-    asked = {"/message": {"id": "7F00000100002A9F0000000000000061"},
-             "/message/body": {"id": "7F00000100002A9F0000000000000061"},
-             "/dead-letters/group": {"group": "g"},
-             "/dead-letters/export": {"group": "g"}}.get(path, {})  # fmt: skip
-    answer = console.get(path, **asked)
-    assert answer.status_code == (200 if path == "/accounts" else 503)
+    """At its own URL, for all of the content, which is in every page."""
+    asked = "?".join(filter(None, (path, ASKED.get(path))))
+    answer = console.client.get(asked)
+    assert answer.status_code == 503
     assert "no name server answers" in text_of(answer.text)
-    if path != "/accounts":
-        assert 'id="live" hx-get="' in answer.text
+    found = LOOKS_AGAIN.search(answer.text)
+    assert found is not None
+    assert html.unescape(found[1]) == asked
+    assert re.findall("<main[ >]", answer.text) == ["<main "]
+
+
+@pytest.mark.parametrize(("path", "shown"), FILES.items())
+def test_a_file_that_cannot_be_had_leads_to_its_page_which_looks_again(
+    console: Browser, path: str, shown: str
+) -> None:
+    answer = console.client.get(f"{path}?{ASKED[path]}")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{shown}?{ASKED[path]}"
+
+
+def test_a_change_that_nobody_answered_is_not_asked_for_again(console: Browser) -> None:
+    """Nor is its form, without what was typed in, shown in place of what became of it."""
+    fields = {"csrf": console.token("/login"), "topic": "t"}
+    answer = console.post("/topic/delete", fields)
+    assert answer.status_code == 503
+    assert "hx-get" not in answer.text
+    assert "It may have been done, or a part of it" in text_of(answer.text)
