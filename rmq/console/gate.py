@@ -46,6 +46,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Rmq-Console": "yes",  # for console.js: the answer is no proxy's
 }
 
 

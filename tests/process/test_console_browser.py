@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -256,6 +258,82 @@ def test_messages_come_into_a_tail(driver: Any, console: Browser, broker: Broker
         wait_for(driver, f"fresh {n}")
     bodies = [each.text for each in driver.find_elements(By.CSS_SELECTOR, "#tail td.body")]
     assert sorted(bodies) == ["fresh 0", "fresh 1", "fresh 2"]
+
+
+def rows_of_tail(driver: Any) -> list[str]:
+    found = "return [...document.querySelectorAll('#tail td:last-child')].map((e) => e.innerText)"
+    return list(driver.execute_script(found))
+
+
+def send_to(broker: BrokerProcess, topic: str, body: str) -> None:
+    with Producer("shop", namesrv_addr=broker.namesrv) as producer:
+        producer.send(Message(topic, body))
+
+
+def test_a_tail_goes_on_after_brokers_were_away(
+    driver: Any, passage: Passage, far: Browser, broker: BrokerProcess
+) -> None:
+    driver.get(far.base + "/messages/tail?topic=payments")
+    send_to(broker, "payments", "before")
+    wait_until(lambda: rows_of_tail(driver) == ["before", "Waiting for messages …"])
+    passage.shut()
+    wait_until(lambda: "no name server answers" in rows_of_tail(driver)[-1])
+    assert rows_of_tail(driver)[:-1] == ["before"]
+    assert headings(driver) == ["payments as it comes"]
+    send_to(broker, "payments", "meanwhile")
+    passage.open()
+    wait_until(lambda: rows_of_tail(driver) == ["before", "meanwhile", "Waiting for messages …"])
+    driver.get("about:blank")
+    assert all("status of 503" in line for line in said(driver))
+
+
+def test_a_tail_goes_on_after_the_console_was_away(driver: Any, broker: BrokerProcess) -> None:
+    """Also where a proxy answers for it meanwhile."""
+    settings = ConsoleSettings(broker.namesrv, port=free_port())
+
+    def is_away() -> bool:
+        return bool(driver.find_element(By.ID, "away").is_displayed())
+
+    with served_console(settings) as console:
+        driver.get(console.base + "/messages/tail?topic=payments")
+        send_to(broker, "payments", "before")
+        wait_until(lambda: rows_of_tail(driver) == ["before", "Waiting for messages …"])
+    wait_until(is_away)
+    with bad_gateway(settings.port) as asked:
+        wait_until(lambda: len(asked) > 1)
+        assert rows_of_tail(driver) == ["before", "Waiting for messages …"]
+        assert is_away()
+    with served_console(settings):
+        send_to(broker, "payments", "after")
+        wait_until(lambda: rows_of_tail(driver) == ["before", "after", "Waiting for messages …"])
+        assert not is_away()
+        driver.get("about:blank")
+    assert said(driver)  # a browser tells of each request that failed
+
+
+@contextmanager
+def bad_gateway(port: int) -> Iterator[list[str]]:
+    """A proxy whose server is away; yields the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(502)
+            self.end_headers()
+            self.wfile.write(b"<html><body><h1>502 Bad Gateway</h1></body></html>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_what_strangers_write_does_nothing(

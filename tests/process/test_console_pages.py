@@ -179,7 +179,7 @@ def test_a_tail_shows_what_comes_and_nothing_twice(
     send(broker, "tail", Message("tail", b"before"))
 
     def following(answer: Any) -> str:
-        found = re.search(r'<tr hx-get="([^"]+)" hx-trigger="load delay:1s"', answer.text)
+        found = re.search(r'<tr hx-get="([^"]+)" hx-trigger="every 1s"', answer.text)
         assert found is not None
         return html.unescape(found[1])
 

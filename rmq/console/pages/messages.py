@@ -6,7 +6,8 @@
     /messages/tail?topic=t                      as they come
 
 For a tail the browser asks again and again for more, and says up to which offset it has seen each
-queue; the console keeps nothing about it.
+queue; the console keeps nothing about it. If brokers do not answer, the row that asks again says
+so.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.codes import ResponseCode
 from rmq.console.change import Change
 from rmq.console.console import console_of
+from rmq.console.errors import explained
 from rmq.console.forms import Field, Form, filled, place, text, whole
 from rmq.console.forms import read as read_form
 from rmq.console.page import page, url
 from rmq.errors import MessageError, ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
+from rmq.operations.askers import is_unknown_asker
 from rmq.operations.browsing import Browsed, Filter, newest, onwards
 from rmq.operations.texts import shown_line
 
@@ -192,18 +195,27 @@ async def tail(request: Request) -> Response:
     if "seen" not in asked:
         seen = await console.ask(request, ends, topic)
         return page(request, "tail.html", topic=topic, tag=tag, **_tail([], seen, 0))
-    found, after = await console.ask_now(request, news, topic, _seen(asked["seen"]), tag)
-    shown = asked.get("shown", "0")
+    seen, shown = _seen(asked["seen"]), asked.get("shown", "0")
     before = int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 7 else 0
+    try:
+        found, after = await console.ask_now(request, news, topic, seen, tag)
+    except RmqError as error:
+        if is_unknown_asker(error):
+            raise
+        said = explained(error)
+        values = _tail([], seen, before, said.text)
+        return page(request, "tail_rows.html", said.status, topic=topic, tag=tag, **values)
     return page(request, "tail_rows.html", topic=topic, tag=tag, **_tail(found, after, before))
 
 
-def _tail(found: list[ReceivedMessage], seen: dict[str, int], before: int) -> dict[str, Any]:
+def _tail(
+    found: list[ReceivedMessage], seen: dict[str, int], before: int, problem: str = ""
+) -> dict[str, Any]:
     text_ = msgspec.json.encode(seen).decode()
     shown = before + len(found)
     return {
         "rows": [row_of(each) for each in found], "seen": text_, "shown": shown,
-        "is_over": shown >= TAIL_ROWS_MAX,
+        "is_over": shown >= TAIL_ROWS_MAX, "problem": problem,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from support.console import NOBODY, Browser, served_console, text_of
@@ -53,6 +54,7 @@ def test_every_answer_keeps_what_it_shows_from_running(console: Browser, path: s
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == ("no-cache" if path.startswith("/static") else "no-store")
+    assert headers["rmq-console"] == "yes"
     assert "server" not in headers
 
 
@@ -239,6 +241,18 @@ def test_a_page_whose_brokers_are_away_says_so_and_looks_again(console: Browser,
     assert found is not None
     assert html.unescape(found[1]) == asked
     assert re.findall("<main[ >]", answer.text) == ["<main "]
+
+
+def test_a_tail_whose_brokers_are_away_says_so_in_a_row_that_asks_again(console: Browser) -> None:
+    asked = {"topic": "t", "tag": "a", "seen": '{"broker-a/0":7}', "shown": "3"}
+    answer = console.get("/messages/tail", **asked)
+    assert answer.status_code == 503
+    [row] = re.findall("<tr.*?</tr>", answer.text, re.DOTALL)
+    assert answer.text.strip() == row
+    assert "no name server answers" in row
+    found = re.search('hx-get="([^"]+)" hx-trigger="every 1s"', row)
+    assert found is not None
+    assert dict(parse_qsl(urlsplit(html.unescape(found[1])).query)) == asked
 
 
 @pytest.mark.parametrize(("path", "shown"), FILES.items())
