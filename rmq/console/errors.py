@@ -3,7 +3,9 @@
     explained(error).status, .text, .remedy
 
 When brokers want an account and the browser is not logged in, it is sent to the login. When brokers
-do not answer, the page says so, and draws itself anew until they are back.
+do not answer, the page says so, and draws itself anew until they are back. So it does when a topic,
+a group or a broker is not there: a name server that was started again does not know them before
+their brokers have registered.
 """
 
 from __future__ import annotations
@@ -29,7 +31,6 @@ NOT_ALLOWED = {
 NOT_THERE = (
     ResponseCode.TOPIC_NOT_EXIST,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-    ResponseCode.QUERY_NOT_FOUND,
     ResponseCode.BROKER_NOT_EXIST,
 )
 
@@ -38,17 +39,19 @@ class Explained(msgspec.Struct):
     status: int
     text: str
     remedy: str = ""
-    is_lost: bool = False  # brokers do not answer, and may come back
+    is_lost: bool = False  # brokers do not answer
+    may_pass: bool = False  # the answer may be another one soon
 
 
 def explained(error: RmqError) -> Explained:
     if isinstance(error, UnreachableError):
-        return Explained(503, str(error), is_lost=True)
+        return Explained(503, str(error), is_lost=True, may_pass=True)
     if isinstance(error, RemoteError):
         if (remedy := error.of_access(NOT_ALLOWED)) is not None:
             return Explained(403, error.remark.strip(), remedy)
-        status = 404 if error.code in NOT_THERE else 502
-        return Explained(status, error.remark.strip())
+        may_come = error.code in NOT_THERE
+        status = 404 if may_come or error.code == ResponseCode.QUERY_NOT_FOUND else 502
+        return Explained(status, error.remark.strip(), may_pass=may_come)
     return Explained(400, str(error))
 
 
@@ -62,7 +65,9 @@ async def on_rmq_error(request: Request, error: Exception) -> Response:
     said = explained(error)
     if said.status == 403:
         journal.refused(request, said.text)
-    return refusal_page(request, said.status, said.text, said.remedy, is_lost=said.is_lost)
+    return refusal_page(
+        request, said.status, said.text, said.remedy, is_lost=said.is_lost, may_pass=said.may_pass
+    )
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:

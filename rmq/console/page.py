@@ -59,13 +59,16 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 def refusal_page(
-    request: Request, status: int, text: str, remedy: str = "", *, is_lost: bool = False
-) -> Response:
-    """The page that refuses a request, and says why. is_lost: brokers do not answer; a page then
-    looks again by itself, at its own URL, until all of it can be shown. The result of a change is
-    at no URL."""
-    looks_again = is_lost and request.method == "GET"
-    if is_lost and not looks_again:
+    request: Request, status: int, text: str, remedy: str = "", *, is_lost: bool = False,
+    may_pass: bool = False,
+) -> Response:  # fmt: skip
+    """The page that refuses a request, and says why. is_lost: brokers do not answer. may_pass: the
+    answer may be another one soon; a page then looks again by itself, at its own URL, until all of
+    it can be shown. So does a page that draws itself anew, whatever is in its way. The result of a
+    change is at no URL."""
+    is_page = request.method == "GET"
+    looks_again = is_page and (may_pass or "hx-request" in request.headers)
+    if is_lost and not is_page:
         remedy = "It may have been done, or a part of it: look before you do it again."
     return page(
         request, "refusal.html", status, text=text, remedy=remedy, is_lost=is_lost,

@@ -20,7 +20,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.chromium import chromium, requests, said, text
 from support.console import Browser, served_console
-from support.passage import Passage
+from support.passage import EMPTIED, Passage
 from support.source_tree import ROOT
 from support.topics import make_topic
 from support.waiting import wait_until
@@ -246,6 +246,25 @@ def test_a_live_page_is_whole_again_after_brokers_were_away(
     assert "Stand still" in text(driver)
     driver.get("about:blank")
     assert all("status of 503" in line for line in said(driver))
+
+
+@pytest.mark.usefixtures("_drawn_soon")
+@pytest.mark.parametrize("path", ["/topic?topic=orders", "/broker?name=broker-a"])
+def test_a_page_comes_back_after_a_name_server_was_started_again(
+    driver: Any, passage: Passage, far: Browser, path: str
+) -> None:
+    """Before brokers have registered there, it knows neither them nor their topics."""
+    driver.get(far.base + path)
+    before = headings(driver)
+    passage.shut()
+    wait_for(driver, "The brokers do not answer")
+    passage.open(EMPTIED)
+    wait_for(driver, "That cannot be done")
+    passage.shut()
+    passage.open()
+    wait_until(lambda: headings(driver) == before)
+    driver.get("about:blank")
+    assert said(driver)
 
 
 def test_messages_come_into_a_tail(driver: Any, console: Browser, broker: BrokerProcess) -> None:

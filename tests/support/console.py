@@ -37,6 +37,11 @@ from rmq.console.settings import ConsoleSettings  # noqa: E402
 
 TOKEN = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 PENDING = re.compile(r'name="pending" value="([\w-]+)"')
+# The page that refuses a request, when it looks again by itself: where, and for all of the content.
+LOOKS_AGAIN = re.compile(
+    'id="live" hx-get="([^"]+)" hx-trigger="every 2s" hx-select="main" hx-target="main" '
+    'hx-swap="outerHTML"'
+)
 NOBODY = "127.0.0.1:1"  # an address at which no name server is
 
 

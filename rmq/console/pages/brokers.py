@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.replicas import ControllerState, Replicas, ReplicaSet
+from rmq.codes import ResponseCode
 from rmq.console.change import Change
 from rmq.console.console import console_of
 from rmq.console.page import page
 from rmq.console.section import section
+from rmq.errors import RemoteError
 from rmq.operations.replica_sets import controllers_of, replica_sets
 
 
@@ -37,7 +38,8 @@ async def broker(request: Request) -> Response:
     survey = await console.survey(request)
     seen = [each for each in survey.brokers if each.entry.name == name]
     if not seen:
-        raise HTTPException(404, f"No broker {name[:100]} is registered.")
+        text = f"no broker {name[:100]} is registered"
+        raise RemoteError(ResponseCode.BROKER_NOT_EXIST, text)
     replicas = await section(console.ask(request, replicas_of, name))
     return page(request, "broker.html", name=name, seen=seen, replicas=replicas)
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,6 +16,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.admin import QueueProgress
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start
+from rmq.codes import ResponseCode
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
 from rmq.console.forms import Field, flag, group_name, place, topic_name, whole
@@ -25,7 +25,7 @@ from rmq.console.pages.groups import SETTINGS, group_configs, settings_of
 from rmq.console.pages.topics import page_of
 from rmq.console.section import section
 from rmq.console.spark_line import SparkLine
-from rmq.errors import RmqError
+from rmq.errors import RemoteError, RmqError
 from rmq.operations import group_changes
 from rmq.operations.offset_moves import carry_out, moves_to, summary
 from rmq.operations.texts import counted
@@ -52,7 +52,8 @@ async def group(request: Request) -> Response:
     progress, rate = await console.ask(request, progress_of, name)
     members = await section(console.ask(request, members_of, name))
     if name not in configs and not progress and not members.value:
-        raise HTTPException(404, f"There is no consumer group {name[:100]}.")
+        text = f"there is no consumer group {name[:100]}"
+        raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
     history = console.surveyor.history
     queues = []
     for each in progress[:QUEUES_SHOWN_MAX]:

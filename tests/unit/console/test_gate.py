@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from support.console import NOBODY, Browser, served_console, text_of
+from support.console import LOOKS_AGAIN, NOBODY, Browser, served_console, text_of
 
 from rmq.console import csrf
 from rmq.console.gate import BODY_BYTES_MAX
@@ -224,10 +224,6 @@ ASKED = {
     "/topic/update": "topic=t",
 }
 FILES = {"/message/body": "/message", "/dead-letters/export": "/dead-letters/group"}
-LOOKS_AGAIN = re.compile(
-    'id="live" hx-get="([^"]+)" hx-trigger="every 2s" hx-select="main" hx-target="main" '
-    'hx-swap="outerHTML"'
-)
 
 
 @pytest.mark.parametrize("path", [*sorted(set(PAGES) - {*FILES}), "/topic/update"])
