@@ -29,18 +29,25 @@ WINDOW_MAX = 4096  # messages in one step backwards
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Brokers filter by tags or by an SQL92 expression; this process filters by `key`."""
+    """Brokers filter by tags or by an SQL92 expression; this process filters by `key` and `unique`,
+    and by tags what brokers have found by their index."""
 
     tags: tuple[str, ...] = ()
     sql: str | None = None
     key: str | None = None
+    unique: str | None = None
 
     def check(self) -> None:
         if self.tags and self.sql is not None:
             raise MessageError("messages are filtered by a tag or by an SQL92 expression, not both")
 
     def passes(self, message: ReceivedMessage) -> bool:
-        return self.key is None or self.key in message.properties.get("KEYS", "").split()
+        said = message.properties
+        return (
+            (self.key is None or self.key in said.get("KEYS", "").split())
+            and (self.unique is None or self.unique == said.get("UNIQ_KEY"))
+            and (not self.tags or said.get("TAGS") in self.tags)
+        )
 
 
 class Browsed(msgspec.Struct):

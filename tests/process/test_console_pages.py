@@ -161,12 +161,27 @@ def test_messages_are_found_by_place_time_tag_expression_key_and_id(
     assert bodies(queue="broker-a/1") == []
     assert bodies(unique=results[4].message_id) == [4]
     assert bodies(sql="size > 27") == [29, 28]
+    # Whatever the page shows in its fields counts.
+    key, unique = {"key": "k7"}, {"unique": results[7].message_id}
+    for asked in (key, unique, {**key, **unique}):
+        for begin in ({}, {"from": "first"}):
+            assert bodies(**asked, **begin, tag="odd", queue="broker-a/0") == [7], (asked, begin)
+            assert bodies(**asked, **begin, tag="even") == [], (asked, begin)
+            assert bodies(**asked, **begin, queue="broker-a/1") == [], (asked, begin)
+    assert bodies(**key, unique=results[8].message_id) == []
+    assert bodies(**unique, sql="size > 6", **{"from": "first"}) == [7]
+    assert bodies(**unique, sql="size > 7", **{"from": "first"}) == []
+    for asked in ({**key, "sql": "size > 6"}, {"tag": "odd", "sql": "size > 6"}):
+        answer = console.get("/messages", topic="find", **asked)
+        assert answer.status_code == 422
+        assert 'id="fault-sql"' in answer.text
     by_id = console.get("/messages", topic="find", id=results[9].offset_message_id)
     assert "body-9" in shown(console, by_id.headers["location"])
     page = console.get("/messages", topic="find", queue="broker-a/0", **{"from": "0"}, count="10")
     assert "from=10" in html.unescape(page.text)
     for asked in ({"tag": "a", "sql": "b > 1"}, {"sql": "size >"}, {"from": "soon"},
-                  {"count": "0"}, {"queue": "broker-a/9"}):  # fmt: skip
+                  {"count": "0"}, {"queue": "broker-a/9"},
+                  {"queue": "broker-a/9", "key": "k7"}):  # fmt: skip
         answer = console.get("/messages", topic="find", **asked)
         assert answer.status_code == 422, asked
     assert console.get("/messages", topic="nowhere").status_code == 404

@@ -3,6 +3,7 @@
     /messages?topic=t                           the newest of all queues
     /messages?topic=t&from=-1h&tag=paid         from a place on: an offset, a time, first, -N
     /messages?topic=t&key=order-7               by the brokers' index; unique=.. and id=.. too
+    /messages?topic=t&key=order-7&from=first    by looking through all from that place on
     /messages/tail?topic=t                      as they come
 
 For a tail the browser asks again and again for more, and says up to which offset it has seen each
@@ -41,6 +42,7 @@ from rmq.operations.texts import shown_line
 
 LOOK_S = 3.0  # how long messages are searched for one page
 COUNT, COUNT_MAX = 20, 200
+INDEX_MAX = 64  # messages with a key that each broker is asked for
 TAIL_QUEUES_MAX = 64
 TAIL_ROWS_MAX = 1000
 TAIL_COUNT = 32  # of a queue at a time
@@ -112,9 +114,20 @@ def browsed(
     return onwards(cluster, ranges, start, count, wanted, until)
 
 
-def looked_up(cluster: Cluster, topic: str, text_: str, kind: str, count: int) -> Browsed:
-    found = by_key(cluster, topic, text_, kind, count=min(count, 64))
-    return Browsed(found[::-1])
+def looked_up(
+    cluster: Cluster, topic: str, queue: str | None, count: int, wanted: Filter
+) -> Browsed:  # fmt: skip
+    """The newest messages with a key or a unique key, by the brokers' index."""
+    ranges_of(cluster, topic, queue)  # there is such a queue
+    text_, kind = (wanted.unique, UNIQUE) if wanted.unique is not None else (wanted.key, KEY)
+    assert text_ is not None
+    found = by_key(cluster, topic, text_, kind, count=INDEX_MAX)
+    kept = [
+        each
+        for each in reversed(found)
+        if wanted.passes(each) and queue in (None, f"{each.broker_name}/{each.stored.queue_id}")
+    ]
+    return Browsed(kept[:count], is_cut=len(kept) > count or len(found) >= INDEX_MAX)
 
 
 async def messages(request: Request) -> Response:
@@ -124,6 +137,8 @@ async def messages(request: Request) -> Response:
         return page(request, "messages.html", **_shown(form, [], None, ""))
     given = {"count": [str(COUNT)], **{name: asked.getlist(name) for name in asked}}
     form = read_form(FIELDS, given)
+    if not form.faults:
+        form.faults.update(_check(form.values))
     if form.faults:
         return page(request, "messages.html", 422, **_shown(form, [], None, ""))
     values = form.values
@@ -141,14 +156,25 @@ async def messages(request: Request) -> Response:
 
 async def _found(request: Request, values: dict[str, Any]) -> Browsed:
     console, topic, count = console_of(request), values["topic"], values["count"]
-    for name, kind in (("key", KEY), ("unique", UNIQUE)):
-        if values[name] is not None and values["from"] is None:
-            return await console.ask(request, looked_up, topic, values[name], kind, count)
     tags = (values["tag"],) if values["tag"] is not None else ()
-    wanted = Filter(tags, values["sql"], values["key"])
+    wanted = Filter(tags, values["sql"], values["key"], values["unique"])
+    if values["from"] is None and (wanted.key is not None or wanted.unique is not None):
+        return await console.ask(request, looked_up, topic, values["queue"], count, wanted)
     return await console.ask(
         request, browsed, topic, values["queue"], values["from"], count, wanted
     )
+
+
+def _check(values: dict[str, Any]) -> dict[str, str]:
+    """Faults of several fields together."""
+    if values["sql"] is None:
+        return {}
+    if values["tag"] is not None:
+        return {"sql": "messages are filtered by a tag or by an expression, not by both"}
+    if values["from"] is None and (values["key"] is not None or values["unique"] is not None):
+        return {"sql": "what is found by its key is not filtered by an expression: say where to "
+                       "begin (From), or leave one of the two out"}  # fmt: skip
+    return {}
 
 
 def _shown(
