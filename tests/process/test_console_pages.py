@@ -175,8 +175,14 @@ def test_messages_are_found_by_place_time_tag_expression_key_and_id(
         answer = console.get("/messages", topic="find", **asked)
         assert answer.status_code == 422
         assert 'id="fault-sql"' in answer.text
-    by_id = console.get("/messages", topic="find", id=results[9].offset_message_id)
-    assert "body-9" in shown(console, by_id.headers["location"])
+    for topic in ({"topic": "find"}, {"topic": ""}, {}):
+        by_id = console.get("/messages", **topic, id=results[9].offset_message_id)
+        assert by_id.status_code == 303, topic
+        assert "body-9" in shown(console, by_id.headers["location"])
+    for asked in ({"topic": ""}, {"key": "k7"}):
+        answer = console.get("/messages", **asked)
+        assert answer.status_code == 422
+        assert "it is needed" in text_of(answer.text)
     page = console.get("/messages", topic="find", queue="broker-a/0", **{"from": "0"}, count="10")
     assert "from=10" in html.unescape(page.text)
     for asked in ({"tag": "a", "sql": "b > 1"}, {"sql": "size >"}, {"from": "soon"},

@@ -48,7 +48,8 @@ TAIL_ROWS_MAX = 1000
 TAIL_COUNT = 32  # of a queue at a time
 
 FIELDS = (
-    Field("topic", "Topic", text),
+    Field("topic", "Topic", text, is_required=False,
+          help="It is needed, unless an offset id is given."),
     Field("queue", "Queue", text, "select", is_required=False),
     Field("from", "From", place, is_required=False,
           help="first, an offset, -N for the last N of each queue, or a time: "
@@ -132,7 +133,7 @@ def looked_up(
 
 async def messages(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
-    if "topic" not in asked:
+    if not asked:
         form = filled(FIELDS, {})
         return page(request, "messages.html", **_shown(form, [], None, ""))
     given = {"count": [str(COUNT)], **{name: asked.getlist(name) for name in asked}}
@@ -167,6 +168,8 @@ async def _found(request: Request, values: dict[str, Any]) -> Browsed:
 
 def _check(values: dict[str, Any]) -> dict[str, str]:
     """Faults of several fields together."""
+    if values["topic"] is None and values["id"] is None:
+        return {"topic": "it is needed"}
     if values["sql"] is None:
         return {}
     if values["tag"] is not None:
