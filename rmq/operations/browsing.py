@@ -3,7 +3,9 @@
     ranges = admin.topic_queues(cluster, "orders")
     found = newest(cluster, ranges, 20, Filter(tags=("paid",)), until)
     found = onwards(cluster, ranges, Start("time", ms), 20, Filter(), until)
-    found.messages, found.is_cut            there may be more: time was over, or too many queues
+    found.messages, found.is_cut            some queues, or old messages, were not looked through
+    found.following                         where to go on in each queue; empty: all was read
+    onwards(cluster, ranges, Start("first"), 20, Filter(), until, found.following)
 
 If a filter lets few messages pass, brokers must look through many; the page then has what was found
 until the time was over. In a topic of many queues the QUEUES_MAX queues with the latest messages
@@ -12,7 +14,8 @@ are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -53,7 +56,7 @@ class Filter(msgspec.Struct, frozen=True):
 class Browsed(msgspec.Struct):
     messages: list[ReceivedMessage]
     is_cut: bool = False  # some of what was asked for was not looked through
-    next_offset: int | None = None  # if one queue was read: where to go on in it
+    following: dict[MessageQueue, int] = {}  # the rest of it: where to go on in each queue
 
 
 def newest(
@@ -74,25 +77,43 @@ def newest(
 
 def onwards(
     cluster: Cluster, ranges: Sequence[QueueRange], start: Start, count: int, wanted: Filter,
-    until: float,
+    until: float, begins: Mapping[MessageQueue, int] | None = None,
 ) -> Browsed:  # fmt: skip
-    """Messages from a place in each queue on, the oldest first."""
+    """Messages from a place in each queue on, the oldest first. begins: what an answer before this
+    one left; then only these queues are read, from there on."""
     wanted.check()
-    busy = _busiest(ranges)
-    found: list[ReceivedMessage] = []
-    is_cut = len(busy) < sum(each.max_offset > each.min_offset for each in ranges)
-    next_offset: int | None = None
+    if begins is not None:
+        busy, is_cut = [each for each in ranges if each.queue in begins], False
+    else:
+        busy = _busiest(ranges)
+        is_cut = len(busy) < sum(each.max_offset > each.min_offset for each in ranges)
+    found: dict[MessageQueue, list[ReceivedMessage]] = {}
+    following: dict[MessageQueue, int] = {}
     for each in busy:
-        begin = first_offset(cluster, each.queue, start, each.max_offset)
-        messages, reached = _forwards(
+        if begins is not None:
+            begin = max(begins[each.queue], each.min_offset)
+        else:
+            begin = first_offset(cluster, each.queue, start, each.max_offset)
+        found[each.queue], reached = _forwards(
             cluster, each.queue, begin, each.max_offset, count, wanted, until
         )
-        found += messages
         if reached < each.max_offset:
-            is_cut, next_offset = True, reached
-    found.sort(key=_moment)
-    is_single = len(busy) == 1
-    return Browsed(found[:count], is_cut, next_offset if is_single else None)
+            following[each.queue] = reached
+    messages, left = merged(found, count)
+    return Browsed(messages, is_cut, {**following, **left})
+
+
+def merged(
+    found: Mapping[MessageQueue, list[ReceivedMessage]], count: int
+) -> tuple[list[ReceivedMessage], dict[MessageQueue, int]]:
+    """The oldest messages of all queues, and the offset of the first one of each queue that is not
+    among them. Those of a queue stay in its order, though a clock was set back between two."""
+    rows = ([(message, queue) for message in each] for queue, each in found.items())
+    ordered = list(heapq.merge(*rows, key=lambda row: _moment(row[0])))
+    left: dict[MessageQueue, int] = {}
+    for message, queue in ordered[count:]:
+        left.setdefault(queue, message.stored.queue_offset)
+    return [message for message, _ in ordered[:count]], left
 
 
 def _busiest(ranges: Sequence[QueueRange]) -> list[QueueRange]:

@@ -193,6 +193,41 @@ def test_messages_are_found_by_place_time_tag_expression_key_and_id(
     assert console.get("/messages", topic="nowhere").status_code == 404
 
 
+def test_all_messages_of_many_queues_are_reached_page_by_page(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    make_topic(cluster, "wide", 8)
+    with Producer("P", namesrv_addr=broker.namesrv) as producer:
+        for number in range(80):
+            queue = MessageQueue("wide", "broker-a", number % 8)
+            tag = "odd" if number % 2 else "even"
+            producer.send(Message("wide", f"body-{number}", tags=tag), queue=queue)
+
+    def walked(**asked: str) -> list[list[int]]:
+        parts: list[list[int]] = []
+        answer = console.get("/messages", topic="wide", **asked)
+        while True:
+            assert answer.status_code == 200
+            parts.append([int(each) for each in re.findall(r"body-(\d+)", text_of(answer.text))])
+            onwards = re.search(r'<a rel="next" href="([^"]+)"', answer.text)
+            if onwards is None:
+                assert "There may be more" not in answer.text
+                return parts
+            answer = console.client.get(html.unescape(onwards[1]))
+
+    for begin in ("first", "-1h"):
+        parts = walked(**{"from": begin}, count="20")
+        assert [len(each) for each in parts] == [20] * 4
+        assert sorted(sum(parts, [])) == list(range(80))
+    tagged = walked(**{"from": "first"}, count="15", tag="odd")
+    assert sorted(sum(tagged, [])) == list(range(1, 80, 2))
+    one = walked(**{"from": "first"}, count="3", queue="broker-a/5")
+    assert one == [[5, 13, 21], [29, 37, 45], [53, 61, 69], [77]]
+    for bad in ("x", '{"a":"b"}'):
+        answer = console.get("/messages", topic="wide", after=bad, **{"from": "first"})
+        assert answer.status_code == 422
+
+
 def test_a_tail_shows_what_comes_and_nothing_twice(
     console: Browser, cluster: Cluster, broker: BrokerProcess
 ) -> None:

@@ -2,6 +2,7 @@
 
     /messages?topic=t                           the newest of all queues
     /messages?topic=t&from=-1h&tag=paid         from a place on: an offset, a time, first, -N
+    /messages?topic=t&from=-1h&after={..}       what follows on that, from an offset in each queue
     /messages?topic=t&key=order-7               by the brokers' index; unique=.. and id=.. too
     /messages?topic=t&key=order-7&from=first    by looking through all from that place on
     /messages/tail?topic=t                      as they come
@@ -107,12 +108,17 @@ def ranges_of(cluster: Cluster, topic: str, queue: str | None = None) -> list[Qu
 
 def browsed(
     cluster: Cluster, topic: str, queue: str | None, start: Start | None, count: int,
-    wanted: Filter,
+    wanted: Filter, after: str | None,
 ) -> Browsed:  # fmt: skip
     ranges, until = ranges_of(cluster, topic, queue), clock.monotonic() + LOOK_S
     if start is None:
         return newest(cluster, ranges, count, wanted, until)
-    return onwards(cluster, ranges, start, count, wanted, until)
+    begins = None
+    if after is not None:
+        names = _offsets(after)
+        there = {queue_name(each.queue): each.queue for each in ranges}
+        begins = {queue: names[name] for name, queue in there.items() if name in names}
+    return onwards(cluster, ranges, start, count, wanted, until, begins)
 
 
 def looked_up(
@@ -162,8 +168,9 @@ async def _found(request: Request, values: dict[str, Any]) -> Browsed:
     if values["from"] is None and (wanted.key is not None or wanted.unique is not None):
         return await console.ask(request, looked_up, topic, values["queue"], count, wanted)
     return await console.ask(
-        request, browsed, topic, values["queue"], values["from"], count, wanted
-    )
+        request, browsed, topic, values["queue"], values["from"], count, wanted,
+        request.query_params.get("after"),
+    )  # fmt: skip
 
 
 def _check(values: dict[str, Any]) -> dict[str, str]:
@@ -188,8 +195,18 @@ def _shown(
     rows = [row_of(each) for each in found.messages] if found is not None else None
     return {
         "fields": FIELDS, "form": form, "choices": choices, "rows": rows, "found": found,
-        "fault": fault, "topic": form.texts.get("topic", ""),
+        "fault": fault, "topic": form.texts.get("topic", ""), "following": _following(form, found),
     }  # fmt: skip
+
+
+def _following(form: Form, found: Browsed | None) -> dict[str, Any] | None:
+    """The parameters of the page with what follows; None: nothing does."""
+    if found is None or not found.following:
+        return None
+    if form.texts["queue"]:
+        [offset] = found.following.values()
+        return {"from": offset, "after": None}
+    return {"after": _offsets_text({queue_name(q): at for q, at in found.following.items()})}
 
 
 # ---- as they come
@@ -224,7 +241,7 @@ async def tail(request: Request) -> Response:
     if "seen" not in asked:
         seen = await console.ask(request, ends, topic)
         return page(request, "tail.html", topic=topic, tag=tag, **_tail([], seen, 0))
-    seen, shown = _seen(asked["seen"]), asked.get("shown", "0")
+    seen, shown = _offsets(asked["seen"]), asked.get("shown", "0")
     before = int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 7 else 0
     try:
         found, after = await console.ask_now(request, news, topic, seen, tag)
@@ -240,21 +257,25 @@ async def tail(request: Request) -> Response:
 def _tail(
     found: list[ReceivedMessage], seen: dict[str, int], before: int, problem: str = ""
 ) -> dict[str, Any]:
-    text_ = msgspec.json.encode(seen).decode()
     shown = before + len(found)
     return {
-        "rows": [row_of(each) for each in found], "seen": text_, "shown": shown,
+        "rows": [row_of(each) for each in found], "seen": _offsets_text(seen), "shown": shown,
         "is_over": shown >= TAIL_ROWS_MAX, "problem": problem,
     }  # fmt: skip
 
 
-def _seen(said: str) -> dict[str, int]:
+def _offsets_text(offsets: dict[str, int]) -> str:
+    return msgspec.json.encode(offsets).decode()
+
+
+def _offsets(said: str) -> dict[str, int]:
+    """Offsets by queue, as a page's own links have them."""
     try:
         found = msgspec.json.decode(said, type=dict[str, int])
     except msgspec.DecodeError:
         raise ProtocolError("up to where the messages were seen cannot be read") from None
     if len(found) > TAIL_QUEUES_MAX:
-        raise ProtocolError(f"a tail shows {TAIL_QUEUES_MAX} queues at most")
+        raise ProtocolError(f"a page reads {TAIL_QUEUES_MAX} queues at most")
     return found
 
 
