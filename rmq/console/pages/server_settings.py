@@ -55,13 +55,17 @@ def _secrets(server: str) -> frozenset[str]:
     return frozenset(key for key, row in table_of(server).items() if row.secret)
 
 
+def _shown(server: str, key: str, value: str | None) -> str | None:
+    """The value; of a secret only that it is set, even if a server tells more."""
+    return MASK if value and key in _secrets(server) else value
+
+
 def rows_of(found: Mapping[str, Mapping[str, str]], server: str) -> list[SettingRow]:
-    """The rows by name. A secret's row only shows that it is set, even if a server tells more."""
+    """The rows by name."""
     rows = []
     for key in sorted({key for settings in found.values() for key in settings}):
         values = [settings.get(key) for settings in found.values()]
-        if key in _secrets(server):
-            values = [MASK if value else value for value in values]
+        values = [_shown(server, key, value) for value in values]
         default = _defaults(server).get(key)
         is_changed = default is not None and any(
             value is not None and value != default for value in values
@@ -114,9 +118,9 @@ def _wanted(cluster: Cluster, values: Mapping[str, Any]) -> dict[str, str | None
 
 
 def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
-    value = values["value"] or ""
+    value, key, server = values["value"] or "", values["key"], SERVERS[values["servers"]]
     rows = [
-        (name, values["key"], before, value)
+        (name, key, _shown(server, key, before), _shown(server, key, value))
         for name, before in _wanted(cluster, values).items()
         if before != value
     ]
@@ -138,7 +142,7 @@ def _set(cluster: Cluster, values: Mapping[str, Any]) -> str:
             is_names = values["servers"] == "names"
             remark = change(cluster, server, {key: value}, name_servers=is_names)
             done.append(f"{server} ({remark})" if remark else server)
-    shown = MASK if key in _secrets(SERVERS[values["servers"]]) else value
+    shown = _shown(SERVERS[values["servers"]], key, value)
     return f"{key}={shown} holds on {', '.join(done)}."
 
 
