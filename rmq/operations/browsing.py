@@ -5,11 +5,12 @@
     found = onwards(cluster, ranges, Start("time", ms), 20, Filter(), until)
     found.messages, found.is_cut            some queues, or old messages, were not looked through
     found.following                         where to go on in each queue; empty: all was read
-    onwards(cluster, ranges, Start("first"), 20, Filter(), until, found.following)
+    from_offsets(cluster, ranges, found.following, 20, Filter(), until)
 
 If a filter lets few messages pass, brokers must look through many; the page then has what was found
-until the time was over. In a topic of many queues the QUEUES_MAX queues with the latest messages
-are read.
+until the time was over. However short the time is, something is read of each queue, so that going
+on comes to an end. In a topic of many queues the QUEUES_MAX queues with the latest messages are
+read.
 """
 
 from __future__ import annotations
@@ -77,30 +78,37 @@ def newest(
 
 def onwards(
     cluster: Cluster, ranges: Sequence[QueueRange], start: Start, count: int, wanted: Filter,
-    until: float, begins: Mapping[MessageQueue, int] | None = None,
+    until: float,
 ) -> Browsed:  # fmt: skip
-    """Messages from a place in each queue on, the oldest first. begins: what an answer before this
-    one left; then only these queues are read, from there on."""
+    """Messages from a place in each queue on, the oldest first."""
     wanted.check()
-    if begins is not None:
-        busy, is_cut = [each for each in ranges if each.queue in begins], False
-    else:
-        busy = _busiest(ranges)
-        is_cut = len(busy) < sum(each.max_offset > each.min_offset for each in ranges)
+    busy = _busiest(ranges)
+    begins = {
+        each.queue: first_offset(cluster, each.queue, start, each.max_offset) for each in busy
+    }
+    found = from_offsets(cluster, busy, begins, count, wanted, until)
+    found.is_cut = len(busy) < sum(each.max_offset > each.min_offset for each in ranges)
+    return found
+
+
+def from_offsets(
+    cluster: Cluster, ranges: Sequence[QueueRange], begins: Mapping[MessageQueue, int], count: int,
+    wanted: Filter, until: float,
+) -> Browsed:  # fmt: skip
+    """The same from an offset on in each of these queues."""
+    wanted.check()
     found: dict[MessageQueue, list[ReceivedMessage]] = {}
     following: dict[MessageQueue, int] = {}
-    for each in busy:
-        if begins is not None:
+    for each in ranges:
+        if each.queue in begins:
             begin = max(begins[each.queue], each.min_offset)
-        else:
-            begin = first_offset(cluster, each.queue, start, each.max_offset)
-        found[each.queue], reached = _forwards(
-            cluster, each.queue, begin, each.max_offset, count, wanted, until
-        )
-        if reached < each.max_offset:
-            following[each.queue] = reached
+            found[each.queue], reached = _forwards(
+                cluster, each.queue, begin, each.max_offset, count, wanted, until
+            )
+            if reached < each.max_offset:
+                following[each.queue] = reached
     messages, left = merged(found, count)
-    return Browsed(messages, is_cut, {**following, **left})
+    return Browsed(messages, following={**following, **left})
 
 
 def merged(
@@ -148,8 +156,6 @@ def _forwards(
     """Messages from `begin` to before `end`, and the offset up to which the queue was searched."""
     found: list[ReceivedMessage] = []
     while begin < end and len(found) < count:
-        if clock.monotonic() >= until:
-            return found, begin
         part = read(cluster, queue, begin, tags=wanted.tags, sql=wanted.sql)
         for message in part.messages:
             if message.stored.queue_offset < end and wanted.passes(message):
@@ -159,4 +165,6 @@ def _forwards(
         if part.next_offset <= begin:
             return found, end  # nothing more is there
         begin = part.next_offset
+        if clock.monotonic() >= until:
+            break
     return found, begin

@@ -24,7 +24,7 @@ from rmq import Message, Producer, PushConsumer
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
-from rmq.console.pages import dead_letters
+from rmq.console.pages import dead_letters, messages
 from rmq.console.settings import ConsoleSettings
 from rmq.format.fastjson import MessageQueue
 
@@ -204,16 +204,10 @@ def test_all_messages_of_many_queues_are_reached_page_by_page(
             producer.send(Message("wide", f"body-{number}", tags=tag), queue=queue)
 
     def walked(**asked: str) -> list[list[int]]:
-        parts: list[list[int]] = []
-        answer = console.get("/messages", topic="wide", **asked)
-        while True:
-            assert answer.status_code == 200
-            parts.append([int(each) for each in re.findall(r"body-(\d+)", text_of(answer.text))])
-            onwards = re.search(r'<a rel="next" href="([^"]+)"', answer.text)
-            if onwards is None:
-                assert "There may be more" not in answer.text
-                return parts
-            answer = console.client.get(html.unescape(onwards[1]))
+        answers = followed(console, console.get("/messages", topic="wide", **asked))
+        texts = [text_of(each.text) for each in answers]
+        assert not any("There may be more" in each for each in texts)
+        return [[int(number) for number in re.findall(r"body-(\d+)", each)] for each in texts]
 
     for begin in ("first", "-1h"):
         parts = walked(**{"from": begin}, count="20")
@@ -498,6 +492,46 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     assert "were sent again already" in text_of(again.text)
     gone = console.ask("/dead-letters/resend", group="deaf", id=["nothing"], to="group")
     assert "no dead letter has the id nothing" in text_of(gone.text)
+
+
+def followed(console: Browser, answer: Any) -> Iterator[Any]:
+    """The page, and those that its link to what follows leads to."""
+    while True:
+        assert answer.status_code == 200
+        yield answer
+        onwards = re.search(r'<a rel="next" href="([^"]+)"', answer.text)
+        if onwards is None:
+            return
+        answer = console.client.get(html.unescape(onwards[1]))
+
+
+def test_a_search_holds_no_thread_for_longer_than_its_time(
+    console: Browser, cluster: Cluster, broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many messages have not what is looked for: the page leads on to where it stopped."""
+    monkeypatch.setattr(messages, "LOOK_S", 0.0)
+    make_topic(cluster, "%DLQ%long", 1)
+    send(broker, "%DLQ%long", *(Message("%DLQ%long", f"dead-{n}", keys=f"k{n}") for n in range(99)))
+    last = {"group": "long", "key": "k98"}
+    for path, asked in (
+        ("/dead-letters/group", last),
+        ("/messages", {"topic": "%DLQ%long", "key": "k98", "from": "first"}),
+    ):
+        parts = [
+            re.findall(r"dead-\d+", text_of(each.text))
+            for each in followed(console, console.get(path, **asked))
+        ]
+        assert parts[-1] == ["dead-98"], path
+        assert len(parts) > 2 and not any(parts[:-1]), path
+    in_vain = list(followed(console, console.get("/dead-letters/group", group="long", key="x")))
+    assert "None so far" in text_of(in_vain[0].text)
+    assert "None; those that were sent again" in text_of(in_vain[-1].text)
+    first = followed(console, console.get("/dead-letters/group", group="long", count="40"))
+    found = [re.findall(r"dead-(\d+)", text_of(each.text)) for each in first]
+    assert sum(found, []) == list(map(str, range(99)))
+    [line] = console.get("/dead-letters/export", **last).text.splitlines()
+    assert json.loads(line)["body"] == "dead-98"
+    assert len(console.get("/dead-letters/export", group="long").text.splitlines()) == 99
 
 
 def test_what_waits_for_a_delay_or_a_moment(

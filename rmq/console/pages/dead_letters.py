@@ -13,6 +13,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
+from rmq.base import clock
+from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.console.change import Change, Plan
@@ -20,9 +22,10 @@ from rmq.console.console import console_of
 from rmq.console.forms import Field, group_name, place, text, topic_name, whole
 from rmq.console.forms import read as read_form
 from rmq.console.page import page, url
-from rmq.console.pages.messages import Row, row_of
+from rmq.console.pages.messages import Row, look_end, offsets_in, offsets_text, row_of
 from rmq.console.paging import Paging
 from rmq.errors import RmqError, UnreachableError
+from rmq.operations.browsing import Browsed, Filter, from_offsets
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
@@ -67,18 +70,21 @@ def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupLetters]:
 
 
 def search(
-    cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int
-) -> list[Letter]:
+    cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int,
+    after: str | None,
+) -> Browsed:  # fmt: skip
     """Dead letters from `start` on. Without a start it begins at the first that was not sent again,
-    or, if a key or an id is given, at the first of all."""
+    or, if a key or an id is given, at the first of all. after: where an answer before this one
+    ended."""
     if start is None and (key is not None or id_ is not None):
         start = Start("first")
-    ids = (id_,) if id_ is not None else ()
-    places = places_of(cluster, topic_of(cluster, group), start)
-    return [
-        Letter(row_of(each), origin_of(each), each.properties.get("UNIQ_KEY", ""))
-        for each in letters(cluster, places, Chosen(key, ids, count))
-    ]
+    until, topic = look_end(), topic_of(cluster, group)
+    ranges = admin.topic_queues(cluster, topic)
+    if after is not None:
+        begins = offsets_in(ranges, after)
+    else:
+        begins = {each.queue: each.begin for each in places_of(cluster, topic, start)}
+    return from_offsets(cluster, ranges, begins, count, Filter(key=key, unique=id_), until)
 
 
 async def dead_letters(request: Request) -> Response:
@@ -91,35 +97,47 @@ async def dead_letters(request: Request) -> Response:
 async def of_group(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
     form = read_form(SEARCH, {"count": [str(SHOWN)], **{n: asked.getlist(n) for n in asked}})
-    rows: list[Letter] = []
+    found = Browsed([])
     if not form.faults:
         values = form.values
-        rows = await console.ask(
+        found = await console.ask(
             request, search, values["group"], values["from"], values["key"], values["id"],
-            values["count"],
+            values["count"], asked.get("after"),
         )  # fmt: skip
+    rows = [
+        Letter(row_of(each), origin_of(each), each.properties.get("UNIQ_KEY", ""))
+        for each in found.messages
+    ]
     return page(
         request, "dead_letter_group.html", 422 if form.faults else 200, fields=SEARCH, form=form,
-        group=form.texts["group"], letters=rows, is_full=len(rows) == form.values.get("count"),
+        group=form.texts["group"], letters=rows,
+        after=offsets_text(found.following) if found.following else "",
     )  # fmt: skip
 
 
 class Export:
-    """Dead letters as JSON lines, a part at a time: all of them may not fit into memory."""
+    """Dead letters as JSON lines, a part at a time: all of them may not fit into memory, and a part
+    may hold one of the console's threads for LOOK_S only."""
 
     def __init__(self, group: str, start: Start, chosen: Chosen) -> None:
         self._group, self._start, self._chosen = group, start, chosen
         self._places: list[Place] | None = None  # places left to read; None: not begun yet
 
+    @property
+    def is_over(self) -> bool:
+        return self._places == []
+
     def part(self, cluster: Cluster) -> bytes:
-        """The next lines; empty at the end."""
+        """The next lines; perhaps none were found."""
+        until = look_end()
         if self._places is None:
             self._places = places_of(cluster, topic_of(cluster, self._group), self._start)
         lines = bytearray()
         while self._places:
-            for each in letters(cluster, self._places[:1], self._chosen):
-                lines += _line(each)
-                if len(lines) >= PART_BYTES:
+            for each in letters(cluster, self._places[:1], Chosen()):
+                if self._chosen.takes(each):
+                    lines += _line(each)
+                if len(lines) >= PART_BYTES or clock.monotonic() >= until:
                     following = each.stored.queue_offset + 1
                     self._places[0] = replace(self._places[0], begin=following)
                     return bytes(lines)
@@ -144,10 +162,9 @@ async def export(request: Request) -> Response:
         return RedirectResponse(url("/dead-letters/group", **asked), 303)
 
     async def parts() -> AsyncIterator[bytes]:
-        part = first
-        while part:
-            yield part
-            part = await console.ask_now(request, exported.part)
+        yield first
+        while not exported.is_over:
+            yield await console.ask_now(request, exported.part)
 
     headers = {"Content-Disposition": 'attachment; filename="dead-letters.jsonl"'}
     return StreamingResponse(parts(), headers=headers, media_type="application/x-ndjson")

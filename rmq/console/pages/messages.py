@@ -14,7 +14,7 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,7 +38,7 @@ from rmq.console.page import page, url
 from rmq.errors import MessageError, ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.operations.askers import is_unknown_asker
-from rmq.operations.browsing import Browsed, Filter, newest, onwards
+from rmq.operations.browsing import Browsed, Filter, from_offsets, newest, onwards
 from rmq.operations.texts import shown_line
 
 LOOK_S = 3.0  # how long messages are searched for one page
@@ -106,19 +106,22 @@ def ranges_of(cluster: Cluster, topic: str, queue: str | None = None) -> list[Qu
     return chosen
 
 
+def look_end() -> float:
+    """When a search that begins now has looked long enough."""
+    return clock.monotonic() + LOOK_S
+
+
 def browsed(
     cluster: Cluster, topic: str, queue: str | None, start: Start | None, count: int,
     wanted: Filter, after: str | None,
 ) -> Browsed:  # fmt: skip
-    ranges, until = ranges_of(cluster, topic, queue), clock.monotonic() + LOOK_S
+    ranges, until = ranges_of(cluster, topic, queue), look_end()
+    if after is not None:
+        begins = offsets_in(ranges, after)
+        return from_offsets(cluster, ranges, begins, count, wanted, until)
     if start is None:
         return newest(cluster, ranges, count, wanted, until)
-    begins = None
-    if after is not None:
-        names = _offsets(after)
-        there = {queue_name(each.queue): each.queue for each in ranges}
-        begins = {queue: names[name] for name, queue in there.items() if name in names}
-    return onwards(cluster, ranges, start, count, wanted, until, begins)
+    return onwards(cluster, ranges, start, count, wanted, until)
 
 
 def looked_up(
@@ -206,7 +209,19 @@ def _following(form: Form, found: Browsed | None) -> dict[str, Any] | None:
     if form.texts["queue"]:
         [offset] = found.following.values()
         return {"from": offset, "after": None}
-    return {"after": _offsets_text({queue_name(q): at for q, at in found.following.items()})}
+    return {"after": offsets_text(found.following)}
+
+
+def offsets_text(offsets: Mapping[MessageQueue, int]) -> str:
+    """For the link to what follows."""
+    return _names_text({queue_name(queue): at for queue, at in offsets.items()})
+
+
+def offsets_in(ranges: Sequence[QueueRange], said: str) -> dict[MessageQueue, int]:
+    """The offsets in a text, of those queues that are there."""
+    names = _names(said)
+    there = {queue_name(each.queue): each.queue for each in ranges}
+    return {queue: names[name] for name, queue in there.items() if name in names}
 
 
 # ---- as they come
@@ -241,7 +256,7 @@ async def tail(request: Request) -> Response:
     if "seen" not in asked:
         seen = await console.ask(request, ends, topic)
         return page(request, "tail.html", topic=topic, tag=tag, **_tail([], seen, 0))
-    seen, shown = _offsets(asked["seen"]), asked.get("shown", "0")
+    seen, shown = _names(asked["seen"]), asked.get("shown", "0")
     before = int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 7 else 0
     try:
         found, after = await console.ask_now(request, news, topic, seen, tag)
@@ -259,16 +274,16 @@ def _tail(
 ) -> dict[str, Any]:
     shown = before + len(found)
     return {
-        "rows": [row_of(each) for each in found], "seen": _offsets_text(seen), "shown": shown,
+        "rows": [row_of(each) for each in found], "seen": _names_text(seen), "shown": shown,
         "is_over": shown >= TAIL_ROWS_MAX, "problem": problem,
     }  # fmt: skip
 
 
-def _offsets_text(offsets: dict[str, int]) -> str:
+def _names_text(offsets: dict[str, int]) -> str:
     return msgspec.json.encode(offsets).decode()
 
 
-def _offsets(said: str) -> dict[str, int]:
+def _names(said: str) -> dict[str, int]:
     """Offsets by queue, as a page's own links have them."""
     try:
         found = msgspec.json.decode(said, type=dict[str, int])
