@@ -485,8 +485,17 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     assert "1 dead letter of deaf went out again." in one
     assert "dead-" in shown(console, "/messages", topic="repaired")
     assert "deaf 3 3" in shown(console, "/dead-letters")
-    rest = console.change("/dead-letters/resend", group="deaf", to="origin")
-    assert "3 dead letters of deaf went out again." in rest
+    monkeypatch.setattr(dead_letters, "RESEND_MAX", 2)
+    asked = console.ask("/dead-letters/resend", group="deaf", to="origin")
+    assert "2 dead letters of deaf go to where each came from" in text_of(asked.text)
+    assert "1 is left: as many as 2 go out at a time." in text_of(asked.text)
+    done = console.change("/dead-letters/resend", group="deaf", to="origin")
+    assert "2 dead letters of deaf went out again. 1 is left: send all again to go on." in done
+    assert "deaf 3 1" in shown(console, "/dead-letters")
+    asked = console.ask("/dead-letters/resend", group="deaf", to="origin")
+    assert "left" not in text_of(asked.text)
+    done = console.change("/dead-letters/resend", group="deaf", to="origin")
+    assert "1 dead letter of deaf went out again." in done and "left" not in done
     assert "deaf 3 0" in shown(console, "/dead-letters")
     again = console.ask("/dead-letters/resend", group="deaf", to="origin")
     assert "were sent again already" in text_of(again.text)

@@ -203,7 +203,15 @@ def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
              "They stay among the dead letters until they expire."]  # fmt: skip
     if not values["id"]:
         lines.insert(1, "It is noted that they were sent again.")
+        if left := _left(cluster, group, total, total):
+            lines.insert(1, f"{left}: as many as {RESEND_MAX:,} go out at a time.")
     return Plan(lines)
+
+
+def _left(cluster: Cluster, group: str, count: int, waiting: int) -> str:
+    """How many were not sent again, but for `waiting` of them; empty where all went at a time."""
+    left = group_letters(cluster, group).waiting - waiting if count >= RESEND_MAX else 0
+    return "" if left <= 0 else "1 is left" if left == 1 else f"{left:,} are left"
 
 
 def _target(values: Mapping[str, Any]) -> str | None:
@@ -221,7 +229,9 @@ def _resend(cluster: Cluster, values: Mapping[str, Any]) -> str:
     except RmqError as error:
         before = f"{counted(sending.count, 'dead letter')} of {total} went out before"
         raise RmqError(f"{before}: {error}") from error
-    return f"{counted(sending.count, 'dead letter')} of {group} went out again."
+    done = f"{counted(sending.count, 'dead letter')} of {group} went out again."
+    left = "" if values["id"] else _left(cluster, group, sending.count, 0)
+    return f"{done} {left}: send all again to go on." if left else done
 
 
 def _check(values: Mapping[str, Any]) -> dict[str, str]:
