@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,17 @@ if TYPE_CHECKING:
 
 ORIGIN = "origin"  # as a target: the topic that each letter came from
 ORIGINS = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # properties that name the topic a letter came from
+
+
+class Words(NamedTuple):
+    """What errors advise, in the words of those who read them: options, or the fields of a page."""
+
+    topic: str
+    origin: str
+    others: str
+
+
+OPTIONS = Words("give one with --to", f"--to {ORIGIN}", "send the others with --id or --from")
 
 
 @dataclass(frozen=True)
@@ -213,7 +224,9 @@ def _came_by(letter: ReceivedMessage) -> str | None:
     return next((each for each in found if each), None)
 
 
-def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Message:
+def message_of(
+    letter: ReceivedMessage, group: str, target: str | None, words: Words = OPTIONS
+) -> Message:
     """The message to send for a letter. target: a topic; ORIGIN: the topic that the letter came
     from; None: a retry topic, which this group alone reads. MessageError: it cannot be sent."""
     origin, came_by = origin_of(letter), _came_by(letter)
@@ -224,12 +237,12 @@ def message_of(letter: ReceivedMessage, group: str, target: str | None) -> Messa
         topic = came_by if is_popped else retry_topic(group)
     if topic is None:
         raise MessageError(
-            f"{place_of(letter)}: its topic of origin is not known: give one with --to"
+            f"{place_of(letter)}: its topic of origin is not known: {words.topic}"
         )
     try:
         made = copy_of(letter, topic)
     except MessageError as error:
-        raise MessageError(f"{error}; send the others with --id or --from") from None
+        raise MessageError(f"{error}; {words.others}") from None
     if target is None and origin is not None and not is_popped:
         made.put_property("RETRY_TOPIC", origin)  # the topic that the group will see
     return made
@@ -239,14 +252,17 @@ class Copies:
     """Makes the messages to send for letters. The cluster is asked about its groups, once for each
     retry topic."""
 
-    def __init__(self, cluster: Cluster, group: str, target: str | None) -> None:
+    def __init__(
+        self, cluster: Cluster, group: str, target: str | None, words: Words = OPTIONS
+    ) -> None:
         self._cluster, self._group, self._target = cluster, group, target
+        self._words = words
         self._checked = {retry_topic(group)}
 
     def of(self, letter: ReceivedMessage) -> Message:
         """The message for a letter. MessageError: it cannot be sent, or another group would get
         it."""
-        made = message_of(letter, self._group, self._target)
+        made = message_of(letter, self._group, self._target, self._words)
         if self._target is None and made.topic not in self._checked:
             self._check_reader(letter, made.topic)
             self._checked.add(made.topic)
@@ -270,7 +286,7 @@ class Copies:
             return
         raise MessageError(
             f"{place_of(letter)} came by {topic}, {why}: "
-            f"send it to {origin_of(letter)}, for all groups that read it: --to {ORIGIN}"
+            f"send it to {origin_of(letter)}, for all groups that read it: {self._words.origin}"
         )
 
 
@@ -280,11 +296,12 @@ def _has_ours(cluster: Cluster) -> bool:
 
 
 def check_sending(
-    cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None
-) -> int:
+    cluster: Cluster, places: Sequence[Place], chosen: Chosen, group: str, target: str | None,
+    words: Words = OPTIONS,
+) -> int:  # fmt: skip
     """The number of letters to send. All are read before the first is sent. MessageError: a letter
     cannot be sent."""
-    copies, total = Copies(cluster, group, target), 0
+    copies, total = Copies(cluster, group, target, words), 0
     for each in letters(cluster, places, chosen):
         copies.of(each)
         total += 1
@@ -298,11 +315,11 @@ class Sending:
 
     def __init__(
         self, cluster: Cluster, keywords: ClientKeywords, group: str, target: str | None, *,
-        notes: bool, told: Callable[[int], None] = lambda count: None,
+        notes: bool, told: Callable[[int], None] = lambda count: None, words: Words = OPTIONS,
     ) -> None:  # fmt: skip
         """keywords: those of the producer; told: called with `count` after each letter."""
         self._cluster, self._group, self._target, self._notes = cluster, group, target, notes
-        self._keywords, self._told = keywords, told
+        self._keywords, self._told, self._words = keywords, told, words
         self.count = 0
 
     def run(self, places: Sequence[Place], chosen: Chosen) -> None:
@@ -314,7 +331,7 @@ class Sending:
         taken: list[ReceivedMessage] = []
         # check_sending may have seen others: if another process sends letters again meanwhile, the
         # first Chosen.count letters are not those of the check.
-        copies = Copies(self._cluster, self._group, self._target)
+        copies = Copies(self._cluster, self._group, self._target, self._words)
 
         def messages() -> Iterator[Message]:
             for each in letters(self._cluster, left, chosen):
@@ -345,5 +362,5 @@ class Sending:
                     f"the first one is a dead letter again: group {self._group} consumes in order, "
                     "so that messages of its retry topic are dead letters at once, or a member has "
                     "given it up. Stop its members meanwhile, or send to the topics of origin: "
-                    "--to origin"
+                    f"{self._words.origin}"
                 )

@@ -23,9 +23,11 @@ MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")  # values of the attr
 PERMS = {"r": PERM_READ, "w": PERM_WRITE, "rw": PERM_READ | PERM_WRITE}
 
 
-def check_change(there: Sequence[TopicState], named: Mapping[str, Any]) -> None:
-    """named: fields of TopicState by name. RmqError: the change is impossible, or new messages
-    would go to queues that nobody reads."""
+def check_change(
+    there: Sequence[TopicState], named: Mapping[str, Any], write_queues: str = "--write-queues"
+) -> None:
+    """named: fields of TopicState by name; write_queues: what the user calls this one. RmqError:
+    the change is impossible, or new messages would go to queues that nobody reads."""
     for state in there:
         if state.is_static:
             raise RmqError(
@@ -36,7 +38,7 @@ def check_change(there: Sequence[TopicState], named: Mapping[str, Any]) -> None:
         if reads < named.get("write_queues", state.write_queues):
             raise RmqError(
                 f"new messages would go to queues that nobody reads: {described(state)}. Lower "
-                f"--write-queues as well, to {reads} at most"
+                f"{write_queues} as well, to {reads} at most"
             )
 
 

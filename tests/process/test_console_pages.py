@@ -112,6 +112,7 @@ def test_a_topic_is_created_changed_sent_to_and_deleted(console: Browser, cluste
     change = {"topic": "made", "read_queues": "1", "write_queues": "4", "perm": "rw"}
     refused = console.ask("/topic/update", **change)
     assert "queues that nobody reads" in text_of(refused.text)
+    assert "Take the queues that new messages go to down as well, to 1" in text_of(refused.text)
     assert "4 queues" in console.change("/topic/update", **{**change, "read_queues": "4"})
     [(_, state)] = topics.states(cluster, "made")
     assert state is not None
@@ -501,6 +502,19 @@ def test_dead_letters_are_searched_sent_again_and_exported(
     assert "were sent again already" in text_of(again.text)
     gone = console.ask("/dead-letters/resend", group="deaf", id=["nothing"], to="group")
     assert "no dead letter has the id nothing" in text_of(gone.text)
+
+
+def test_what_helps_is_said_by_what_the_page_has(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    """No browser has the command line's options."""
+    make_topic(cluster, "%DLQ%stray", 1)
+    send(broker, "%DLQ%stray", Message("%DLQ%stray", b"x"))
+    refused = console.ask("/dead-letters/resend", group="stray", to="origin")
+    assert refused.status_code == 422
+    text = text_of(refused.text)
+    assert "its topic of origin is not known: choose the topic below" in text
+    assert "--" not in text
 
 
 def followed(console: Browser, answer: Any) -> Iterator[Any]:

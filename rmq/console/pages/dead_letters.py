@@ -33,6 +33,7 @@ from rmq.operations.dead_letters import (
     GroupLetters,
     Place,
     Sending,
+    Words,
     check_sending,
     group_letters,
     groups_with_letters,
@@ -57,6 +58,11 @@ SEARCH = (
     Field("id", "Unique id", text, is_required=False),
     Field("count", "At most", whole(1, SHOWN_MAX), "number", default=str(SHOWN)),
 )  # fmt: skip
+
+
+WORDS = Words(
+    "choose the topic below", "choose where each came from", "choose others in the list"
+)
 
 
 class Letter(msgspec.Struct):
@@ -191,7 +197,7 @@ def _plan(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
     if target not in (None, ORIGIN):
         cluster.route(target)  # raises RmqError when the topic does not exist
     places, group = _places(cluster, values), values["group"]
-    total = check_sending(cluster, places, _chosen(values), group, target)
+    total = check_sending(cluster, places, _chosen(values), group, target, WORDS)
     if not total:
         raise RmqError("All dead letters of this group were sent again already.")
     where = "where each came from, for all groups that read it"
@@ -220,10 +226,10 @@ def _target(values: Mapping[str, Any]) -> str | None:
 
 def _resend(cluster: Cluster, values: Mapping[str, Any]) -> str:
     group, target, places = values["group"], _target(values), _places(cluster, values)
-    total = check_sending(cluster, places, _chosen(values), group, target)
+    total = check_sending(cluster, places, _chosen(values), group, target, WORDS)
     keywords = client_keywords(cluster.asker)
     keywords["namesrv_addr"] = ";".join(cluster.name_servers)
-    sending = Sending(cluster, keywords, group, target, notes=not values["id"])
+    sending = Sending(cluster, keywords, group, target, notes=not values["id"], words=WORDS)
     try:
         sending.run(places, _chosen(values))
     except RmqError as error:

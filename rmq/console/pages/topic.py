@@ -99,9 +99,13 @@ def _named(values: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _check(there: list[topics.TopicState], values: Mapping[str, Any]) -> None:
+    check_change(there, _named(values), "the queues that new messages go to")
+
+
 def _plan_update(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
     there = _there(cluster, values["topic"])
-    check_change(there, _named(values))
+    _check(there, values)
     lost = unread(cluster, there, _named(values))
     if lost:
         lost.append("They stay in the store, and can be read again.")
@@ -113,7 +117,7 @@ def _plan_update(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
 
 def _update(cluster: Cluster, values: Mapping[str, Any]) -> str:
     there = _there(cluster, values["topic"])
-    check_change(there, _named(values))
+    _check(there, values)
     after = [topics.change(cluster, state, **_named(values)) for state in there]
     return f"Topic {values['topic']} was changed: {'; '.join(map(described, after))}."
 
