@@ -74,7 +74,8 @@ def console(
 
     If the brokers use accounts, you log in with one of them in the browser, and see and do what
     that account may. The account of --user or --credentials is used for browsers that log in with
-    --password-file, and to record the history of lags.
+    --password-file, and to record the history of lags. If the brokers use no accounts, neither is
+    used.
     """
     try:
         from rmq.console.server import serve
@@ -85,6 +86,12 @@ def console(
 
     if (https_cert is None) != (https_key is None):
         raise ConfigError("--https-cert and --https-key must be given together")
+    if password_file is None and credentials.present() is not None and _asks_nobody(namesrv):
+        # A login would be asked for, and there is nothing to log in to. If the brokers ask for
+        # accounts later, the console has none that whoever opens a page could use.
+        credentials.forget()
+        click.echo("These brokers use no accounts: the one that was given is not used, and nobody "
+                   "has to log in.", err=True)  # fmt: skip
     host, port = listen
     is_near = is_loopback(host)
     settings = ConsoleSettings(

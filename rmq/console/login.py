@@ -33,6 +33,11 @@ FAILURES_MAX = 5
 WAIT_S = 60.0
 ADDRESSES_MAX = 1024
 ASKED_AGAIN_S = 600.0  # between two checks whether brokers want accounts at all
+NOTHING = "These brokers ask nobody for an account: there is nothing to log in to."
+AGAIN = (
+    " Start the console again while they answer, which then asks for no login; beyond this machine "
+    "with --password-file."
+)
 
 
 class Pace:
@@ -111,7 +116,7 @@ class Login:
             now = clock.monotonic()
             if now >= self._wants_accounts_until:
                 if await console.brokers.ask(STRANGER, is_let_in):
-                    return "These brokers ask nobody for an account: there is nothing to log in to."
+                    return NOTHING + (AGAIN if console.settings.needs_login else "")
                 self._wants_accounts_until = now + ASKED_AGAIN_S
         except RmqError as error:
             return explained(error).text

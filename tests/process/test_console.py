@@ -18,6 +18,7 @@ from support.command_line import rmq
 from support.console import NOBODY, served_console, text_of
 from support.console_process import console_process
 from support.large_cluster import fill
+from support.passage import Passage
 from support.waiting import wait_until
 
 from rmq.client.blocking.transport import SocketTransport
@@ -100,6 +101,22 @@ def test_it_refuses_to_let_strangers_in(tmp_path: Path) -> None:
             assert console.browser.get("/").status_code == 200
     password.write_text("short\n")
     assert "at least 8" in refused("--password-file", str(password))
+
+
+def test_an_account_for_brokers_that_ask_nobody_is_not_used(tmp_path: Path) -> None:
+    """As one that stands in the environment for all commands."""
+    given = {"RMQ_ACCESS_KEY": "alice", "RMQ_SECRET_KEY": "wonderland"}
+    with broker_process(tmp_path) as broker, Passage(broker.namesrv) as passage:
+        with console_process(tmp_path / "a", broker.namesrv, environment=given) as console:
+            assert "running" in text_of(console.browser.get("/").text)
+            assert "the one given is not used" in console.log()
+        passage.shut()
+        with console_process(tmp_path / "b", passage.address, environment=given) as console:
+            passage.open()
+            assert console.browser.get("/").status_code == 303
+            refused = console.browser.log_in("alice", "wonderland")
+            assert refused.status_code == 403
+            assert "Start the console again while they answer" in text_of(refused.text)
 
 
 def test_a_port_in_use_and_words_that_are_no_address(tmp_path: Path) -> None:

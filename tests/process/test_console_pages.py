@@ -112,7 +112,7 @@ def test_a_topic_is_created_changed_sent_to_and_deleted(console: Browser, cluste
     change = {"topic": "made", "read_queues": "1", "write_queues": "4", "perm": "rw"}
     refused = console.ask("/topic/update", **change)
     assert "queues that nobody reads" in text_of(refused.text)
-    assert "Take the queues that new messages go to down as well, to 1" in text_of(refused.text)
+    assert "Lower the queues that new messages go to as well, to 1" in text_of(refused.text)
     assert "4 queues" in console.change("/topic/update", **{**change, "read_queues": "4"})
     [(_, state)] = topics.states(cluster, "made")
     assert state is not None

@@ -2,6 +2,7 @@
 
     RMQ_ACCESS_KEY=alice RMQ_SECRET_KEY=secret rmq topic list      from the environment
     use(Credentials("alice", "secret"))                            instead of the environment's
+    forget()                                                       neither
 
 Every blocking connection of the process signs with it, unless the connection is given another one.
 Without an account nothing is signed.
@@ -21,11 +22,17 @@ NAME, SECRET = "RMQ_ACCESS_KEY", "RMQ_SECRET_KEY"
 
 class _Given:
     credentials: Credentials | None = None
+    is_forgotten = False
 
 
 def use(credentials: Credentials | None) -> None:
     """From now on requests are signed with these; None: with the environment's."""
     _Given.credentials = credentials
+
+
+def forget() -> None:
+    """From now on nothing is signed, whatever was given."""
+    _Given.is_forgotten = True
 
 
 @contextmanager
@@ -47,6 +54,8 @@ def was_given() -> bool:
 def present() -> Credentials | None:
     """The credentials to sign with; None: requests are not signed. ConfigError: the environment
     has a name without a password."""
+    if _Given.is_forgotten:
+        return None
     if _Given.credentials is not None:
         return _Given.credentials
     name, secret = os.environ.get(NAME, ""), os.environ.get(SECRET, "")
