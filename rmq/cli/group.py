@@ -16,8 +16,9 @@ from rmq.cli.table import Column, columns, moment, records
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.group_lag import group_lag
+from rmq.client.blocking.partial import Missing
 from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import RemoteError, UnreachableError
 from rmq.names import (
     FILTER_SERVER_GROUP,
     PROXY_GROUP_PREFIXES,
@@ -57,14 +58,15 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
     LAG counts messages that the group has not consumed yet, RETRIES failed messages that will be
     delivered again, DEAD LETTERS messages that were given up and are kept.
     """
+    missing: Missing = {}
     with Cluster(namesrv) as cluster:
-        topics, groups = set(cluster.topics()), admin.groups(cluster)
+        topics, groups = set(cluster.topics()), admin.groups(cluster, missing)
         rows = []
         for name in sorted(groups):
             if not with_system and (name in SYSTEM_GROUPS or name.startswith(SYSTEM_PREFIXES)):
                 continue
-            members = admin.group_members(cluster, name) or {}
-            found = group_lag(cluster, name, topics, groups)
+            members = admin.group_members(cluster, name, missing) or {}
+            found = group_lag(cluster, name, topics, groups, missing)
             rows.append(
                 (
                     name,
@@ -79,6 +81,14 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
                 )
             )
     output.rows(LISTED, rows)
+    _require_all(missing)
+
+
+def _require_all(missing: Missing) -> None:
+    """UnreachableError, after what the other brokers know was shown: some do not answer."""
+    if missing:
+        texts = [f"{name}: {why}" for name, why in sorted(missing.items())]
+        raise UnreachableError(f"what lies there alone is missing: {'; '.join(texts)}")
 
 
 @group.command()
@@ -91,11 +101,13 @@ def describe(name: str, namesrv: str, output: Output) -> None:
     Retries, which will be delivered again, and dead letters, which were given up, have rows of
     their own with the topics %RETRY%NAME and %DLQ%NAME.
     """
+    missing: Missing = {}
     with Cluster(namesrv) as cluster:
-        known = admin.groups(cluster)
-        members = admin.group_members(cluster, name) or {}
-        found = group_lag(cluster, name, set(cluster.topics()), known)
+        known = admin.groups(cluster, missing)
+        members = admin.group_members(cluster, name, missing) or {}
+        found = group_lag(cluster, name, set(cluster.topics()), known, missing)
     if name not in known and not members and not found.queues:
+        _require_all(missing)
         raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
     online = [_member(row) for row in members.get("connectionSet") or []]
     queues, retries = map(_progress, found.queues), map(_progress, found.retry_queues)
@@ -115,6 +127,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
                 "subscriptions": [_subscription(row) for _, row in sorted(table.items())],
             }
         )
+        _require_all(missing)
         return
     letters = [(*_letters(each)[:3], None, each.max_offset, each.max_offset - each.min_offset, None)
                for each in found.dead_letter_queues]  # fmt: skip
@@ -127,6 +140,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
         click.echo("no member is online")
     for each in online:
         click.echo(f"member {each['client_id']} at {each['address']}")
+    _require_all(missing)
 
 
 def _progress(each: admin.QueueProgress) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
     console.ask(request, question, *arguments)        an answer that may be a second old
     console.ask_now(request, question, *arguments)    a new answer, which is not kept
+    console.ask_some(request, missing, question, ..)  an answer of those brokers that answer
     console.do(request, change, *arguments)           a change; afterwards all is asked anew
 
 A question is a function of a Cluster and its arguments. It runs in a thread (brokers.py), with the
@@ -20,6 +21,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from starlette.requests import Request
 
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing
 from rmq.console.answers import Answers
 from rmq.console.brokers import Account, Brokers
 from rmq.console.pending import PendingChanges
@@ -66,6 +68,16 @@ class Console:
         asked = partial(_asked, question, args, kwargs)
         key: Hashable = (question, account, args, tuple(sorted(kwargs.items())))
         return await self.answers.get(key, lambda: self.brokers.ask(account, asked))
+
+    async def ask_some(
+        self, request: Request, missing: Missing, question: Callable[..., T], *args: object
+    ) -> T:
+        """The question gets `missing`, too (rmq/client/blocking/partial.py), of which those found
+        are put into the page's own."""
+        found, away = await self.ask(request, _some, question, *args)
+        for name, why in away.items():
+            missing.setdefault(name, why)
+        return found
 
     async def ask_now(
         self,
@@ -127,6 +139,11 @@ class Console:
 
     def close(self) -> None:
         self.brokers.close()
+
+
+def _some(cluster: Cluster, question: Callable[..., T], *args: object) -> tuple[T, Missing]:
+    missing: Missing = {}
+    return question(cluster, *args, missing=missing), missing
 
 
 def console_of(request: Request) -> Console:

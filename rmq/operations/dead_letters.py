@@ -22,9 +22,10 @@ import msgspec
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing
 from rmq.client.blocking.tail import ReceivedMessage, Start, span, tail
 from rmq.codes import ResponseCode
-from rmq.errors import MessageError, RemoteError, RmqError
+from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import (
     DLQ_PREFIX,
@@ -123,8 +124,8 @@ class Chosen:
             raise RmqError(f"no dead letter has the {what}")
 
 
-def letters_of(cluster: Cluster, topic: str) -> list[Letters]:
-    return letters_in(cluster, admin.topic_queues(cluster, topic))
+def letters_of(cluster: Cluster, topic: str, missing: Missing | None = None) -> list[Letters]:
+    return letters_in(cluster, admin.topic_queues(cluster, topic, missing))
 
 
 def letters_in(cluster: Cluster, queues: Iterable[admin.QueueRange]) -> list[Letters]:
@@ -146,8 +147,14 @@ def groups_with_letters(cluster: Cluster) -> list[str]:
     return [each.removeprefix(DLQ_PREFIX) for each in cluster.topics() if is_dead_letter(each)]
 
 
-def group_letters(cluster: Cluster, group: str) -> GroupLetters:
-    found = letters_of(cluster, dlq_topic(group))
+def group_letters(cluster: Cluster, group: str, missing: Missing | None = None) -> GroupLetters:
+    """missing: see rmq/client/blocking/partial.py."""
+    try:
+        found = letters_of(cluster, dlq_topic(group), missing)
+    except UnreachableError:
+        if not missing:
+            raise
+        found = []
     return GroupLetters(
         group, sum(each.count for each in found), sum(each.waiting for each in found),
         max((each.last_stored_ms for each in found), default=0),
@@ -172,11 +179,13 @@ def topic_of(cluster: Cluster, group: str) -> str:
     return topic
 
 
-def places_of(cluster: Cluster, topic: str, start: Start | None) -> list[Place]:
+def places_of(
+    cluster: Cluster, topic: str, start: Start | None, missing: Missing | None = None
+) -> list[Place]:
     """The letters from `start` on, up to the queues' ends of now. Without a start: the letters of
-    each queue that were not sent again."""
+    each queue that were not sent again. missing: as above."""
     found = []
-    for each in letters_of(cluster, topic):
+    for each in letters_of(cluster, topic, missing):
         begin, end = max(each.first, each.sent), each.end
         if start is not None:
             begin, end = span(cluster, each.queue, start)

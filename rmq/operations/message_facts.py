@@ -17,6 +17,7 @@ import msgspec
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import UNIQUE, by_id, by_key
+from rmq.client.blocking.partial import Missing, lost
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError
@@ -31,10 +32,13 @@ CONSUMED = ("CR_SUCCESS", "CR_COMMIT")
 
 def find(cluster: Cluster, message_id: str, topic: str | None = None) -> ReceivedMessage:
     """Finds a message by its offset id, or, if the topic is given, by its unique id. RemoteError:
-    there is none."""
+    there is none. UnreachableError: it may be where nobody answers."""
     if topic is None:
         return by_id(cluster, message_id)
-    found = by_key(cluster, topic, message_id, UNIQUE)
+    missing: Missing = {}
+    found = by_key(cluster, topic, message_id, UNIQUE, missing=missing)
+    if missing and not found:
+        raise lost(missing)
     if not found:
         text = f"topic {topic} has no message with the unique id {message_id}"
         raise RemoteError(ResponseCode.QUERY_NOT_FOUND, text)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from rmq import java_properties
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing, of_brokers
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ConfigError, RemoteError
 
@@ -27,9 +28,10 @@ Settings = Mapping[str, str]
 
 
 def settings_of(
-    cluster: Cluster, broker: str | None = None, *, name_servers: bool = False
-) -> dict[str, Settings]:
-    """Server -> its settings."""
+    cluster: Cluster, broker: str | None = None, *, name_servers: bool = False,
+    missing: Missing | None = None,
+) -> dict[str, Settings]:  # fmt: skip
+    """Server -> its settings; missing: see rmq/client/blocking/partial.py."""
     code = RequestCode.GET_NAMESRV_CONFIG if name_servers else RequestCode.GET_BROKER_CONFIG
     servers = list(cluster.name_servers)
     if not name_servers:
@@ -37,8 +39,12 @@ def settings_of(
         if not servers:
             which = "broker" if broker is None else f"broker {broker}"
             raise RemoteError(ResponseCode.BROKER_NOT_EXIST, f"no {which} is registered")
-    return {server: _settings_at(cluster, _address(cluster, server, name_servers), code)
-            for server in servers}  # fmt: skip
+    places = {server: _address(cluster, server, name_servers) for server in servers}
+
+    def settings(server: str) -> tuple[str, Settings]:
+        return server, _settings_at(cluster, places[server], code)
+
+    return dict(of_brokers(cluster, places.items(), settings, missing))
 
 
 def name_server_settings(cluster: Cluster, address: str) -> Settings:

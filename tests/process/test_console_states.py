@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import broker_process, start_broker
+from support.command_line import rmq
 from support.console import Browser, served_console, text_of
 from support.forked_commands import forked_children
 from support.name_server import in_loop
+from support.passage import Passage
 from support.replica_set import Servers
 from support.topics import make_topic
 from support.waiting import wait_until
@@ -34,6 +36,7 @@ from rmq.console.routes import CHANGES
 from rmq.console.settings import ConsoleSettings
 from rmq.demo.cluster import DemoCluster
 from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
 from rmq.format.signature import Credentials
 from rmq.names import CLIENT_ID_CHARACTERS_MAX, HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 
@@ -186,6 +189,72 @@ def test_in_what_two_servers_differ(tmp_path: Path) -> None:
         finally:
             second.stop()
             second.close()
+
+
+def test_one_broker_of_two_that_does_not_answer_hides_nothing_of_the_other(tmp_path: Path) -> None:
+    """Until the name server notices, it lists both."""
+    with broker_process(tmp_path / "a") as first, Passage(first.namesrv) as passage:
+        second = start_broker(
+            tmp_path / "b",
+            ("--set", f"namesrvAddr={first.namesrv}", "--set", "brokerName=broker-b"),
+        )
+        try:
+            fill_two(first.namesrv)
+            with served_console(ConsoleSettings(passage.address)) as console:
+                assert "from broker-b" in shown(console, "/messages", topic="orders")
+                tail = console.get("/messages/tail", topic="orders")
+                onwards = re.search(r'<tr hx-get="([^"]+)"', tail.text)
+                assert onwards is not None
+                passage.hide(second.address)
+                for path, asked, there in HALVES:
+                    wait_until(lambda p=path, a=asked: AWAY in shown(console, p, **a))
+                    assert there in shown(console, path, **asked), path
+                rows = console.client.get(html.unescape(onwards[1]))
+                assert rows.status_code == 200
+                assert AWAY in rows.text
+                away = console.get("/messages", topic="orders", queue="broker-b/0")
+                assert away.status_code == 503
+            for words, there in (
+                (("list",), "billing"),
+                (("describe", "billing"), "lag 1, retries 0, dead letters 1"),
+            ):
+                done = rmq("group", *words, "-n", passage.address)
+                assert done.returncode == 3
+                assert there in done.stdout
+                assert "what lies there alone is missing: broker-b" in done.stderr
+        finally:
+            second.stop()
+            second.close()
+
+
+AWAY = "What lies on broker-b alone is missing, as it does not answer"
+HALVES: tuple[tuple[str, dict[str, str], str], ...] = (
+    ("/groups", {}, "billing"),
+    ("/group", {"group": "billing"}, "orders broker-a 0 0 1 1"),
+    ("/topics", {}, "orders"),
+    ("/topic", {"topic": "orders"}, "broker-a 0 rw 0 1 1"),
+    ("/messages", {"topic": "orders"}, "from broker-a"),
+    ("/messages", {"topic": "orders", "from": "first"}, "from broker-a"),
+    ("/messages", {"topic": "orders", "key": "k"}, "from broker-a"),
+    ("/dead-letters", {}, "billing 1 1"),
+    ("/dead-letters/group", {"group": "billing"}, "from broker-a"),
+    ("/config", {"show": "all"}, "brokerName"),
+)
+
+
+def fill_two(namesrv: str) -> None:
+    """A message on each of two brokers, not consumed; and one that was given up."""
+    names = ("broker-a", "broker-b")
+    with Cluster(namesrv) as cluster, Producer("p", namesrv_addr=namesrv) as producer:
+        wait_until(lambda: [each.name for each in cluster.masters()] == list(names))
+        for topic in ("orders", "%DLQ%billing"):
+            make_topic(cluster, topic, 1)
+            for name in names:
+                message = Message(topic, f"from {name}", keys="k")
+                producer.send(message, queue=MessageQueue(topic, name, 0))
+        admin.create_group(cluster, "billing", {})
+        for name in names:
+            admin.commit_offset(cluster, "billing", MessageQueue("orders", name, 0), 0)
 
 
 @pytest.fixture(scope="module")

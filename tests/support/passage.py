@@ -4,9 +4,10 @@
         Cluster(passage.address)        asks the name server behind it
         passage.shut()                  nobody listens at the address any more
         passage.open()                  it is passed on again
-        passage.open(EMPTIED)           or answered as a name server that nobody told anything yet
+        passage.open(EMPTIED)           or answered as one that nobody told anything yet
+        passage.hide("127.0.0.1:10911")     a broker that it lists, and that cannot be reached
 
-For tests of what follows when name servers go and come back: brokers stay, and nothing starts.
+For tests of what follows when servers go and come back: brokers stay, and nothing starts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from support.console import NOBODY
 from support.scripted_peer import Answer, ScriptedPeer
 
 from rmq.client.blocking.connection import Connection
@@ -28,11 +30,19 @@ class Passage:
         self._passed: dict[int, Answer] = dict.fromkeys(Code, self._pass_on)
         self._peer = ScriptedPeer(self._passed)
         self.address = self._peer.address
+        self._hidden: list[bytes] = []
+
+    def hide(self, address: str) -> None:
+        """From now on nobody is at the address that answers have for this one."""
+        self._hidden.append(address.encode())
 
     def _pass_on(self, request: Command) -> Command:
         with Connection(self._namesrv) as connection:
             reply = connection.ask(request.code, request.fields, request.body)
-        return msgspec.structs.replace(reply, opaque=request.opaque)
+        body = reply.body
+        for address in self._hidden:
+            body = body.replace(address, NOBODY.encode())
+        return msgspec.structs.replace(reply, opaque=request.opaque, body=body)
 
     def shut(self) -> None:
         self._peer.__exit__()

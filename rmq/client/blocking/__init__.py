@@ -3,6 +3,7 @@
     transport           how a request gets to an address: the Protocol, and blocking sockets
     connection          one socket: sends requests, reads answers
     cluster             brokers and routes as the name servers know them, over a transport
+    partial             answers of many brokers, where some do not answer
     answers             converts bodies to values of the expected types
     topics              a topic at each broker; changes only the values that are named
     group_lag           what a group has not consumed yet; retries and dead letters apart

@@ -3,7 +3,8 @@
 Every function takes a ClusterView first and returns plain values; names are those on the wire. The
 view's transport sends the requests: over blocking sockets for the command line, over the client's
 engine for Admin (rmq/client/administration.py). A topic or group lives on every master of its
-cluster, so changes go to all masters and answers are merged. Example:
+cluster, so changes go to all masters and answers are merged. Where `missing` is given, brokers that
+do not answer are put there, and the others' answers are returned (partial.py). Example:
 
     create_topic(cluster, "orders", queues=8)
     for row in topic_queues(cluster, "orders"): row.queue, row.min_offset, row.max_offset
@@ -16,10 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmq.client.blocking.cluster import BrokerEntry, ClusterView
+from rmq.client.blocking.partial import Missing, of_brokers, of_masters
+from rmq.client.connection.replicas import Purpose
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import RemoteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+from rmq.format.remoting import Command
 from rmq.names import AUTO_CREATE_TOPIC
 
 CLIENT_TIMEOUT_S = 15.0  # a broker waits for its client for ten seconds
@@ -93,10 +97,14 @@ def delete_topic(cluster: ClusterView, topic: str, cluster_name: str | None = No
         cluster.call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, fields)
 
 
-def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
+def topic_queues(
+    cluster: ClusterView, topic: str, missing: Missing | None = None
+) -> list[QueueRange]:
     """The range of every queue of the topic that can be read, by broker and queue id."""
     names = sorted({queue.broker_name for queue in cluster.route(topic).readable()})
-    return [each for name in names for each in queue_ranges(cluster, topic, name)]
+    places = [(name, cluster.address_of(name, Purpose.STATE)) for name in names]
+    parts = of_brokers(cluster, places, lambda name: queue_ranges(cluster, topic, name), missing)
+    return [each for part in parts for each in part]
 
 
 def queue_ranges(
@@ -168,11 +176,11 @@ def set_consume_mode(
         _call(cluster, broker, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
 
-def groups(cluster: ClusterView) -> dict[str, dict[str, Any]]:
+def groups(cluster: ClusterView, missing: Missing | None = None) -> dict[str, dict[str, Any]]:
     """The configurations of all consumer groups on all masters, by name."""
     found: dict[str, dict[str, Any]] = {}
-    for broker in cluster.masters():
-        found |= group_configs(cluster, broker)
+    for each in of_masters(cluster, lambda broker: group_configs(cluster, broker), missing):
+        found |= each
     return found
 
 
@@ -193,22 +201,25 @@ def require_groups(cluster: ClusterView, *names: str) -> None:
 
 
 def group_progress(
-    cluster: ClusterView, group: str, topic: str | None = None
+    cluster: ClusterView, group: str, topic: str | None = None, missing: Missing | None = None
 ) -> tuple[list[QueueProgress], float]:
     """The group's progress in each queue, and how many messages it consumes per second, over all
     masters; in one topic, or in all."""
     fields = {"consumerGroup": group, **({"topic": topic} if topic is not None else {})}
     found: list[QueueProgress] = []
     rate = 0.0
-    for broker in cluster.masters():
+
+    def stats(broker: BrokerEntry) -> bytes:
         try:
-            reply = _call(cluster, broker, RequestCode.GET_CONSUME_STATS, fields)
+            return bytes(_call(cluster, broker, RequestCode.GET_CONSUME_STATS, fields).body)
         except RemoteError as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                continue  # this broker has no topic of the group
+                return b"{}"  # this broker has no topic of the group
             raise
-        rate += float(fastjson.loads_object(reply.body).get("consumeTps") or 0)
-        for queue, row in queue_table(reply.body).items():
+
+    for body in of_masters(cluster, stats, missing):
+        rate += float(fastjson.loads_object(body).get("consumeTps") or 0)
+        for queue, row in queue_table(body).items():
             found.append(
                 QueueProgress(
                     queue,
@@ -220,23 +231,27 @@ def group_progress(
     return sorted(found, key=lambda each: each.queue), rate
 
 
-def group_members(cluster: ClusterView, group: str) -> dict[str, Any] | None:
+def group_members(
+    cluster: ClusterView, group: str, missing: Missing | None = None
+) -> dict[str, Any] | None:
     """The group's connections and subscriptions, by RocketMQ's names; None if no member is
     online."""
     merged: dict[str, Any] | None = None
-    for broker in cluster.masters():
+    fields = {"consumerGroup": group}
+
+    def connections(broker: BrokerEntry) -> bytes | None:
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         try:
-            reply = _call(
-                cluster,
-                broker,
-                RequestCode.GET_CONSUMER_CONNECTION_LIST,
-                {"consumerGroup": group},
-            )
+            return bytes(_call(cluster, broker, code, fields).body)
         except RemoteError as error:
             if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
-                continue
+                return None
             raise
-        data = fastjson.loads_object(reply.body)
+
+    for body in of_masters(cluster, connections, missing):
+        if body is None:
+            continue
+        data = fastjson.loads_object(body)
         if merged is None:
             merged = data
         else:
@@ -252,23 +267,26 @@ def online_members(cluster: ClusterView, group: str) -> list[dict[str, Any]]:
     return (group_members(cluster, group) or {}).get("connectionSet") or []
 
 
-def groups_of_topic(cluster: ClusterView, topic: str) -> list[str]:
+def groups_of_topic(
+    cluster: ClusterView, topic: str, missing: Missing | None = None
+) -> list[str]:  # fmt: skip
     """Consumer groups that subscribe to the topic or have offsets in it, by name."""
     found: set[str] = set()
-    for broker in cluster.masters():
-        assert broker.master is not None
-        reply = cluster.ask(broker.master, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic})
+    code, fields = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
+    for reply in of_masters(cluster, lambda broker: _ask(cluster, broker, code, fields), missing):
         if reply.code == ResponseCode.SUCCESS:
             found.update(map(str, fastjson.loads_object(reply.body).get("groupList") or []))
     return sorted(found)
 
 
-def producers(cluster: ClusterView) -> dict[str, list[dict[str, Any]]]:
+def producers(
+    cluster: ClusterView, missing: Missing | None = None
+) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
     """The clients of every producer group on all masters, by group; each client once. Values have
     RocketMQ's names."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for broker in cluster.masters():
-        reply = _call(cluster, broker, RequestCode.GET_ALL_PRODUCER_INFO)
+    code = RequestCode.GET_ALL_PRODUCER_INFO
+    for reply in of_masters(cluster, lambda broker: _call(cluster, broker, code), missing):
         for group, clients in (fastjson.loads_object(reply.body).get("data") or {}).items():
             for client in clients or []:
                 found.setdefault(str(group), {})[str(client.get("clientId"))] = client
@@ -279,6 +297,7 @@ def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, 
     """A member's information about itself: properties, subscriptions, queues, rates."""
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": False}
     refusal: RemoteError | None = None
+    unreached: UnreachableError | None = None
     for broker in cluster.masters():
         assert broker.master is not None
         try:
@@ -289,8 +308,11 @@ def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, 
             return fastjson.loads_object(reply.body)
         except RemoteError as error:
             refusal = error  # the member may be connected to another broker
-    assert refusal is not None
-    raise refusal
+        except UnreachableError as error:
+            unreached = error
+    failure = unreached or refusal
+    assert failure is not None
+    raise failure
 
 
 # ---- offsets
@@ -400,13 +422,21 @@ def broker_settings(cluster: ClusterView, address: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
+def _ask(
+    cluster: ClusterView, broker: BrokerEntry, code: int, fields: Mapping[str, Any]
+) -> Command:
+    """The answer, whatever its code."""
+    assert broker.master is not None
+    return cluster.ask(broker.master, code, fields)
+
+
 def _call(
     cluster: ClusterView,
     broker: BrokerEntry,
     code: int,
     fields: Mapping[str, Any] | None = None,
     body: bytes = b"",
-) -> Any:
+) -> Command:
     assert broker.master is not None
     return cluster.call(broker.master, code, fields, body)
 

@@ -22,8 +22,10 @@ from rmq.client.blocking.admin import (
     queue_ranges,
 )
 from rmq.client.blocking.cluster import ClusterView
+from rmq.client.blocking.partial import Missing, of_brokers
+from rmq.client.connection.replicas import Purpose
 from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
+from rmq.errors import RemoteError, UnreachableError
 from rmq.names import RETRY_PREFIX, dlq_topic, is_retry, retry_topic
 
 
@@ -50,14 +52,15 @@ class GroupLag:
 
 
 def group_lag(
-    cluster: ClusterView, group: str, topics: Collection[str], groups: Collection[str]
-) -> GroupLag:
-    """The lag of a group. `topics`, `groups`: all that exist."""
-    progress, rate = group_progress(cluster, group)
+    cluster: ClusterView, group: str, topics: Collection[str], groups: Collection[str],
+    missing: Missing | None = None,
+) -> GroupLag:  # fmt: skip
+    """The lag of a group. `topics`, `groups`: all that exist; missing: see partial.py."""
+    progress, rate = group_progress(cluster, group, missing=missing)
     told = {(each.queue.topic, each.queue.broker_name) for each in progress}
     retries = [each for each in progress if is_retry(each.queue.topic)]
     for topic in retry_topics(group, topics, groups):
-        for found in _ranges(cluster, topic):
+        for found in _ranges(cluster, topic, missing):
             if (topic, found.queue.broker_name) not in told:
                 at = committed_offset(cluster, group, found.queue)
                 first = max(found.min_offset, at or 0)
@@ -66,7 +69,7 @@ def group_lag(
     return GroupLag(
         [each for each in progress if not is_retry(each.queue.topic)],
         sorted(retries, key=lambda each: each.queue),
-        list(_ranges(cluster, letters)) if letters in topics else [],
+        list(_ranges(cluster, letters, missing)) if letters in topics else [],
         rate,
     )
 
@@ -87,13 +90,21 @@ def retry_topics(group: str, topics: Collection[str], groups: Collection[str]) -
     return sorted(found)
 
 
-def _ranges(cluster: ClusterView, topic: str) -> Iterator[QueueRange]:
+def _ranges(
+    cluster: ClusterView, topic: str, missing: Missing | None
+) -> Iterator[QueueRange]:  # fmt: skip
     """The ranges of a topic's queues, also of those without read permission, as RocketMQ 4 makes
-    dead letters; none if the topic does not exist."""
+    dead letters; none if the topic does not exist, or only where nobody answers."""
     try:
         names = sorted({entry.broker_name for entry in cluster.route(topic).entries})
-        for name in names:
-            yield from queue_ranges(cluster, topic, name)
+        places = [(name, cluster.address_of(name, Purpose.STATE)) for name in names]
+        for part in of_brokers(
+            cluster, places, lambda name: queue_ranges(cluster, topic, name), missing
+        ):
+            yield from part
     except RemoteError as error:
         if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise
+    except UnreachableError:
+        if not missing:
             raise

@@ -11,10 +11,12 @@ Answers are checked again, because a broker may send messages whose key only has
 from __future__ import annotations
 
 from rmq.client.blocking.cluster import ClusterView
+from rmq.client.blocking.partial import Missing, of_brokers
 from rmq.client.blocking.tail import ReceivedMessage, received
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError
 from rmq.format.message import StoredMessage, decode_message_id, decode_messages
+from rmq.format.remoting import Command
 
 FOREVER = 2**63 - 1
 QUERY_TIMEOUT = 15.0
@@ -31,19 +33,23 @@ def by_key(
     count: int = 32,
     begin_ms: int = 0,
     end_ms: int = FOREVER,
+    missing: Missing | None = None,
 ) -> list[ReceivedMessage]:
-    """The newest `count` messages with the key, of each broker, in the order of their storing."""
+    """The newest `count` messages with the key, of each broker, in the order of their storing.
+    missing: see partial.py."""
     fields = {
         "topic": topic, "key": key, "maxNum": count, "beginTimestamp": begin_ms,
         "endTimestamp": end_ms, "indexType": kind, "_UNIQUE_KEY_QUERY": kind == UNIQUE,
     }  # fmt: skip
     found: list[ReceivedMessage] = []
-    for name, broker in sorted(cluster.route(topic).brokers.items()):
-        if broker.master is None:
-            continue
-        reply = cluster.ask(
-            broker.master, RequestCode.QUERY_MESSAGE, fields, timeout_s=QUERY_TIMEOUT
-        )
+    brokers = sorted(cluster.route(topic).brokers.items())
+    masters = {name: each.master for name, each in brokers if each.master is not None}
+
+    def answer(name: str) -> tuple[str, Command]:
+        code = RequestCode.QUERY_MESSAGE
+        return name, cluster.ask(masters[name], code, fields, timeout_s=QUERY_TIMEOUT)
+
+    for name, reply in of_brokers(cluster, masters.items(), answer, missing):
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             continue
         if reply.code != ResponseCode.SUCCESS:

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rmq.client.blocking.admin import QueueRange, queue_ranges, topic_fields
-from rmq.client.blocking.cluster import BrokerEntry, ClusterView
+from rmq.client.blocking.cluster import BrokerEntry, ClusterView, QueueData
+from rmq.client.blocking.partial import Missing, of_brokers
+from rmq.client.connection.replicas import Purpose
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
@@ -119,15 +121,23 @@ def _put(cluster: ClusterView, wanted: TopicState, attributes: Mapping[str, str]
     cluster.call(wanted.broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
 
-def queues(cluster: ClusterView, topic: str) -> list[QueueState]:
+def queues(
+    cluster: ClusterView, topic: str, missing: Missing | None = None
+) -> list[QueueState]:  # fmt: skip
     """All queues of the topic, by broker and queue id; of rmq's brokers also queues that are not
-    read and still hold messages."""
+    read and still hold messages. missing: see partial.py."""
     found = []
     route = cluster.route(topic)
-    for entry in sorted(route.entries, key=lambda each: each.broker_name):
-        if not route.brokers.get(entry.broker_name):
-            continue  # the broker's address is not known
-        for each in queue_ranges(cluster, topic, entry.broker_name, is_whole=True):
+    # A broker whose address is not known is left out.
+    entries = {each.broker_name: each for each in route.entries
+               if route.brokers.get(each.broker_name)}  # fmt: skip
+    places = [(name, cluster.address_of(name, Purpose.STATE)) for name in sorted(entries)]
+
+    def ranges(name: str) -> tuple[QueueData, list[QueueRange]]:
+        return entries[name], queue_ranges(cluster, topic, name, is_whole=True)
+
+    for entry, part in of_brokers(cluster, places, ranges, missing):
+        for each in part:
             reads = entry.perm & PERM_READ and each.queue.queue_id < entry.read_queues
             writes = entry.perm & PERM_WRITE and each.queue.queue_id < entry.write_queues
             perm = (PERM_READ if reads else 0) | (PERM_WRITE if writes else 0)

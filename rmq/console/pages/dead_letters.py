@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from rmq.base import clock
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing
 from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
@@ -71,13 +72,15 @@ class Letter(msgspec.Struct):
     id: str
 
 
-def group_rows(cluster: Cluster, groups: tuple[str, ...]) -> list[GroupLetters]:
-    return [group_letters(cluster, group) for group in groups]
+def group_rows(
+    cluster: Cluster, groups: tuple[str, ...], missing: Missing
+) -> list[GroupLetters]:  # fmt: skip
+    return [group_letters(cluster, group, missing) for group in groups]
 
 
 def search(
     cluster: Cluster, group: str, start: Start | None, key: str | None, id_: str | None, count: int,
-    after: str | None,
+    after: str | None, missing: Missing,
 ) -> Browsed:  # fmt: skip
     """Dead letters from `start` on. Without a start it begins at the first that was not sent again,
     or, if a key or an id is given, at the first of all. after: where an answer before this one
@@ -85,29 +88,32 @@ def search(
     if start is None and (key is not None or id_ is not None):
         start = Start("first")
     until, topic = look_end(), topic_of(cluster, group)
-    ranges = admin.topic_queues(cluster, topic)
+    ranges = admin.topic_queues(cluster, topic, missing)
     if after is not None:
         begins = offsets_in(ranges, after)
     else:
-        begins = {each.queue: each.begin for each in places_of(cluster, topic, start)}
+        places = places_of(cluster, topic, start, missing)
+        begins = {each.queue: each.begin for each in places}
     return from_offsets(cluster, ranges, begins, count, Filter(key=key, unique=id_), until)
 
 
 async def dead_letters(request: Request) -> Response:
     console = console_of(request)
     paging = Paging.of(request, await console.ask(request, groups_with_letters))
-    paging.rows = await console.ask(request, group_rows, tuple(paging.rows))
-    return page(request, "dead_letters.html", paging=paging)
+    missing: Missing = {}
+    paging.rows = await console.ask_some(request, missing, group_rows, tuple(paging.rows))
+    return page(request, "dead_letters.html", paging=paging, missing=missing)
 
 
 async def of_group(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
     form = read_form(SEARCH, {"count": [str(SHOWN)], **{n: asked.getlist(n) for n in asked}})
     found = Browsed([])
+    missing: Missing = {}
     if not form.faults:
         values = form.values
-        found = await console.ask(
-            request, search, values["group"], values["from"], values["key"], values["id"],
+        found = await console.ask_some(
+            request, missing, search, values["group"], values["from"], values["key"], values["id"],
             values["count"], asked.get("after"),
         )  # fmt: skip
     rows = [
@@ -116,7 +122,7 @@ async def of_group(request: Request) -> Response:
     ]
     return page(
         request, "dead_letter_group.html", 422 if form.faults else 200, fields=SEARCH, form=form,
-        group=form.texts["group"], letters=rows,
+        group=form.texts["group"], letters=rows, missing=missing,
         after=offsets_text(found.following) if found.following else "",
     )  # fmt: skip
 

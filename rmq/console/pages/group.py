@@ -15,13 +15,14 @@ from starlette.responses import Response
 from rmq.client.blocking import admin
 from rmq.client.blocking.admin import QueueProgress
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing, lost
 from rmq.client.blocking.tail import Start
 from rmq.codes import ResponseCode
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
 from rmq.console.forms import Field, flag, group_name, place, topic_name, whole
 from rmq.console.page import page
-from rmq.console.pages.groups import SETTINGS, group_configs, settings_of
+from rmq.console.pages.groups import SETTINGS, settings_of
 from rmq.console.pages.topics import page_of
 from rmq.console.section import section
 from rmq.console.spark_line import SparkLine
@@ -38,20 +39,25 @@ class QueueLag(msgspec.Struct):
     history: SparkLine
 
 
-def progress_of(cluster: Cluster, group: str) -> tuple[list[QueueProgress], float]:
-    return admin.group_progress(cluster, group)
+def progress_of(
+    cluster: Cluster, group: str, missing: Missing
+) -> tuple[list[QueueProgress], float]:  # fmt: skip
+    return admin.group_progress(cluster, group, missing=missing)
 
 
-def members_of(cluster: Cluster, group: str) -> dict[str, Any]:
-    return admin.group_members(cluster, group) or {}
+def members_of(cluster: Cluster, group: str, missing: Missing) -> dict[str, Any]:
+    return admin.group_members(cluster, group, missing) or {}
 
 
 async def group(request: Request) -> Response:
     console, name = console_of(request), request.query_params.get("group", "")
-    configs = await console.ask(request, group_configs)
-    progress, rate = await console.ask(request, progress_of, name)
-    members = await section(console.ask(request, members_of, name))
+    missing: Missing = {}
+    configs = await console.ask_some(request, missing, admin.groups)
+    progress, rate = await console.ask_some(request, missing, progress_of, name)
+    members = await section(console.ask_some(request, missing, members_of, name))
     if name not in configs and not progress and not members.value:
+        if missing:
+            raise lost(missing)
         text = f"there is no consumer group {name[:100]}"
         raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
     history = console.surveyor.history
@@ -64,6 +70,7 @@ async def group(request: Request) -> Response:
     return page(
         request, "group.html", group=name, config=configs.get(name, {}), queues=queues, rate=rate,
         lag=sum(each.lag for each in progress), count=len(progress), topics=lines, members=members,
+        missing=missing,
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing
 from rmq.codes import RequestCode, ResponseCode
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
@@ -35,10 +36,6 @@ class GroupRow(msgspec.Struct):
     sight: GroupSight | None  # None: members and lags are not known
     is_enabled: bool
     is_ordered: bool
-
-
-def group_configs(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    return admin.groups(cluster)
 
 
 def group_sights(cluster: Cluster, names: Sequence[str]) -> dict[str, GroupSight]:
@@ -70,7 +67,8 @@ def _add_lags(sight: GroupSight, body: bytes) -> None:
 async def groups(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
     part, with_system = asked.get("part", "").strip(), asked.get("system") == "yes"
-    configs = await console.ask(request, group_configs)
+    missing: Missing = {}
+    configs = await console.ask_some(request, missing, admin.groups)
     survey = await console.survey(request)
     names = sorted({*configs, *survey.groups})
     rows = [
@@ -90,6 +88,7 @@ async def groups(request: Request) -> Response:
     return page(
         request, "groups.html", paging=paging, part=part, with_system=with_system,
         sort=asked.get("sort", ""), left_out=survey.left_out,
+        missing=missing,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.admin import QueueRange
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import KEY, UNIQUE, by_key
+from rmq.client.blocking.partial import Missing, lost
 from rmq.client.blocking.reads import read
 from rmq.client.blocking.tail import ReceivedMessage, Start
 from rmq.codes import ResponseCode
@@ -95,12 +96,16 @@ def queue_name(queue: MessageQueue) -> str:
     return f"{queue.broker_name}/{queue.queue_id}"
 
 
-def ranges_of(cluster: Cluster, topic: str, queue: str | None = None) -> list[QueueRange]:
+def ranges_of(
+    cluster: Cluster, topic: str, queue: str | None = None, *, missing: Missing
+) -> list[QueueRange]:
     """The ranges of all queues, or of one. RemoteError: there is no such topic or queue."""
-    found = admin.topic_queues(cluster, topic)
+    found = admin.topic_queues(cluster, topic, missing)
     if queue is None:
         return found
     chosen = [each for each in found if queue_name(each.queue) == queue]
+    if not chosen and missing:
+        raise lost(missing)
     if not chosen:
         raise RemoteError(ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {queue}")
     return chosen
@@ -113,9 +118,9 @@ def look_end() -> float:
 
 def browsed(
     cluster: Cluster, topic: str, queue: str | None, start: Start | None, count: int,
-    wanted: Filter, after: str | None,
+    wanted: Filter, after: str | None, *, missing: Missing,
 ) -> Browsed:  # fmt: skip
-    ranges, until = ranges_of(cluster, topic, queue), look_end()
+    ranges, until = ranges_of(cluster, topic, queue, missing=missing), look_end()
     if after is not None:
         begins = offsets_in(ranges, after)
         return from_offsets(cluster, ranges, begins, count, wanted, until)
@@ -125,13 +130,14 @@ def browsed(
 
 
 def looked_up(
-    cluster: Cluster, topic: str, queue: str | None, count: int, wanted: Filter
+    cluster: Cluster, topic: str, queue: str | None, count: int, wanted: Filter, *,
+    missing: Missing,
 ) -> Browsed:  # fmt: skip
     """The newest messages with a key or a unique key, by the brokers' index."""
-    ranges_of(cluster, topic, queue)  # there is such a queue
+    ranges_of(cluster, topic, queue, missing=missing)  # there is such a queue
     text_, kind = (wanted.unique, UNIQUE) if wanted.unique is not None else (wanted.key, KEY)
     assert text_ is not None
-    found = by_key(cluster, topic, text_, kind, count=INDEX_MAX)
+    found = by_key(cluster, topic, text_, kind, count=INDEX_MAX, missing=missing)
     kept = [
         each
         for each in reversed(found)
@@ -154,24 +160,27 @@ async def messages(request: Request) -> Response:
     values = form.values
     if values["id"] is not None:
         return RedirectResponse(url("/message", id=values["id"]), 303)
-    queues = await console.ask(request, ranges_of, values["topic"])
+    missing: Missing = {}
+    queues = await console.ask_some(request, missing, ranges_of, values["topic"])
     try:
-        found = await _found(request, values)
+        found = await _found(request, missing, values)
     except RmqError as error:
         if not isinstance(error, RemoteError | ProtocolError | MessageError):
             raise
         return page(request, "messages.html", 422, **_shown(form, queues, None, str(error)))
-    return page(request, "messages.html", **_shown(form, queues, found, ""))
+    return page(request, "messages.html", **_shown(form, queues, found, "", missing))
 
 
-async def _found(request: Request, values: dict[str, Any]) -> Browsed:
+async def _found(request: Request, missing: Missing, values: dict[str, Any]) -> Browsed:
     console, topic, count = console_of(request), values["topic"], values["count"]
     tags = (values["tag"],) if values["tag"] is not None else ()
     wanted = Filter(tags, values["sql"], values["key"], values["unique"])
     if values["from"] is None and (wanted.key is not None or wanted.unique is not None):
-        return await console.ask(request, looked_up, topic, values["queue"], count, wanted)
-    return await console.ask(
-        request, browsed, topic, values["queue"], values["from"], count, wanted,
+        return await console.ask_some(
+            request, missing, looked_up, topic, values["queue"], count, wanted
+        )
+    return await console.ask_some(
+        request, missing, browsed, topic, values["queue"], values["from"], count, wanted,
         request.query_params.get("after"),
     )  # fmt: skip
 
@@ -191,14 +200,16 @@ def _check(values: dict[str, Any]) -> dict[str, str]:
 
 
 def _shown(
-    form: Form, ranges: Sequence[QueueRange], found: Browsed | None, fault: str
-) -> dict[str, Any]:
+    form: Form, ranges: Sequence[QueueRange], found: Browsed | None, fault: str,
+    missing: Missing | None = None,
+) -> dict[str, Any]:  # fmt: skip
     names = [(queue_name(each.queue), each.max_offset - each.min_offset) for each in ranges]
     choices = [("", "all queues"), *((name, f"{name}, {held:,}") for name, held in names)]
     rows = [row_of(each) for each in found.messages] if found is not None else None
     return {
         "fields": FIELDS, "form": form, "choices": choices, "rows": rows, "found": found,
         "fault": fault, "topic": form.texts.get("topic", ""), "following": _following(form, found),
+        "missing": missing or {},
     }  # fmt: skip
 
 
@@ -227,55 +238,65 @@ def offsets_in(ranges: Sequence[QueueRange], said: str) -> dict[MessageQueue, in
 # ---- as they come
 
 
-def ends(cluster: Cluster, topic: str) -> dict[str, int]:
+def ends(cluster: Cluster, topic: str, missing: Missing) -> dict[str, int]:
     """Where each queue ends; if there are many queues, only those with the newest messages."""
-    found = sorted(admin.topic_queues(cluster, topic), key=lambda each: -each.last_stored_ms)
+    queues = admin.topic_queues(cluster, topic, missing)
+    found = sorted(queues, key=lambda each: -each.last_stored_ms)
     return {queue_name(each.queue): each.max_offset for each in found[:TAIL_QUEUES_MAX]}
 
 
 def news(
     cluster: Cluster, topic: str, seen: dict[str, int], tag: str | None
-) -> tuple[list[ReceivedMessage], dict[str, int]]:
-    """The messages after the offsets in `seen`, and the offsets after these messages."""
+) -> tuple[list[ReceivedMessage], dict[str, int], Missing]:
+    """The messages after the offsets in `seen`, and the offsets after these messages. A queue that
+    was not there before is shown from its end of now on."""
+    missing: Missing = {}
     tags = (tag,) if tag is not None else ()
     after, found = dict(seen), []
-    for each in admin.topic_queues(cluster, topic):
+    for each in admin.topic_queues(cluster, topic, missing):
         name = queue_name(each.queue)
-        begin = max(seen.get(name, each.max_offset), each.min_offset)
-        if begin < each.max_offset and name in seen:
+        if name not in seen:
+            if len(after) < TAIL_QUEUES_MAX:
+                after[name] = each.max_offset
+            continue
+        begin = max(seen[name], each.min_offset)
+        if begin < each.max_offset:
             part = read(cluster, each.queue, begin, count=TAIL_COUNT, tags=tags)
             found += part.messages
             after[name] = max(part.next_offset, begin)
     found.sort(key=lambda message: message.stored.store_timestamp_ms)
-    return found, after
+    return found, after, missing
 
 
 async def tail(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
     topic, tag = asked.get("topic", ""), asked.get("tag") or None
     if "seen" not in asked:
-        seen = await console.ask(request, ends, topic)
+        seen = await console.ask_some(request, {}, ends, topic)
         return page(request, "tail.html", topic=topic, tag=tag, **_tail([], seen, 0))
     seen, shown = _names(asked["seen"]), asked.get("shown", "0")
     before = int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 7 else 0
     try:
-        found, after = await console.ask_now(request, news, topic, seen, tag)
+        found, after, missing = await console.ask_now(request, news, topic, seen, tag)
     except RmqError as error:
         if is_unknown_asker(error):
             raise
         said = explained(error)
-        values = _tail([], seen, before, said.text)
+        values = _tail([], seen, before, problem=said.text)
         return page(request, "tail_rows.html", said.status, topic=topic, tag=tag, **values)
-    return page(request, "tail_rows.html", topic=topic, tag=tag, **_tail(found, after, before))
+    values = _tail(found, after, before, missing)
+    return page(request, "tail_rows.html", topic=topic, tag=tag, **values)
 
 
 def _tail(
-    found: list[ReceivedMessage], seen: dict[str, int], before: int, problem: str = ""
-) -> dict[str, Any]:
+    found: list[ReceivedMessage], seen: dict[str, int], before: int,
+    missing: Missing | None = None, problem: str = "",
+) -> dict[str, Any]:  # fmt: skip
     shown = before + len(found)
     return {
         "rows": [row_of(each) for each in found], "seen": _names_text(seen), "shown": shown,
         "is_over": shown >= TAIL_ROWS_MAX, "problem": problem,
+        "missing": missing or {},
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing
 from rmq.config import format_value
 from rmq.config_table import MASK, table_of
 from rmq.console.change import Change, Plan
@@ -41,8 +42,10 @@ class SettingRow(msgspec.Struct):
     is_differing: bool
 
 
-def shown_settings(cluster: Cluster, servers: str) -> dict[str, Mapping[str, str]]:
-    return dict(settings_of(cluster, name_servers=servers == "names"))
+def shown_settings(
+    cluster: Cluster, servers: str, missing: Missing | None = None
+) -> dict[str, Mapping[str, str]]:
+    return dict(settings_of(cluster, name_servers=servers == "names", missing=missing))
 
 
 @cache
@@ -79,15 +82,17 @@ async def config(request: Request) -> Response:
     servers = asked.get("servers", "brokers")
     show, part = asked.get("show", SHOWS[0]), asked.get("part", "").strip()
     servers = servers if servers in SERVERS else "brokers"
-    found = await console.ask(request, shown_settings, servers)
+    missing: Missing = {}
+    found = await console.ask_some(request, missing, shown_settings, servers)
     rows = [
         each
         for each in rows_of(found, SERVERS[servers])
         if part.lower() in each.key.lower() and _is_shown(each, show)
     ]
     return page(
-        request, "config.html", rows=rows, names=list(found), servers=servers, show=show, part=part
-    )
+        request, "config.html", rows=rows, names=list(found), servers=servers, show=show, part=part,
+        missing=missing,
+    )  # fmt: skip
 
 
 def _is_shown(row: SettingRow, show: str) -> bool:

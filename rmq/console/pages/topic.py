@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
 from rmq.console.forms import Field, chosen, flag, long_text, pairs, text, topic_name, whole
@@ -42,21 +43,21 @@ class GroupLag(msgspec.Struct):
     lag: int | None
 
 
-def topic_queues(cluster: Cluster, topic: str) -> TopicQueues:
+def topic_queues(cluster: Cluster, topic: str, missing: Missing | None = None) -> TopicQueues:
     """The topic's queues. RemoteError: there is no such topic."""
     route = cluster.route(topic)
     addresses = {name: entry.any_address or "" for name, entry in sorted(route.brokers.items())}
-    return TopicQueues(topics.queues(cluster, topic), addresses)
+    return TopicQueues(topics.queues(cluster, topic, missing), addresses)
 
 
-def topic_groups(cluster: Cluster, topic: str) -> list[GroupLag]:
+def topic_groups(cluster: Cluster, topic: str, missing: Missing) -> list[GroupLag]:
     """The groups that consume the topic, each with its lag in it. The lag is asked only for the
     first GROUPS_SHOWN_MAX groups."""
     found = []
-    for at, group in enumerate(admin.groups_of_topic(cluster, topic)):
+    for at, group in enumerate(admin.groups_of_topic(cluster, topic, missing)):
         lag = None
         if at < GROUPS_SHOWN_MAX:
-            progress, _ = admin.group_progress(cluster, group, topic)
+            progress, _ = admin.group_progress(cluster, group, topic, missing)
             lag = sum(each.lag for each in progress)
         found.append(GroupLag(group, lag))
     return found
@@ -64,12 +65,13 @@ def topic_groups(cluster: Cluster, topic: str) -> list[GroupLag]:
 
 async def topic(request: Request) -> Response:
     console, name = console_of(request), request.query_params.get("topic", "")
-    queues = await console.ask(request, topic_queues, name)
-    groups = await section(console.ask(request, topic_groups, name))
-    producers = await section(console.ask(request, admin.producers))
+    missing: Missing = {}
+    queues = await console.ask_some(request, missing, topic_queues, name)
+    groups = await section(console.ask_some(request, missing, topic_groups, name))
+    producers = await section(console.ask_some(request, missing, admin.producers))
     return page(
         request, "topic.html", topic=name, queues=queues, groups=groups, producers=producers,
-        perm_text=perm_text,
+        perm_text=perm_text, missing=missing,
     )  # fmt: skip
 
 

@@ -13,14 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rmq.client.blocking import admin, topics
-from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.client.blocking.partial import Missing, of_masters
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
 from rmq.console.forms import Field, chosen, flag, topic_name, whole
 from rmq.console.page import page, url
 from rmq.console.paging import Paging
 from rmq.console.section import section
-from rmq.errors import RmqError, UnreachableError
+from rmq.errors import RmqError
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import is_dead_letter, is_retry, is_system
 from rmq.operations.texts import counted
@@ -42,26 +43,21 @@ class TopicRow(msgspec.Struct):
 
 class TopicList(msgspec.Struct):
     rows: list[TopicRow]
-    missing: list[str]  # brokers that do not answer
 
 
-def topic_list(cluster: Cluster) -> TopicList:
+def topic_list(cluster: Cluster, missing: Missing | None = None) -> TopicList:
     """All topics of all brokers, by name."""
     found: dict[str, TopicRow] = {}
-    missing: list[str] = []
-    for broker in cluster.masters():
-        try:
-            configs = topics.configs(cluster, broker)
-            own = admin.system_topics(cluster, [broker])
-        except UnreachableError as error:
-            missing.append(str(error))
-            continue
+
+    def told(broker: BrokerEntry) -> tuple[BrokerEntry, dict[str, dict[str, Any]], set[str]]:
+        configs = topics.configs(cluster, broker)
+        return broker, configs, admin.system_topics(cluster, [broker])
+
+    for broker, configs, own in of_masters(cluster, told, missing):
         for name, members in configs.items():
             row = found.setdefault(name, TopicRow(name, kind_of(name, own)))
             _add(row, topics.state_of(broker, name, members), members)
-    if missing and not found:
-        raise UnreachableError("; ".join(missing))
-    return TopicList([found[name] for name in sorted(found)], missing)
+    return TopicList([found[name] for name in sorted(found)])
 
 
 def _add(row: TopicRow, state: topics.TopicState, members: Mapping[str, Any]) -> None:
@@ -86,13 +82,14 @@ async def topic_page(request: Request) -> Response:
     console, asked = console_of(request), request.query_params
     kind = asked.get("kind", KINDS[0])
     part = asked.get("part", "").strip()
-    found = await console.ask(request, topic_list)
+    missing: Missing = {}
+    found = await console.ask_some(request, missing, topic_list)
     survey = await section(console.survey(request))
     of_kind = [each for each in found.rows if each.kind == kind]
     rows = [each for each in of_kind if part.lower() in each.name.lower()]
     return page(
         request, "topics.html", paging=Paging.of(request, rows), kinds=_counts(found), kind=kind,
-        part=part, missing=found.missing, sights=survey.value.topics if survey.value else {},
+        part=part, missing=missing, sights=survey.value.topics if survey.value else {},
     )  # fmt: skip
 
 
