@@ -37,7 +37,7 @@ from rmq.arrow.options import (
 )
 from rmq.arrow.queues import DataLossError
 from rmq.arrow.read_plan import DamagedMessageError
-from rmq.client.signatures import with_keywords
+from rmq.base.signatures import with_keywords
 from rmq.errors import UnreachableError
 
 NAMESRV_VARIABLE, NAMESRV_ADDR = "NAMESRV_ADDR", "127.0.0.1:9876"

@@ -18,6 +18,7 @@
     background_tasks    tasks of an event loop that nobody waits for
     networks            addresses and blocks of them
     server_address      host and port of a text
+    signatures          what help() shows of functions that take parameters as keywords
     rate_limited_log    at most one log line per key and interval
 
 Of this project it imports only errors and rmq.format, and of cext the clock and the build.

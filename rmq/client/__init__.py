@@ -8,8 +8,6 @@
     threaded            the classes of producers and consumers that users call
     allocation          which member of a group reads which queue
     administration      topics, groups, offsets and stored messages, for programs
-    hooks               objects that see every request before it is sent, and every answer
-    signatures          what help() shows of functions that take parameters as keywords
     tracer              records of what became of messages, sent to the trace topic
     blocking            the blocking client: no threads, no compiled modules
 

@@ -22,8 +22,8 @@ from cext.client.request import encode_request
 from rmq.base.server_address import split_address
 from rmq.client.connection.name_servers import NameServerSource
 from rmq.client.connection.routes import NO_NAME_SERVER
-from rmq.client.hooks import RpcHook
 from rmq.client.parameters import ClientParameters
+from rmq.client.parameters.hooks import RpcHook
 from rmq.codes import FLAG_ONE_WAY, ResponseCode
 from rmq.errors import ClosedError, RemoteError, RmqError, UnreachableError
 from rmq.format.remoting import field_texts

@@ -5,7 +5,8 @@ A client takes them as keywords, or a whole object: `Producer("g", send_msg_time
 attributes of `client.parameters` until it is started. The reference page docs/client-parameters.md
 is written from these classes by `python -m rmq.client.parameters`; a test compares the two.
 
-Times are milliseconds, sizes bytes, unless the text says otherwise.
+Times are milliseconds, sizes bytes, unless the text says otherwise. The value of `rpc_hook`, which
+sees every request and every answer, is described in hooks.py.
 """
 
 from rmq.client.parameters.base import ClientParameters, java_name, parameter, public_values

@@ -16,7 +16,7 @@ from rmq.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rmq.client.hooks import RpcHook
+    from rmq.client.parameters.hooks import RpcHook
 
 P = TypeVar("P", bound="ClientParameters")
 
@@ -145,7 +145,7 @@ class ClientParameters:
         """The hook that sees the requests: rpc_hook, or the one that signs for the account."""
         if self.access_key is None or self.secret_key is None:
             return self.rpc_hook
-        from rmq.client.hooks import AclClientRpcHook
+        from rmq.client.parameters.hooks import AclClientRpcHook
 
         return AclClientRpcHook(self.access_key, self.secret_key, self.security_token)
 

@@ -17,8 +17,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rmq.base.signatures import with_keywords
 from rmq.client.parameters.base import ClientParameters
-from rmq.client.signatures import with_keywords
 
 C = TypeVar("C")
 WIDTH = 88  # columns of a text; help() indents it further

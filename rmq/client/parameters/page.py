@@ -103,7 +103,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
-from rmq.client.hooks import RpcHook
+from rmq.client.parameters.hooks import RpcHook
 '''
 
 
