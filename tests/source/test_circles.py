@@ -5,28 +5,12 @@ and every cimport of a .pxd or .pyx. All files of one name are one module: a .py
 .pxd, a .pyi to the module that it describes.
 """
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from support.circles import circles, shown
 from support.source_tree import OURS, ROOT, files, imports, name_of, outline
-
-Graph = Mapping[str, set[str]]
-
-# Modules, or folders with all below them, that are in a circle. The list should be empty and must
-# not grow: a new circle is opened, by a Protocol or by moving what both sides need below both. A
-# module that is in no circle any more must leave the list.
-KNOWN: set[str] = set()
-
-
-def is_known(module: str) -> bool:
-    return any(module == each or module.startswith(each + ".") for each in KNOWN)
-
-
-def room_of(module: str) -> str:
-    return ".".join(module.split(".")[:3])
-
 
 def graph_of(paths: Iterable[Path], root: Path = ROOT) -> dict[str, set[str]]:
     """{module: the modules that it imports, in whatever way}"""
@@ -40,61 +24,62 @@ def graph_of(paths: Iterable[Path], root: Path = ROOT) -> dict[str, set[str]]:
     return graph
 
 
-def shortest_circle(graph: Graph, start: str) -> list[str] | None:
-    """The shortest way from a module back to itself, both ends included; None without one."""
-    came_from: dict[str, str] = {}
-    waiting = deque([start])
-    while waiting:
-        module = waiting.popleft()
-        for used in sorted(graph[module]):
-            if used == start:
-                way = [start, module]
-                while way[-1] != start:
-                    way.append(came_from[way[-1]])
-                return way[::-1]
-            if used not in came_from:
-                came_from[used] = module
-                waiting.append(used)
-    return None
-
-
-def circles(graph: Graph) -> list[list[str]]:
-    """Circles that share no module, the shortest first. One that shares a module with a shorter one
-    is left out: it shows once the shorter one is opened."""
-    found = [way for way in (shortest_circle(graph, module) for module in graph) if way]
-    apart: list[list[str]] = []
-    for way in sorted(found, key=lambda way: (len(way), way)):
-        if all(set(way).isdisjoint(each) for each in apart):
-            apart.append(way)
-    return apart
-
-
-def shown(ways: Iterable[list[str]]) -> str:
-    return "\n".join("  " + " -> ".join(way) for way in ways)
-
-
 @pytest.fixture(scope="module")
 def tree() -> dict[str, set[str]]:
     return graph_of(files(".py", ".pyx", ".pxd", ".pyi", trees=OURS))
 
 
 def test_no_module_stands_in_a_circle(tree: dict[str, set[str]]) -> None:
-    unknown = {module: {each for each in used if not (is_known(module) and is_known(each))}
-               for module, used in tree.items()}  # fmt: skip
-    found = circles(unknown)
+    found = circles(tree)
     assert not found, f"circles of imports:\n{shown(found)}"
 
 
-def test_no_rooms_of_the_broker_import_each_other(tree: dict[str, set[str]]) -> None:
-    """One level up: rmq.broker.tables and rmq.broker.requests are one module each."""
-    rooms: dict[str, set[str]] = {}
+def below(folder: str, module: str) -> str:
+    """What of `folder` the module is or is in: a module or a folder that lies directly in it."""
+    return ".".join(module.split(".")[: folder.count(".") + 2])
+
+
+def folder_graph(tree: dict[str, set[str]], folder: str) -> dict[str, set[str]]:
+    """By part of a folder, a module or a folder in it: the other parts that it imports."""
+    graph: dict[str, set[str]] = {}
     for module, used in tree.items():
-        if module == "rmq.broker" or module.startswith("rmq.broker."):
-            rooms.setdefault(room_of(module), set()).update(map(room_of, used))
-    graph = {room: (used & rooms.keys()) - {room} for room, used in rooms.items()}
-    assert {"rmq.broker.tables", "rmq.broker.requests"} <= graph.keys()
-    found = circles(graph)
-    assert not found, f"circles of rooms:\n{shown(found)}"
+        if module.startswith(folder + "."):
+            own = {below(folder, each) for each in used if each.startswith(folder + ".")}
+            graph.setdefault(below(folder, module), set()).update(own)
+    return {part: used - {part} for part, used in graph.items()}
+
+
+def test_no_parts_of_a_folder_import_each_other(tree: dict[str, set[str]]) -> None:
+    """One level up, in every folder: rmq.broker.tables and rmq.broker.requests are one node each,
+    and so is rmq.broker.broker. Not tried at the root: cext takes what is below its callers, such
+    as errors, from rmq, and test_layers.py says which."""
+    folders = {module.rpartition(".")[0] for module in tree if "." in module}
+    assert {"rmq", "cext.flow", "rmq.broker", "rmq.client", "shards"} <= folders
+    assert {"rmq.broker.tables", "rmq.broker.broker"} <= folder_graph(tree, "rmq.broker").keys()
+    found = [way for each in sorted(folders) for way in circles(folder_graph(tree, each))]
+    assert not found, f"circles of folders:\n{shown(found)}"
+
+
+@pytest.mark.parametrize(
+    ("imported", "circle"),
+    [
+        # two folders, though no two modules import each other
+        ({"rmq.a.x.one": {"rmq.a.y.one"}, "rmq.a.y.two": {"rmq.a.x.two"},
+          "rmq.a.y.one": set(), "rmq.a.x.two": set()}, ["rmq.a.x", "rmq.a.y"]),
+        # a folder and a module beside it
+        ({"rmq.a.x.one": {"rmq.a.low"}, "rmq.a.low": {"rmq.a.x.two"}, "rmq.a.x.two": set()},
+         ["rmq.a.low", "rmq.a.x"]),
+        # a module below and one above are no circle
+        ({"rmq.a.x.one": {"rmq.a.low"}, "rmq.a.high": {"rmq.a.x.one"}, "rmq.a.low": set()}, None),
+        # by way of another folder
+        ({"rmq.a.x.one": {"rmq.b.one"}, "rmq.b.one": {"rmq.a.x.two"}, "rmq.a.x.two": set()}, None),
+    ],
+)  # fmt: skip
+def test_a_planted_circle_of_folders_is_seen(
+    imported: dict[str, set[str]], circle: list[str] | None
+) -> None:
+    found = circles(folder_graph(imported, "rmq.a"))
+    assert (sorted(set(found[0])) if found else None) == circle
 
 
 def named_in(path: Path) -> set[str]:
@@ -116,16 +101,6 @@ def test_tests_import_no_tests_and_stand_in_no_circle() -> None:
     assert not [each for each in sorted(imported) if each.rpartition(".")[2].startswith("test_")]
     found = circles(graph)
     assert not found, f"circles of imports:\n{shown(found)}"
-
-
-def test_the_list_of_known_circles_shrinks(tree: dict[str, set[str]]) -> None:
-    standing = {module for module in tree if shortest_circle(tree, module)}
-    free = [
-        each
-        for each in KNOWN
-        if not any(module == each or module.startswith(each + ".") for module in standing)
-    ]
-    assert not free, f"in no circle any more, so take them out of KNOWN: {sorted(free)}"
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
-"""The layers: every import and cimport is one that tools/layers.toml allows."""
+"""The layers: every import and cimport is one that tools/layers.toml allows, and what the table
+allows is an order: no row may use one that may use it, not even by way of others."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from support.circles import circles, shown
 from support.source_tree import OURS, ROOT, files, imports, name_of
 
 try:
@@ -14,8 +16,13 @@ except ImportError:  # Python 3.10
 TABLE = tomllib.loads((ROOT / "tools" / "layers.toml").read_text())
 
 
+PACKAGES = ("cext", "rmq")  # as prefixes they are the package itself, without what is below ..
+WITH_ALL_BELOW = ("cext.testing", "bench", "tools")  # .. but in these rows, which nobody may use
+GENERATED = {"cext._build"}  # written by setup.py: in a tree that was never built it is not there
+
+
 def covers(prefix: str, module: str) -> bool:
-    return module == prefix or module.startswith(prefix + ".")
+    return module == prefix or (prefix not in PACKAGES and module.startswith(prefix + "."))
 
 
 def row_of(table: dict[str, list[str]], module: str) -> tuple[str, list[str]]:
@@ -25,17 +32,30 @@ def row_of(table: dict[str, list[str]], module: str) -> tuple[str, list[str]]:
     return longest, table[longest]
 
 
-def is_own(prefix: str, used: str) -> bool:
-    """Whether the row's folder has the module. Folders of cext and rmq have rows of their own."""
-    return prefix not in ("cext", "rmq") and covers(prefix, used)
+def is_own(table: dict[str, list[str]], prefix: str, used: str) -> bool:
+    """In the same folder, and in no row of its own."""
+    return covers(prefix, used) and row_of(table, used)[0] == prefix
 
 
 def allows(prefix: str, allowance: str, used: str) -> bool:
-    """One allowance of a row. "rmq" alone, in a row of cext or rmq.format, allows the package
-    itself and not what is below it."""
-    if allowance == "rmq" and not prefix.startswith(("rmq.cli", "shards", "bench", "tools")):
-        return used == "rmq"
+    """One allowance of a row."""
+    if prefix in WITH_ALL_BELOW and allowance in PACKAGES:
+        return used.startswith(allowance)
     return covers(allowance, used)
+
+
+def graph_of(table: dict[str, list[str]]) -> dict[str, set[str]]:
+    """By row: the rows that it may use, a part of a row being that row."""
+    return {
+        prefix: {
+            row
+            for each in allowed
+            for row in table
+            if allows(prefix, each, row) or row == row_of(table, each)[0]
+        }
+        - {prefix}
+        for prefix, allowed in table.items()
+    }
 
 
 def refusals(path: Path, module: str | None = None) -> list[str]:
@@ -45,7 +65,9 @@ def refusals(path: Path, module: str | None = None) -> list[str]:
     for used, _ in imports(path):
         if used.startswith("."):
             found.append(f"{module}: relative import {used}; write it in full")
-        elif not is_own(prefix, used) and not any(allows(prefix, each, used) for each in allowed):
+        elif is_own(TABLE["layers"], prefix, used):
+            continue
+        elif not any(allows(prefix, each, used) for each in allowed):
             found.append(f"{module} uses {used}; its row {prefix!r} allows {allowed}")
     return found
 
@@ -55,10 +77,14 @@ def unused(table: dict[str, list[str]], paths: Iterable[Path], root: Path = ROOT
     uses: dict[str, set[str]] = {}
     for path in paths:
         prefix, _ = row_of(table, name_of(path, root))
-        found = {used for used, _ in imports(path, root) if not is_own(prefix, used)}
+        found = {used for used, _ in imports(path, root) if not is_own(table, prefix, used)}
         uses.setdefault(prefix, set()).update(found)
     return [
-        *(f"the row {prefix!r} is of no module" for prefix in table if prefix not in uses),
+        *(
+            f"the row {prefix!r} is of no module"
+            for prefix in table
+            if prefix not in uses and prefix not in GENERATED
+        ),
         *(
             f"{prefix!r} is allowed {each!r} and does not use it"
             for prefix, allowed in table.items()
@@ -77,13 +103,18 @@ def test_every_allowance_is_used() -> None:
     assert unused(TABLE["layers"], files(".py", ".pyx", ".pxd", ".pyi", trees=OURS)) == []
 
 
+def test_the_table_has_no_circle() -> None:
+    found = circles(graph_of(TABLE["layers"]))
+    assert not found, f"circles of rows:\n{shown(found)}"
+
+
 @pytest.mark.parametrize(
     ("module", "text"),
     [
         ("cext.wire.frame", "from cext.store.log.record cimport RecordFields\n"),
         ("cext.net.reactor", "cimport cext.flow.pull.pull\n"),
         ("rmq.format.remoting", "def f():\n    import cext.wire.frame\n"),
-        ("rmq.broker.topics", "from cext.flow.shard_core import ShardCore\n"),
+        ("rmq.broker.tables.topics", "from cext.flow.shard_core import ShardCore\n"),
         ("rmq.client.blocking.tail", "from . import cluster\n"),
         ("rmq.client.pull.puller", "from rmq.client.push import workers\n"),
         ("rmq.codes", "import rmq.errors\n"),
@@ -120,3 +151,24 @@ def test_a_planted_allowance_is_seen(
         (tmp_path / "rmq" / name).write_text(text)
     paths = sorted((tmp_path / "rmq").rglob("*.py"))
     assert unused(table, paths, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("table", "circle"),
+    [
+        ({"rmq.a": ["rmq.b"], "rmq.b": []}, []),
+        ({"rmq.a": ["rmq.b"], "rmq.b": ["rmq.a"]}, ["rmq.a", "rmq.b"]),
+        # a part of a row, and all rows below a folder
+        ({"rmq.a": ["rmq.b.c"], "rmq.b": ["rmq.a"]}, ["rmq.a", "rmq.b"]),
+        ({"rmq.a": ["rmq.b"], "rmq.b.c": ["rmq.a"], "rmq.b": []}, ["rmq.a", "rmq.b.c"]),
+        # a folder and what has a row of its own in it
+        ({"rmq.a": ["rmq.a.b"], "rmq.a.b": ["rmq.a.c"]}, ["rmq.a", "rmq.a.b"]),
+        ({"rmq.a": ["rmq.a.b"], "rmq.a.b": ["rmq.a.c"], "rmq.a.c": []}, []),
+        # the package, which is not what is below it
+        ({"rmq": ["rmq.a"], "rmq.a": ["rmq.b"], "rmq.b": []}, []),
+        ({"rmq": ["rmq.a"], "rmq.a": ["rmq"]}, ["rmq", "rmq.a"]),
+    ],
+)
+def test_a_planted_circle_of_rows_is_seen(table: dict[str, list[str]], circle: list[str]) -> None:
+    found = circles(graph_of(table))
+    assert sorted(set(found[0])) == circle if circle else found == []
