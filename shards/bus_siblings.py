@@ -41,18 +41,25 @@ import logging
 import os
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.broker import siblings as seam
-from rmq.broker.broker import Broker
+from rmq.broker.certificates import Certificates
+from rmq.broker.clients.connections import Connections
+from rmq.broker.clients.consumers import ConsumerTable
+from rmq.broker.clients.producers import ProducerTable
+from rmq.broker.core_seam import ConnectionCalls, StatCalls
+from rmq.broker.dispatch.dispatcher import Dispatcher
+from rmq.broker.registration.registration import Registration
 from rmq.broker.requests.replies import PUSH_TIMEOUT_S
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
+from rmq.broker.tasks.write_stops import WriteStops
 from rmq.codes import RequestCode as Code
 from rmq.config import format_value
 from rmq.errors import ConfigError, ProtocolError, RmqError
@@ -86,7 +93,7 @@ from shards.messages import (
     UnconsumedReply,
     expect,
 )
-from shards.unconsumed_messages import unconsumed
+from shards.unconsumed_messages import UnconsumedContext, unconsumed
 
 log = logging.getLogger("rmq.siblings")
 
@@ -120,11 +127,42 @@ ASKABLE = PUSHES | frozenset(
 Key = tuple[str, str]  # kind, name
 
 
+class CoreCalls(ConnectionCalls, StatCalls, Protocol):
+    """What is used here of the core."""
+
+
+class SiblingsContext(UnconsumedContext, Protocol):
+    """What is used here of the broker."""
+
+    certificates: Certificates
+    connections: Connections
+    consumers: ConsumerTable
+    dispatcher: Dispatcher
+    groups: GroupTable
+    producers: ProducerTable
+    registration: Registration
+    started_at: float
+    write_stops: WriteStops
+
+    @property
+    def core(self) -> CoreCalls: ...
+
+    @property
+    def address(self) -> str: ...
+
+    def settings_changed(self, changes: Iterable[str]) -> None: ...
+
+
 class BusSiblings(seam.Siblings):
     """Owned by the control thread. It is also the Owner of the bus client (bus_client.py)."""
 
     def __init__(
-        self, broker: Broker, directory: BusDirectory, index: int, token: str, digest: str
+        self,
+        broker: SiblingsContext,
+        directory: BusDirectory,
+        index: int,
+        token: str,
+        digest: str,
     ) -> None:
         super().__init__(broker.registration)
         self._broker = broker

@@ -19,12 +19,32 @@ Example: {"orders@billing": 17, "%DLQ%billing@": 2, "rmq_sys_wheel_timer@": 1}
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from rmq import names
-from rmq.broker.broker import Broker
+from rmq.broker.core_seam import StatCalls
 from rmq.broker.status.sampler import half_messages
+from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.delay_levels import DelayLevels
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.topics import TopicTable
+from rmq.config import Settings
 
 
-def unconsumed(broker: Broker) -> dict[str, int]:
+class UnconsumedContext(Protocol):
+    """What is used here of the broker."""
+
+    delays: DelayLevels
+    offsets: OffsetTable
+    queues: QueueReader
+    settings: Settings
+    topics: TopicTable
+
+    @property
+    def core(self) -> StatCalls: ...
+
+
+def unconsumed(broker: UnconsumedContext) -> dict[str, int]:
     """topic@group -> number of messages; only those that are not zero."""
     offsets: dict[str, dict[str, dict[int, int]]] = {}
     for group, topics in broker.offsets.by_group().items():
@@ -44,7 +64,9 @@ def unconsumed(broker: Broker) -> dict[str, int]:
     return {what: count for what, count in found.items() if count > 0}
 
 
-def _on_the_way(broker: Broker, offsets: dict[str, dict[str, dict[int, int]]]) -> dict[str, int]:
+def _on_the_way(
+    broker: UnconsumedContext, offsets: dict[str, dict[str, dict[int, int]]]
+) -> dict[str, int]:
     found = {names.SCHEDULE_TOPIC: broker.delays.waiting()}
     if not broker.topics.is_copy:  # a slave delivers and ends nothing: its master has all of it
         counters = broker.core.stats()
@@ -58,7 +80,7 @@ def _on_the_way(broker: Broker, offsets: dict[str, dict[str, dict[int, int]]]) -
     return {f"{topic}@": count for topic, count in found.items()}
 
 
-def _unrevived(broker: Broker, topic: str, done: dict[int, int]) -> int:
+def _unrevived(broker: UnconsumedContext, topic: str, done: dict[int, int]) -> int:
     """How many records of the revive log are still to be done. The offset of the log's group is
     that of the last record that is done, not of the next."""
     config = broker.topics.get(topic)

@@ -185,6 +185,10 @@ class Broker:
         self._watched_groups: set[tuple[str, str]] = set()  # (topic, group)
         self._tasks: list[asyncio.Task[None]] = []
 
+    def successor(self) -> "Broker":
+        """Another broker on the same core, for when this one has stopped and the log was cut."""
+        return Broker(self.settings, self.core, self.guard)
+
     @property
     def address(self) -> str:
         """The address that clients connect to, and that message ids contain."""

@@ -36,6 +36,7 @@ from rmq.serving import identity
 from rmq.system import descriptors
 
 if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
     from rmq.namesrv.server import NameServer
     from rmq.node.served_broker import ServedBroker
 
@@ -78,7 +79,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             report = _open(core)
             stack.callback(core.stop)
             log_opened(broker.storePathRootDir, report)
-        served: ServedBroker | None = None
+        served: ServedBroker[Broker] | None = None
         server: NameServer | None = None
         if namesrv is not None:
             from rmq.namesrv.server import NameServer

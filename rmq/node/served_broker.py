@@ -23,13 +23,24 @@ import os
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Generic, Protocol, TypeVar
 
-from rmq.broker.broker import Broker
+from rmq.broker.reactor_watch import ReactorWatch
 from rmq.broker.replication.controlled_replication import ControlledReplication
+from rmq.broker.replication.replication import Replication
 from rmq.errors import StoreError
-from rmq.node.truncation import begin_elsewhere, truncate
+from rmq.node.truncation import ReopenedBroker, begin_elsewhere, truncate
 
-Change = Callable[[Broker, int, Callable[[Broker], None]], Awaitable[Broker]]  # of truncation.py
+
+class ServableBroker(ReopenedBroker, Protocol):
+    """What is used here of the broker."""
+
+    reactor_watch: ReactorWatch
+    replication: Replication
+
+
+B = TypeVar("B", bound=ServableBroker)
+Change = Callable[[B, int, Callable[[B], None]], Awaitable[B]]  # of truncation.py
 
 STUCK = 1  # the process's exit code
 SAYING_S = 2.0
@@ -37,14 +48,14 @@ SAYING_S = 2.0
 log = logging.getLogger("rmq.node.served_broker")
 
 
-class ServedBroker:
+class ServedBroker(Generic[B]):
     """Owned by the event loop of its process."""
 
     def __init__(
         self,
-        broker: Broker,
+        broker: B,
         stop: asyncio.Event,
-        prepare: Callable[[Broker], None] | None = None,
+        prepare: Callable[[B], None] | None = None,
         started: Callable[[], None] | None = None,
         leave_reason: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -58,7 +69,7 @@ class ServedBroker:
         self._started = started
         self._leave_reason = leave_reason
         self._changing: asyncio.Task[None] | None = None
-        self._wanted: tuple[Change, int] | None = None
+        self._wanted: tuple[Change[B], int] | None = None
         self._is_stopping = False
         self._failure: BaseException | None = None
 
@@ -75,7 +86,7 @@ class ServedBroker:
         if self._started is not None:
             self._started()
 
-    def _make_ready(self, broker: Broker) -> None:
+    def _make_ready(self, broker: B) -> None:
         if self._prepare is not None:
             self._prepare(broker)
         if isinstance(broker.replication, ControlledReplication):
@@ -97,7 +108,7 @@ class ServedBroker:
         finally:
             log.critical("%s: this process ends, to be started again", why)
 
-    def _replace(self, change: Change, offset: int) -> None:
+    def _replace(self, change: Change[B], offset: int) -> None:
         if self._is_stopping:
             return  # the next start will ask for it again
         self._wanted = change, offset
@@ -109,7 +120,7 @@ class ServedBroker:
             (change, offset), self._wanted = self._wanted, None
             await self._change(change, offset)
 
-    async def _change(self, change: Change, offset: int) -> None:
+    async def _change(self, change: Change[B], offset: int) -> None:
         try:
             self.broker = await change(self.broker, offset, self._make_ready)
         except Exception as error:

@@ -22,16 +22,20 @@ then the replica reports that it has lost its end, as it does when its log is sh
 checkpoint says (rmq/broker/replication/lost_end.py).
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from rmq.broker.broker import Broker
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.replication.role import is_controlled, is_slave
+from rmq.broker.siblings import Siblings
+from rmq.broker.status.http_server import StatusServer
+from rmq.broker.status.sampler import Sampler
 from rmq.broker.status.store_reopening import StoreReopening
 from rmq.broker.tables.deleted_topics import deleted_topics
 from rmq.broker.tasks import truncation
@@ -40,6 +44,26 @@ from rmq.errors import StoreError
 from rmq.node.slave_start import follow as begin_following
 
 log = logging.getLogger("rmq.node.truncation")
+
+B = TypeVar("B", bound="ReopenedBroker")
+
+
+class ReopenedBroker(Protocol):
+    """What is used here of the broker."""
+
+    sampler: Sampler
+    settings: Settings
+    siblings: Siblings
+    status: StatusServer | None
+
+    @property
+    def core(self) -> Any: ...
+
+    def successor(self: B) -> B: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 def finish_truncation(core: Any, settings: Settings) -> None:
@@ -62,11 +86,9 @@ def config_of(settings: Settings) -> Path:
     return Path(settings.storePathRootDir).expanduser() / "config"
 
 
-async def truncate(
-    broker: Broker, offset: int, prepare: Callable[[Broker], None] = lambda _: None
-) -> Broker:
+async def truncate(broker: B, offset: int, prepare: Callable[[B], None] = lambda _: None) -> B:
     """Returns the new broker. prepare: called with it before it starts."""
-    core: Any = broker.core
+    core = broker.core
     core.check_truncation(offset)
 
     def change(step: Callable[[str], None]) -> None:
@@ -76,10 +98,10 @@ async def truncate(
 
 
 async def begin_elsewhere(
-    broker: Broker, start: int, prepare: Callable[[Broker], None] = lambda _: None
-) -> Broker:
+    broker: B, start: int, prepare: Callable[[B], None] = lambda _: None
+) -> B:
     """Like truncate(), but the log is empty then and begins at `start`."""
-    core: Any = broker.core
+    core = broker.core
     core.check_beginning(start)
 
     def change(step: Callable[[str], None]) -> None:
@@ -90,12 +112,12 @@ async def begin_elsewhere(
 
 
 async def _changed(
-    broker: Broker,
+    broker: B,
     what: str,
     change: Callable[[Callable[[str], None]], None],
-    prepare: Callable[[Broker], None],
-) -> Broker:
-    core: Any = broker.core
+    prepare: Callable[[B], None],
+) -> B:
+    core = broker.core
     before = broker.sampler.take(brief=True) if broker.status is not None else None
     reopening = StoreReopening(broker.settings, what, before)
     await broker.siblings.reopening()
@@ -105,7 +127,7 @@ async def _changed(
         reopening.step("starting")
         begin_following(core, broker.settings)
         core.start()
-    fresh = Broker(broker.settings, core, broker.guard)
+    fresh = broker.successor()
     prepare(fresh)
     await fresh.start()
     return fresh
