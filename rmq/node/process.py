@@ -20,7 +20,6 @@ import contextlib
 import logging
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,8 +123,8 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         await stopping
         service_manager.tell(service_manager.STOPPING)
         log.info("stopping")
-        began = time.monotonic()
-    log.info("stopped in %.2f s", time.monotonic() - began)
+        began = clock.monotonic()
+    log.info("stopped in %.2f s", clock.monotonic() - began)
 
 
 def _new_core(settings: Settings) -> Any:

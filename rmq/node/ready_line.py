@@ -27,6 +27,7 @@ from pathlib import Path
 import click
 
 from rmq import __version__
+from rmq.base import clock
 from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.config import Settings
 from rmq.node import service_manager
@@ -93,9 +94,9 @@ async def _until_registered(
 ) -> tuple[str, str]:
     """Repeats _find_registered() until one name server knows all brokers, one does not answer, or
     patience_s is over. Returns its last result."""
-    until = time.monotonic() + patience_s
+    until = clock.monotonic() + patience_s
     found = await _find_registered(addresses, served)
-    while not found[0] and "nobody" not in found[1] and time.monotonic() < until:
+    while not found[0] and "nobody" not in found[1] and clock.monotonic() < until:
         await asyncio.sleep(0.02)
         found = await _find_registered(addresses, served)
     return found

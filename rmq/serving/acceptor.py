@@ -20,7 +20,6 @@ import errno
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable
 
 ACCEPTS_AT_ONCE = 64
@@ -118,14 +117,14 @@ class Acceptor:
                     self.closed_at_once += 1
             with contextlib.suppress(OSError):
                 self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        now = time.monotonic()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         if now - self._logged_at >= LINE_S:
             self._logged_at = now
             self._log.warning(
                 "no connection can be taken: %s; clients are closed (%d so far). Raise the limit "
                 "of open files (ulimit -n)", error.strerror, self.closed_at_once,
             )  # fmt: skip
-        loop = asyncio.get_running_loop()
         loop.remove_reader(listening)
         self._paused[listening] = loop.call_later(PAUSE_S, self._resume, listening)
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import logging
 import ssl
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rmq.base import clock
 from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.format.client_tls import ClientTls
@@ -130,7 +130,7 @@ def common_name(certificate: Mapping[str, Any] | None) -> str:
     """The name in a certificate that was verified, as ssl gives it; empty if it has no name or
     several, or has expired (a resumed session was verified only when the first one began).
     cext/net/tls.pyx is the same for the reactor."""
-    if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) <= time.time():
+    if not certificate or ssl.cert_time_to_seconds(certificate["notAfter"]) <= clock.wall():
         return ""
     subject = certificate.get("subject", ())
     found = [value for part in subject for key, value in part if key == "commonName"]
