@@ -7,8 +7,9 @@ and stand-in with this page. Code that calls the core names the Protocols it nee
 
 Names are bytes, times milliseconds, offsets whole numbers. A call that cannot be done raises
 StoreError, or the exception of its status (cext/base/status.pxd). Every call takes at most one turn
-of the reactor, unless it says that it waits for the disk. Calls are for the control thread alone;
-only read_record(), queue_snapshot() and sync_log() may be called from any thread.
+of the reactor, unless it says that it waits for the disk. Calls are for the control thread alone,
+but for four that any thread may make: read_record(), queue_snapshot() and sync_log(), and
+reactor_turn(), which the reactor's watch asks in a thread of its own.
 
 Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) or None.
 """

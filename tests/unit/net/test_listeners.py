@@ -1,6 +1,6 @@
 """Several listeners on one reactor, each with a protocol of its own.
 
-Not shown here: TLS and the protocol of RocketMQ 5 clients, which do not exist yet.
+Not shown here: TLS, which is in test_tls.py.
 """
 
 import socket
