@@ -43,9 +43,20 @@ in the list of turn.pyx, and what a new step needs is in docs/contributing.md. A
 ends when every step is drained, or after DRAIN_MS. Deliveries (schedule, timers, revive) stop at
 once.
 
-Nothing in a turn waits for a lock or the interpreter. It waits for a disk only while its syncs
-usually take less than a millisecond (cext/store/log/flusher.pxd), because handing a sync to the
-flusher and back would take as long.
+Nothing in a turn waits for a lock or the interpreter. For a disk it waits in these places alone:
+
+- every write, as long as the kernel needs for it: it makes a writer wait when too much of the page
+  cache is dirty;
+- `sync`, while syncs usually take less than a millisecond (cext/store/log/flusher.pxd): handing one
+  to the flusher and back would take as long;
+- `room`, after a turn that was full: with a store pool for the committer, POOL_WAIT_US (1 s) at
+  most, and in a file whose blocks are still being allocated BLOCKS_WAIT_US (20 ms) in each turn
+  (append/turn_room.pxd). Nothing else could go on: what producers have sent has no room;
+- queue_room(), in the middle of a request that appends: only when every chunk of queue entries is
+  in use and none is persisted. The reactor waits for the queue writer, LAST_RESORT_WAIT_MS (2 s) at
+  most, or writes a queue itself; then the record is refused (cext/store/queues/queue_store.pyx);
+- a deletion of queues, or a repaired queue, for which the queue writer has no free job: until it
+  has one (queue_persistence.pyx).
 """
 from libc.stdint cimport int32_t
 

@@ -1,7 +1,7 @@
 """Step: one row of the turn's table (cext/flow/turn.pxd): what a folder does once a turn.
 
-    run         its work of this turn. It returns at once when there is none, waits for nothing, and
-                leaves to the next turn what is more than a bounded amount
+    run         its work of this turn. It returns at once when there is none, waits for nothing but
+                what turn.pxd lists, and leaves to the next turn what is more than a bounded amount
     next_wait   how many ms the poll may sleep before there is work that no event announces; 0: do
                 not sleep; NULL: all its work comes with events
     drained     at a stop: whether nothing of it is under way any more; NULL: nothing ever is
