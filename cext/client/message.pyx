@@ -382,7 +382,7 @@ def unpack_body(int sys_flag, bytes body not None):
             f"the body is packed; to unpack it install {error.name} (pip install "
             "'rmq[compression]')"
         ) from None
-    except Exception as error:
+    except ValueError as error:         # all that packed_body raises for damage
         raise ProtocolError(f"a packed body that does not unpack: {error}") from None
     raise ProtocolError(f"a body packed in an unknown way ({kind:#x})")
 

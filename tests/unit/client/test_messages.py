@@ -16,6 +16,7 @@ from support.volume import volume
 from cext.client.message import Message, decode_messages, encoded_properties
 from cext.client.reply import Reply, reply_of
 from rmq.errors import MessageError, ProtocolError
+from rmq.format import packed_body
 from rmq.format.message import Host, StoredMessage, decode_properties, encode_message
 from rmq.format.packed_body import UNPACKED_BYTES_MAX
 from rmq.format.remoting import Command, encode
@@ -209,6 +210,18 @@ def test_a_body_of_several_frames_is_read_whole() -> None:
             record = encode_message(StoredMessage(topic="t", body=bad, sys_flag=sys_flag))
             with pytest.raises(ProtocolError, match="does not unpack: damaged"):
                 _ = decode_messages(reply_with(record))[0].body
+
+
+def test_memory_that_is_missing_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a consumer would drop a message that another attempt can read."""
+
+    def full(_body: bytes) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(packed_body, "inflated", full)
+    record = encode_message(StoredMessage(topic="t", body=zlib.compress(b"a"), sys_flag=1))
+    with pytest.raises(MemoryError):
+        _ = decode_messages(reply_with(record))[0].body
 
 
 def test_bodies_that_unpack_to_more_than_allowed_are_refused() -> None:
