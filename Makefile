@@ -149,7 +149,7 @@ ready:
 	@$(ALONE) $(MAKE) -j3 $(BUILT) $(TOOLS) system
 	@$(ALONE) $(MAKE) $(COLLECTED)
 system: $(INSTALLED)
-	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute chromium
+	@tools/need.sh java17 openssl mkfs redis etcd aarch64 valgrind iproute systemd chromium
 
 test: ready
 	$(BIN)/python -m pytest $(QUICK) $(HANGING) $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)

@@ -13,6 +13,7 @@
 #   tools/need.sh aarch64            a compiler of the other processor, and what runs its programs
 #   tools/need.sh valgrind           callgrind, which counts instructions
 #   tools/need.sh iproute            ip, which makes hosts of a network that tests cut
+#   tools/need.sh systemd            systemd-analyze, which judges the units that rmq makes
 #   tools/need.sh chromium           a browser and its driver, which look at the web console
 #
 # Missing packages are installed with apt when we are root and apt is there; otherwise they are named
@@ -85,6 +86,7 @@ for need in "$@"; do
         chromium)
             { command -v chromium && command -v chromedriver; } >/dev/null \
                 || missing+=(chromium chromium-driver) ;;
+        systemd) command -v systemd-analyze >/dev/null || missing+=(systemd) ;;
         valgrind) command -v valgrind >/dev/null || missing+=(valgrind libc6-dbg) ;;
         go) has_go || missing+=(golang-go) ;;
         node)

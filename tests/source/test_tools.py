@@ -36,14 +36,16 @@ def test_missing_packages_are_asked_for_by_name_with_the_command(tmp_path: Path)
 
 def test_what_the_tests_need_is_named_by_its_packages(tmp_path: Path) -> None:
     path = programs(tmp_path / "bare", uname="x86_64")
-    done = need("openssl", "redis", "aarch64", path=path)
+    done = need("openssl", "redis", "systemd", "aarch64", path=path)
     assert done.returncode == 1
     aarch64 = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
-    assert f"missing: openssl redis-server {aarch64}. Install with: sudo" in done.stderr
+    assert f"missing: openssl redis-server systemd {aarch64}. Install with: sudo" in done.stderr
     path = programs(
-        tmp_path / "all", **dict.fromkeys(("openssl", "valkey-server"), ""), uname="aarch64"
+        tmp_path / "all",
+        **dict.fromkeys(("openssl", "valkey-server", "systemd-analyze"), ""),
+        uname="aarch64",
     )
-    assert need("openssl", "redis", "aarch64", path=path).returncode == 0
+    assert need("openssl", "redis", "systemd", "aarch64", path=path).returncode == 0
 
 
 @pytest.mark.parametrize(
