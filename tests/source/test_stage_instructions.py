@@ -1,18 +1,22 @@
 """No stage of the compiled core takes more instructions than bench/stages/instructions.json says.
 
 Method: callgrind counts N and 2 N operations of each stage in one process (bench/stages); counts do
-not depend on what else the machine does. With another compiler or processor than the file's there
-is nothing to compare with: the test says so and records what it counted. Not shown: time.
+not depend on what else the machine does. Where the compiler or the processor is another one there
+is nothing to compare with: the test says so and records what it counted; in the project's CI, whose
+compiler is the file's, it fails. Not shown: time.
 """
 
+import re
 import warnings
 from pathlib import Path
 
 import pytest
+from support.source_tree import ROOT
 
 from bench.stages.instructions import (
     BEFORE_SECURITY,
     KEPT,
+    MUST_COMPARE,
     RECORDED,
     Counts,
     Row,
@@ -22,6 +26,7 @@ from bench.stages.instructions import (
     measure,
     table,
     total_of,
+    uncompared,
 )
 from bench.stages.table import STAGES
 from cext._build import PROFILE
@@ -38,7 +43,10 @@ def now(measured: Counts) -> Counts | None:
     """What the stages take here. None: the counts of the file are of another compiler."""
     if why := difference(Counts.read(KEPT), measured):
         measured.write(RECORDED)
-        warnings.warn(f"instructions not compared: {why}; {RECORDED} has them", stacklevel=1)
+        text, is_failure = uncompared(why)
+        if is_failure:
+            pytest.fail(text, pytrace=False)
+        warnings.warn(text, stacklevel=1)
         return None
     return measured
 
@@ -112,6 +120,24 @@ def test_counts_of_another_compiler_are_not_compared(tmp_path: Path) -> None:
     assert difference(ours, ours) == ""
     other = Counts({"gcc": "13.1.0", "machine": "x86_64"})
     assert difference(ours, other) == "gcc 13.1.0 instead of 12.2.0"
+
+
+def test_only_where_it_is_asked_for_is_it_a_failure_that_nothing_was_compared() -> None:
+    text, is_failure = uncompared("gcc 13.1.0 instead of 12.2.0", {})
+    assert "not compared: gcc 13.1.0 instead" in text and not is_failure
+    text, is_failure = uncompared("gcc 13.1.0 instead of 12.2.0", {MUST_COMPARE: "compare"})
+    assert "gcc 13.1.0 instead" in text and "UPDATE=1" in text and is_failure
+
+
+def test_the_compiler_of_the_file_is_the_one_that_is_built_with() -> None:
+    """In the project's CI it has to be: an image of Debian 12, and one Cython, named everywhere."""
+    cython = Counts.read(KEPT).made_by["cython"]
+    for file, times in (("pyproject.toml", 2), ("Makefile", 1)):
+        named = re.findall(r"Cython([=<>~!][^\"']*)", (ROOT / file).read_text())
+        assert named == [f"=={cython}"] * times, file
+    ci = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    job = ci.partition("  test:\n")[2].partition("\n  lint:\n")[0]
+    assert f"{MUST_COMPARE}: compare" in job and "-bookworm" in job
 
 
 def test_a_file_of_callgrind_that_was_cut_off_is_an_error(tmp_path: Path) -> None:
