@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from rmq.config_accepted import ACCEPTED
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import TRACE_TOPIC
 
 INT_MAX = 2**31 - 1
@@ -275,7 +276,7 @@ BROKER: tuple[Setting, ...] = (
     # --- topics, groups, clients
     _int("brokerPermission", 6, 0, 7, run_time=True),
     _bool("autoCreateTopicEnable", True, run_time=True),
-    _int("defaultTopicQueueNums", 8, 1, 65535, run_time=True),
+    _int("defaultTopicQueueNums", 8, 1, TOPIC_QUEUES_MAX, run_time=True),
     _bool("autoCreateSubscriptionGroup", True, run_time=True),
     _bool("clusterTopicEnable", True),
     _bool("brokerTopicEnable", True),

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rmq.arrow.options import READ, OptionError, Options
+from rmq.limits import TOPIC_QUEUES_MAX
 
 EARLIEST, LATEST = -2, -1
 
@@ -112,7 +113,7 @@ def _members(data: Any, option: str) -> list[tuple[str, Any]]:
 
 
 def _key(topic: str, broker: str, queue: str, option: str) -> QueueKey:
-    if not queue.isascii() or not queue.isdigit() or int(queue) > 65535:
+    if not queue.isascii() or not queue.isdigit() or int(queue) > TOPIC_QUEUES_MAX:
         raise OptionError(f"option {option}: {queue!r} of topic {topic} is not a queue id")
     return QueueKey(topic, broker, int(queue))
 

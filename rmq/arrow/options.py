@@ -19,6 +19,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rmq.errors import ConfigError
+from rmq.format.packed_body import UNPACKED_BYTES_MAX
 
 HIDDEN = re.compile("secret|password|token")
 
@@ -168,7 +169,8 @@ TABLE = [
     Option("batchBytes", size(64 << 10, 64 << 20), 8000 << 10, READS, "of one Arrow batch"),
     Option("batchRows", number(1, 1 << 20), 16384, READS, "of one Arrow batch at most"),
     Option("fetchBytes", size(32 << 10, 8 << 20), 1 << 20, READS, "asked for in one pull"),
-    Option("maxUnpackedBytes", size(1 << 10, 1 << 30), 64 << 20, READS, "of one unpacked body"),
+    Option("maxUnpackedBytes", size(1 << 10, 1 << 30), UNPACKED_BYTES_MAX, READS,
+           "of one unpacked body"),
     Option("planTimeoutMs", duration(0, 86_400_000), 15_000, READS, "for brokers at the start"),
     Option("pollTimeoutMs", duration(1, 86_400_000), 120_000, ALL, "for a broker that is away"),
     Option("fetchOffset.numRetries", number(0, 1000), 3, READS, "of questions about offsets"),

@@ -38,7 +38,7 @@ from rmq.format.remoting import Command
 log = logging.getLogger("rmq.arrow")
 SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, "%SYS%")
 PULL_GROUP = names.TOOLS_CONSUMER_GROUP  # every broker has it
-PARTITIONS_PER_BROKER = 65536
+PARTITIONS_PER_BROKER = 65536  # part of what users store; more than TOPIC_QUEUES_MAX
 SAMPLE = 16  # messages by which the size of the others is estimated
 BROKER_UNKNOWN = ResponseCode.BROKER_NOT_EXIST  # the client knows no address of the broker
 # Brokers that start, stop or are too busy give the first two; the last is the client's own.

@@ -41,7 +41,7 @@ from rmq.arrow.offsets import (
     start_of,
 )
 from rmq.arrow.options import OptionError, Options
-from rmq.arrow.queues import DataLossError, is_system
+from rmq.arrow.queues import PARTITIONS_PER_BROKER, DataLossError, is_system
 from rmq.arrow.read_plan import DamagedMessageError, ReadPlan
 from rmq.arrow.store_topics import check_topics
 from rmq.format.store_files import persisted_ends
@@ -134,7 +134,7 @@ class StoreLog:
         maker = BatchMaker(plan.schema, decoder.columns)
         topics = Topics(self._options, self._starts, self._ends)
         for each in ranges:
-            decoder.columns.place("", each.broker_name, -1, each.shard * 65536)
+            decoder.columns.place("", each.broker_name, -1, each.shard * PARTITIONS_PER_BROKER)
             if each.is_lost:
                 _add_lost(decoder, each)
                 continue

@@ -17,10 +17,11 @@ from rmq.cli.unread import ask_about_unread
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import PERM_READ
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import is_dead_letter, is_retry
 from rmq.operations.topic_changes import MESSAGE_TYPES, PERMS, check_change, described, perm_text
 
-QUEUES = click.IntRange(1, 65535)
+QUEUES = click.IntRange(1, TOPIC_QUEUES_MAX)
 LISTED = (*columns("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"),
           Column("PERM", is_wide=True))  # fmt: skip
 QUEUE_COLUMNS = (*columns("BROKER", "QUEUE", "PERM", "MIN OFFSET", "MAX OFFSET", "MESSAGES"),

@@ -26,7 +26,8 @@ from rmq.console.pages.groups import SETTINGS, settings_of
 from rmq.console.pages.topics import page_of
 from rmq.console.section import section
 from rmq.console.spark_line import SparkLine
-from rmq.errors import RemoteError, RmqError
+from rmq.errors import RmqError
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.operations import group_changes
 from rmq.operations.offset_moves import carry_out, moves_to, summary
 from rmq.operations.texts import counted
@@ -188,7 +189,7 @@ def _delete(cluster: Cluster, values: Mapping[str, Any]) -> str:
 
 GROUP = Field("group", "Group", group_name, "hidden")
 TOPIC = Field("topic", "Topic", topic_name)
-QUEUE = Field("queue", "Queue", whole(0, 65535), "number", is_required=False,
+QUEUE = Field("queue", "Queue", whole(0, TOPIC_QUEUES_MAX), "number", is_required=False,
               help="Of each broker; nothing: all.")  # fmt: skip
 
 MOVE = Change(

@@ -26,6 +26,7 @@ from rmq.console.paging import Paging
 from rmq.console.survey import GroupSight
 from rmq.errors import RmqError, UnreachableError
 from rmq.format import fastjson
+from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import is_system_group
 
 INT_MAX = 2**31 - 1
@@ -105,7 +106,8 @@ SETTINGS = (
           is_required=False),
     Field("retryMaxTimes", "Tries before a message is a dead letter", whole(0, INT_MAX), "number",
           default="16"),
-    Field("retryQueueNums", "Queues of its retry topic", whole(1, 65535), "number", default="1"),
+    Field("retryQueueNums", "Queues of its retry topic", whole(1, TOPIC_QUEUES_MAX),
+          "number", default="1"),
     Field("consumeTimeoutMinute", "Minutes that consuming a message may take", whole(1, INT_MAX),
           "number", default="15"),
 )  # fmt: skip
