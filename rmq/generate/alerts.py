@@ -1,7 +1,7 @@
 """Alerts: rules by which Prometheus tells operators that something needs attention.
 
 A rule is a row of RULES. Its text says what happened and what to do; if there is more to say, the
-rule names a heading of docs/operations.md. Metrics are those of rmq/observe, and Prometheus' `up`.
+rule names a heading of a page in docs. Metrics are those of rmq/observe, and Prometheus' `up`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 
 import msgspec
 
-PAGE = "docs/operations.md"
+DOCS = "docs"
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Rule(msgspec.Struct, frozen=True):
     severity: str  # critical: messages are refused or at stake; warning: they will be
     summary: str
     remedy: str
-    heading: str = ""  # in PAGE
+    heading: str = ""  # "page.md#heading" in DOCS
 
 
 BROKER = "{{ $labels.node_id }}"
@@ -38,7 +38,7 @@ RULES = (
         "RmqLogPoisoned", "rmq_poisoned == 1", "0m", "critical",
         f"a write or a sync of the log of {BROKER} failed",
         "It takes no messages any more. Look at the disk, then restart the broker.",
-        "a-poisoned-log",
+        "operations.md#a-poisoned-log",
     ),
     Rule(
         "RmqTakesNoSends",
@@ -48,14 +48,14 @@ RULES = (
         f"{BROKER} refuses sends",
         "Its disk is full, its log is poisoned, too few replicas are in sync, or it is drained: "
         "`rmq broker status` says which.",
-        "the-disk-is-full",
+        "operations.md#the-disk-is-full",
     ),
     Rule(
         "RmqDiskFilling", "rmq_disk_used_ratio > 0.80", "10m", "warning",
         f"the disk of {BROKER} is full to {{{{ $value | humanizePercentage }}}}",
         "At 90 % sends are refused. Keep messages for a shorter time (fileReservedTime), or give "
         "it more room.",
-        "the-disk-is-full",
+        "operations.md#the-disk-is-full",
     ),
     Rule(
         "RmqSendsRefused",
@@ -68,7 +68,7 @@ RULES = (
         "sum by (cluster, node_id) (rate(rmq_busy_replies_total[5m])) > 0", "5m", "warning",
         f"{BROKER} answers {{{{ $value | humanize }}}} requests a second with SYSTEM_BUSY",
         "It has more to do than it can: more shards or brokers, or a faster disk.",
-        "cores",
+        "operations.md#cores",
     ),
     Rule(
         "RmqSyncsSlow",
@@ -92,7 +92,7 @@ RULES = (
         "RmqCorruptRecords", "increase(rmq_corrupt_records_total[1h]) > 0", "0m", "critical",
         f"{BROKER} read damaged records",
         "They are left out, and its log names the places. `rmq store check` finds all of them.",
-        "damaged-files",
+        "operations.md#damaged-files",
     ),
     Rule(
         "RmqGroupBehind",
@@ -119,13 +119,13 @@ RULES = (
         "RmqSlaveDetached", "rmq_following == 0", "2m", "critical",
         f"the log does not come to a slave of {BROKER}",
         "`rmq broker status` says why.",
-        "replicas",
+        "replicas.md#replicas",
     ),
     Rule(
         "RmqTooFewInSync", "rmq_in_sync_replicas < rmq_in_sync_replicas_min", "0m", "critical",
         f"{BROKER} refuses sends: too few replicas are in sync",
         "Start those that are down: `rmq replica status` names them.",
-        "what-tells-you",
+        "replicas.md#what-tells-you",
     ),
     Rule(
         "RmqNotOneMaster",
@@ -133,19 +133,19 @@ RULES = (
         f"{BROKER} has {{{{ $value }}}} masters",
         "None: see `rmq replica status` and the controllers' logs. Two: one of them has not heard "
         "of the election yet, and is fenced.",
-        "failover",
+        "replicas.md#failover",
     ),
     Rule(
         "RmqElections", "changes(rmq_master_epoch[30m]) > 3", "0m", "warning",
         f"{BROKER} had {{{{ $value }}}} elections in half an hour",
         "A machine or a network comes and goes: the controllers' logs have each election's reason.",
-        "failover",
+        "replicas.md#failover",
     ),
     Rule(
         "RmqReplicaBehind", "rmq_replication_lag_bytes > 1e9", "10m", "warning",
         f"replica {{{{ $labels.replica }}}} of {BROKER} lacks {{{{ $value | humanize1024 }}}}B",
         "It is slower than its master, or the way to it is.",
-        "what-tells-you",
+        "replicas.md#what-tells-you",
     ),
     Rule(
         "RmqConnectionsRefused",
@@ -154,7 +154,7 @@ RULES = (
         "5m", "warning",
         f"{BROKER} refuses connections, or lets them wait",
         "More clients than rmqMaxConnections, or than there are descriptors for.",
-        "descriptors",
+        "operations.md#descriptors",
     ),
 )  # fmt: skip
 
@@ -175,5 +175,5 @@ def alerts_file(job: str) -> str:
             f"          description: {json.dumps(rule.remedy)}",
         ]
         if rule.heading:
-            lines.append(f"          runbook: {PAGE}#{rule.heading}")
+            lines.append(f"          runbook: {DOCS}/{rule.heading}")
     return "\n".join(lines) + "\n"

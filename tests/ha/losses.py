@@ -4,7 +4,7 @@
 
 `safe` are rmq's defaults, with which rounds lose nothing. `durable` loses nothing by a power cut of
 all brokers either, which the defaults need not survive. `weak` are Apache's defaults in controller
-mode (docs/operations.md, "What each setting risks"): the master answers alone, so messages that it
+mode (docs/replicas.md, "What each setting risks"): the master answers alone, so messages that it
 did not copy in time are lost with it. Then these consequences are no failure: a message that was
 acknowledged or delivered is gone, its place has another message, and groups that had passed it are
 sent back. An acknowledgement is dated by what is at its place in the log now, so one of the old

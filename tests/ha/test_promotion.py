@@ -26,7 +26,7 @@ AHEAD = {"vanished", "two-messages", "reader-order", "group-order", "key-order",
 
 
 def promote(cluster: PlainPair, history: Writer) -> None:
-    """A promotion as docs/operations.md says; the old master's store is not used again."""
+    """A promotion as docs/replicas.md says; the old master's store is not used again."""
     master, slave = cluster.nodes["master"], cluster.nodes["slave"]
     with noted(history, "promote", "slave", Risk(60_000, loses_locks=True)):
         slave.kill()

@@ -1,4 +1,4 @@
-"""Goal: weaker settings risk what docs/operations.md says, and in the same case nothing is lost
+"""Goal: weaker settings risk what docs/replicas.md says, and in the same case nothing is lost
 with the defaults.
 
 Method: a controller and three brokers as processes (tests/ha/trios.py). In each case a message is

@@ -267,7 +267,7 @@ class EtcdTrio(Trio):
 
 
 class CutEtcdTrio(EtcdTrio):
-    """Three hosts, set up as docs/operations.md says for three machines."""
+    """Three hosts, set up as docs/replicas.md says for three machines."""
 
     kind = "cut-etcd-trio"
     faults = (

@@ -1,4 +1,4 @@
-"""Three machines with accounts and TLS, as docs/operations.md sets them up: a dead master is
+"""Three machines with accounts and TLS, as docs/replicas.md sets them up: a dead master is
 replaced, and the next one has all acknowledged messages and all accounts.
 
 Method: the commands of the page, on three addresses of the loopback; one controller, with its

@@ -17,6 +17,8 @@ from support.waiting import HANG_S
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.cli.main import cli
 from rmq.codes import RequestCode
+from rmq.generate.alerts import DOCS as RUNBOOKS
+from rmq.generate.alerts import RULES
 from rmq.namesrv.requests import _table as namesrv_table
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -48,6 +50,12 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         file = (page.parent / name).resolve() if name else page
         assert file.is_file(), target
         assert not anchor or anchor in anchors(file), target
+
+
+def test_alerts_lead_to_pages_and_headings() -> None:
+    for rule in RULES:
+        name, _, anchor = rule.heading.partition("#")
+        assert not name or anchor in anchors(ROOT / RUNBOOKS / name), rule.name
 
 
 @pytest.mark.parametrize("page", TREE_PAGES, ids=shown)

@@ -14,6 +14,7 @@ EXAMPLES = [
     DOCS / "tables.md",
     DOCS / "spark-guide.md",
     DOCS / "operations.md",
+    DOCS / "replicas.md",
     DOCS / "command-line.md",
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
