@@ -6,8 +6,8 @@ elsewhere.
 
 The broker is stopped, which writes its tables. Then the core cuts its log, and a new broker starts
 on the same core. All connections are closed, as RocketMQ and Kafka close theirs when the leader
-changes; the port stays the same. Why the log is not cut in place is said in docs/design/log.md. Each
-step is watched, and health checks are told which one is running
+changes; the port stays the same. Why the log is not cut in place is said in docs/design/log.md.
+Each step is watched, and health checks are told which one is running
 (rmq/broker/status/store_reopening.py). If the process ends on the way, its next start does the
 rest.
 

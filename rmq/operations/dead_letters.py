@@ -245,9 +245,7 @@ def message_of(
     if target is None:
         topic = came_by if is_popped else retry_topic(group)
     if topic is None:
-        raise MessageError(
-            f"{place_of(letter)}: its topic of origin is not known: {words.topic}"
-        )
+        raise MessageError(f"{place_of(letter)}: its topic of origin is not known: {words.topic}")
     try:
         made = copy_of(letter, topic)
     except MessageError as error:

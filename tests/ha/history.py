@@ -213,10 +213,13 @@ class Settled(Event, tag="settled"):
 class Fault(Event, tag="fault"):
     """What a nemesis did, from `at` until the event with `ends`.
 
-    loses_ms, after_ms      offsets committed less than loses_ms before the fault, or until after_ms
-                            behind its end, may be lost (docs/promises.md, docs/replicas.md)
-    hides_resets            a broker that answers during the fault may not know of a reset of that
-                            time; after the fault the reset counts again
+    loses_ms                offsets committed less than loses_ms before the fault, or until its end,
+                            may be lost (docs/promises.md, docs/replicas.md)
+    until_settled           that lasts until all is Settled: clients may ask another broker so long
+    loses_copies            offsets of that time may be lost even if each broker had them
+    loses_locks             the next master does not know who has the queues that are read in order
+    hides_ms                a broker that answers meanwhile may not know of resets since hides_ms
+                            before the fault; once that is over they count again. -1: it knows them
     fences_ms               no lease is granted during the fault: what is sent more than fences_ms
                             after its begin must not be acknowledged before its end
     fenced                  the address of the only broker that gets no lease; "": none gets one

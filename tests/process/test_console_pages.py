@@ -11,6 +11,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 from xml.etree import ElementTree
 
@@ -213,9 +214,9 @@ def test_all_messages_of_many_queues_are_reached_page_by_page(
     for begin in ("first", "-1h"):
         parts = walked(**{"from": begin}, count="20")
         assert [len(each) for each in parts] == [20] * 4
-        assert sorted(sum(parts, [])) == list(range(80))
+        assert sorted(chain.from_iterable(parts)) == list(range(80))
     tagged = walked(**{"from": "first"}, count="15", tag="odd")
-    assert sorted(sum(tagged, [])) == list(range(1, 80, 2))
+    assert sorted(chain.from_iterable(tagged)) == list(range(1, 80, 2))
     one = walked(**{"from": "first"}, count="3", queue="broker-a/5")
     assert one == [[5, 13, 21], [29, 37, 45], [53, 61, 69], [77]]
     for bad in ("x", '{"a":"b"}'):
@@ -551,7 +552,7 @@ def test_a_search_holds_no_thread_for_longer_than_its_time(
     assert "None; those that were sent again" in text_of(in_vain[-1].text)
     first = followed(console, console.get("/dead-letters/group", group="long", count="40"))
     found = [re.findall(r"dead-(\d+)", text_of(each.text)) for each in first]
-    assert sum(found, []) == list(map(str, range(99)))
+    assert [*chain.from_iterable(found)] == list(map(str, range(99)))
     [line] = console.get("/dead-letters/export", **last).text.splitlines()
     assert json.loads(line)["body"] == "dead-98"
     assert len(console.get("/dead-letters/export", group="long").text.splitlines()) == 99

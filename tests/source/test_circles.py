@@ -12,6 +12,7 @@ import pytest
 from support.circles import circles, shown
 from support.source_tree import OURS, ROOT, files, imports, name_of, outline
 
+
 def graph_of(paths: Iterable[Path], root: Path = ROOT) -> dict[str, set[str]]:
     """{module: the modules that it imports, in whatever way}"""
     by_module: dict[str, list[Path]] = {}

@@ -1,6 +1,6 @@
-"""Clients and servers take their times from one place, which tests drive: rmq/base/clock.py, the
-waits of their threads from rmq/base/waits.py. (The event loop of a server is made by clock.run; that
-of rmq.aio is the user's, and its clock with it.)
+"""Clients and servers take their times from one place, which tests drive: rmq/base/clock.py. The
+waits of their threads come from rmq/base/waits.py. (The event loop of a server is made by
+clock.run; that of rmq.aio is the user's, and so is its clock.)
 """
 
 import re

@@ -61,9 +61,7 @@ SEARCH = (
 )  # fmt: skip
 
 
-WORDS = Words(
-    "choose the topic below", "choose where each came from", "choose others in the list"
-)
+WORDS = Words("choose the topic below", "choose where each came from", "choose others in the list")
 
 
 class Letter(msgspec.Struct):

@@ -26,7 +26,7 @@ from rmq.console.pages.groups import SETTINGS, settings_of
 from rmq.console.pages.topics import page_of
 from rmq.console.section import section
 from rmq.console.spark_line import SparkLine
-from rmq.errors import RmqError
+from rmq.errors import RemoteError, RmqError
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.operations import group_changes
 from rmq.operations.offset_moves import carry_out, moves_to, summary
