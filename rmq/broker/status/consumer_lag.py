@@ -1,6 +1,6 @@
 """Consumer lag: how many messages groups are behind, from the tables, and how old, from records.
 
-    rows = lags(core.topic_table(), core.offsets(), core.offsets(1))
+    rows = lags(core.topic_table(), core.offsets(), core.offsets(1), groups)
     times.fill(rows, now_ms)  in a thread: reads records, which may have to come from the disk
 
 The numbers are per group and topic, over the queues of this shard, as RocketMQ's
@@ -10,7 +10,9 @@ ConsumerLagCalculator has them:
     inflight     those of them that a pull delivered
     ready        those that no pull delivered       queueing   age of the oldest of these
 
-A group without a committed offset in a queue is not behind in it, because it has not begun there.
+A group without a committed offset in a queue is not behind in it, because it has not begun there;
+but in a queue of its retry topics it is, from the first message on, because it will read there
+whatever lies there. Messages that still wait to come again are in no retry topic, and not counted.
 Until it has pulled from a queue since the broker's start, only committed messages count as
 delivered.
 
@@ -19,11 +21,13 @@ Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 me
 """
 
 import threading
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from rmq.base import clock
 from rmq.broker.store.queue_reader import QueueReader
+from rmq.names import RETRY_PREFIX
 from rmq.observe.sample import LagSample
 
 TIMES_MAX = 1000  # how many records one fill() looks at
@@ -32,6 +36,8 @@ TIMES_S = 0.5  # and how long it looks
 CoreTopics = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]
 Offsets = dict[bytes, dict[int, int]]
 Place = tuple[str, int, int]  # topic, queue id, offset of a queue
+_RETRY = RETRY_PREFIX.encode()
+_NONE = -1  # as an offset: none is committed
 
 
 class Lag(msgspec.Struct):
@@ -42,10 +48,13 @@ class Lag(msgspec.Struct):
     unpulled: list[Place] = []
 
 
-def lags(table: CoreTopics, committed: Offsets, pulled: Offsets) -> list[Lag]:
-    """The lags, groups and topics in order; only of topics that exist."""
+def lags(
+    table: CoreTopics, committed: Offsets, pulled: Offsets, groups: Collection[bytes] = ()
+) -> list[Lag]:
+    """The lags, groups and topics in order; only of topics that exist. groups: all that exist."""
     found = []
-    for key, offsets in sorted(committed.items()):
+    rows = committed | dict(_retries(table, committed, groups))
+    for key, offsets in sorted(rows.items()):
         topic, _, group = key.partition(b"@")
         if topic in table:
             name = topic.decode(errors="replace")
@@ -57,6 +66,32 @@ def lags(table: CoreTopics, committed: Offsets, pulled: Offsets) -> list[Lag]:
                     _add(lag, queue_id, span, offset, pulled.get(key, {}).get(queue_id, -1))
             found.append(lag)
     return found
+
+
+def _retries(
+    table: CoreTopics, committed: Offsets, groups: Collection[bytes]
+) -> Iterator[tuple[bytes, dict[int, int]]]:
+    """The offsets of groups in their retry topics, if messages lie in a queue without one."""
+    for topic, row in table.items():
+        if not topic.startswith(_RETRY):
+            continue
+        full = [queue_id for queue_id, span in enumerate(row[4]) if span and span[0] < span[1]]
+        for group in _groups_of(topic.removeprefix(_RETRY), table, groups) if full else ():
+            key = topic + b"@" + group
+            offsets = committed.get(key, {})
+            if not offsets.keys() >= set(full):
+                yield key, dict.fromkeys(full, _NONE) | offsets
+
+
+def _groups_of(name: bytes, table: CoreTopics, groups: Collection[bytes]) -> Iterator[bytes]:
+    """Whose retry topic has this name behind its prefix: that of a group, or a group and the topic
+    that it has popped, with _ or + between them."""
+    if name in groups:
+        yield name
+        return
+    for at, mark in enumerate(name):
+        if mark in b"_+" and name[:at] in groups and name[at + 1 :] in table:
+            yield name[:at]
 
 
 def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled: int) -> None:

@@ -143,7 +143,8 @@ class Sampler:
         sample.half_messages = half_messages(context.queues, counters)
         sample.timers_behind = self._timers_behind(counters)
         table = context.core.topic_table()
-        rows = lags(table, context.core.offsets(), context.core.offsets(1))
+        groups = {name.encode() for name in context.groups.all()}
+        rows = lags(table, context.core.offsets(), context.core.offsets(1), groups)
         sample.lag = sum(row.sample.messages for row in rows)
         if not brief:
             self._tables(sample, table, rows)

@@ -49,6 +49,34 @@ def test_offsets_outside_of_the_queue_count_from_its_ends() -> None:
     assert (row.unconsumed, row.unpulled) == ([("t", 1, 10)], [])
 
 
+RETRIES: CoreTopics = TABLE | {
+    b"%RETRY%g": (0, 0, 0, 0, [(3, 7), (0, 5), (2, 2), None], []),
+    b"%RETRY%g_t": (0, 0, 0, 0, [(0, 4)], []),
+    b"%RETRY%g+t": (0, 0, 0, 0, [(0, 2)], []),
+    b"%RETRY%h_t": (0, 0, 0, 0, [(0, 9)], []),
+    b"%RETRY%idle": (0, 0, 0, 0, [(6, 6)], []),
+    b"%RETRY%gone": (0, 0, 0, 0, [(0, 6)], []),
+}
+
+
+@pytest.mark.parametrize(
+    ("committed", "of_g"),
+    [({}, 9), ({b"%RETRY%g@g": {1: 4}}, 5), ({b"%RETRY%g@g": {0: 7, 1: 4}}, 1)],
+)
+def test_retries_are_behind_before_anything_is_committed(
+    committed: dict[bytes, dict[int, int]], of_g: int
+) -> None:
+    """A member will read there from the first message on; until then nobody else says that they
+    lie there."""
+    rows = lags(RETRIES, committed, {}, {b"g", b"h_t", b"h", b"idle"})
+    assert [(row.sample.topic, row.sample.group, row.sample.messages) for row in rows] == [
+        ("%RETRY%g+t", "g", 2), ("%RETRY%g", "g", of_g), ("%RETRY%g_t", "g", 4),
+        ("%RETRY%h_t", "h_t", 9),
+    ]  # fmt: skip
+    row = rows[1].sample
+    assert (row.committed, row.ready) == (sum(committed.get(b"%RETRY%g@g", {}).values()), of_g)
+
+
 def test_topics_that_are_gone_are_left_out() -> None:
     assert lags(TABLE, {b"gone@g": {0: 1}}, {}) == []
 
