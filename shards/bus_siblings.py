@@ -137,7 +137,7 @@ class SiblingsContext(UnconsumedContext, Protocol):
     certificates: Certificates
     connections: Connections
     consumers: ConsumerTable
-    dispatcher: Dispatcher
+    dispatcher: Dispatcher[Any]
     groups: GroupTable
     producers: ProducerTable
     registration: Registration

@@ -654,7 +654,7 @@ def test_files_of_acl_1_are_imported(broker: BrokerProcess, tmp_path: Path) -> N
         "    groupPerms: [billing=SUB]\n"
     )
     text = command(broker, "acl", "import", str(path)).stdout
-    assert "rocketmq: made" in text
+    assert "rocketmq: created" in text
     assert "white addresses are left out" in text
     for name in ("Topic:letters*", "Topic:*"):  # whole names in the file, and no patterns
         assert f"rocketmq: {name} is left out: it would match all names that begin so" in text

@@ -151,7 +151,7 @@ def test_what_cannot_be_asked_for_is_said_beside_the_field(world: World) -> None
     answer = world.console.get("/audit", since="yesterday", verdict="perhaps")
     assert answer.status_code == 422
     text = text_of(answer.text)
-    assert "'yesterday': milliseconds" in text
+    assert "'yesterday': give milliseconds" in text
     assert "one of allowed, refused" in text
     assert "audited-" in shown(world, since="-1h", until="now")
     assert "No line." in shown(world, until="2020-01-01")
