@@ -1,14 +1,13 @@
 """The Spark programs of README and guide, as they are printed, in a fresh session of the user's
-own."""
+own, in a folder of his own: rmq is found as an editable install leaves it, without PYTHONPATH."""
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess
+from support.editable_install import editable_install, without_paths
 from support.pages import DOCS, blocks_of
 from support.source_tree import ROOT
 from support.spark_topics import fill
@@ -37,14 +36,13 @@ def test_the_programs_of_the_pages_run_as_they_stand(
     assert programs.count("SparkSession.builder.getOrCreate()") == len(pages)
     defaults = (Path(spark_defaults["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
     assert "codegen" not in defaults, "plans are to run as a reader's do"
-    # As if the environment were activated, and without what other tests have set.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("PYSPARK", "SPARK"))}  # fmt: skip
+    python = editable_install(tmp_path / "install")
+    elsewhere = tmp_path / "work"
+    elsewhere.mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", programs.replace("127.0.0.1:9876", greetings.namesrv)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=HANG_S,
-        env={**environment, **spark_defaults, "PYTHONPATH": str(ROOT), "PATH": path},
+        [python, "-c", programs.replace("127.0.0.1:9876", greetings.namesrv)],
+        cwd=elsewhere, capture_output=True, text=True, timeout=HANG_S,
+        env={**without_paths(python), **spark_defaults},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(re.findall(r"\|\s*shell\|\s*4\|", done.stdout)) == len(pages)
