@@ -39,7 +39,7 @@ help:
 	@echo 'make test-repeat  make test 20 times (RMQ_TEST_ROUNDS), half of them beside a load; a table'
 	@echo 'make test-compat  official clients of Java, Go and Node, proxy, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
-	@echo 'make test-wheel   the wheel in an empty environment without a compiler'
+	@echo 'make test-wheel   the wheel in an empty environment without a compiler, the sdist with one'
 	@echo 'make test-ha      each fault on brokers and replicas, judged by a checker; 1 to 2 hours (RMQ_HA_ROUNDS=30: 20 minutes)'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make races        500 rounds of topics that change at once (RMQ_RACE_ROUNDS), 3 minutes'
