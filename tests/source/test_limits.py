@@ -29,7 +29,8 @@ CDEF = re.compile(r"^(\s*)(?:cdef|cpdef|def)\s[^=]*?(\w+)\s*\([^)]*", re.MULTILI
 def root_texts() -> list[Path]:
     names = ("setup.py", "pyproject.toml", "Makefile", "README.md", "ARCHITECTURE.md",
              "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "MANIFEST.in", ".ci/run",
-             ".github/workflows/ci.yml", ".github/workflows/wheels.yml")  # fmt: skip
+             ".github/workflows/ci.yml", ".github/workflows/pages.yml",
+             ".github/workflows/wheels.yml")  # fmt: skip
     return [ROOT / name for name in names if (ROOT / name).exists()]
 
 

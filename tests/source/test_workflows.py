@@ -35,8 +35,8 @@ def supported() -> set[str]:
     return {f"3.{minor}" for minor in range(int(least), int(below))}
 
 
-def test_there_are_two() -> None:
-    assert [path.name for path in WORKFLOWS] == ["ci.yml", "wheels.yml"]
+def test_there_are_three() -> None:
+    assert [path.name for path in WORKFLOWS] == ["ci.yml", "pages.yml", "wheels.yml"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -58,8 +58,33 @@ def test_what_is_run_is_here(path: Path) -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_nobody_may_write_to_the_repository(path: Path) -> None:
+    """Who may publish the pages runs nothing: what others' changes bring does not publish."""
     assert yaml.safe_load(path.read_text())["permissions"] == {"contents": "read"}
-    assert all("permissions" not in job for job in jobs(path).values())
+    allowed = {name: job for name, job in jobs(path).items() if "permissions" in job}
+    assert set(allowed) == ({"publish"} if path.name == "pages.yml" else set())
+    for job in allowed.values():
+        assert job["permissions"] == {"pages": "write", "id-token": "write"}
+        (step,) = job["steps"]
+        assert "run" not in step and step["uses"].startswith("actions/deploy-pages@")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_of_github_and_of_one_version(path: Path) -> None:
+    for job in jobs(path).values():
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step)
+            assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/none@v1"))
+
+
+def test_the_pages_of_main_are_what_make_docs_builds() -> None:
+    path = WORKFLOWS[1]
+    began_by = yaml.safe_load(path.read_text())[True]  # "on", as YAML 1.1 reads it
+    assert began_by == {"push": {"branches": ["main"]}, "workflow_dispatch": None}
+    built, published = jobs(path)["build"], jobs(path)["publish"]
+    assert "make docs" in [step.get("run") for step in built["steps"]]
+    recipe = (ROOT / "Makefile").read_text().partition("\ndocs:\n")[2].partition("\n\n")[0]
+    assert f" docs {built['steps'][-1]['with']['path']}\n" in recipe
+    assert published["needs"] == "build"
 
 
 def test_the_oldest_and_the_newest_python_are_tested_and_each_gets_a_wheel() -> None:

@@ -6,7 +6,8 @@
 The tests run in the tree or are given PYTHONPATH, and so find rmq in any case. Whoever works with
 a checkout from a folder of his own has only what the install has put into his environment, and
 this environment has no more than that. pyspark and the other packages are those of the environment
-that the tests run in: their folder is on its path, where the .pth of the tests' own rmq is not read.
+that the tests run in: their folder is on the path, and the .pth of the tests' own rmq, which is in
+it, is not read there.
 """
 
 import os
