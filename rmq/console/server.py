@@ -2,11 +2,14 @@
 
 serve(settings)     prints the ready line, and returns after SIGTERM or SIGINT
 
+systemd is told that it is ready, that its loop goes round, and that it stops.
+
 The port is opened before anything is printed, so that a port in use is an error with a remedy.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import socket
@@ -19,6 +22,7 @@ from rmq import __version__
 from rmq.console.app import make_app
 from rmq.console.settings import ConsoleSettings
 from rmq.errors import ConfigError
+from rmq.node import service_manager
 
 CONNECTIONS_MAX = 512  # at a time; others get 503
 STOP_S = 5  # how long answers that are under way at the stop may take
@@ -28,12 +32,21 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, line: str) -> None:
         super().__init__(config)
         self._line = line
+        self._watching: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             click.echo(self._line)
             sys.stdout.flush()
+            service_manager.tell(service_manager.READY)
+            self._watching = service_manager.watched()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+        service_manager.tell(service_manager.STOPPING)
+        await super().shutdown(sockets)
 
 
 def serve(settings: ConsoleSettings) -> None:

@@ -6,7 +6,7 @@
     helm                the same manifests as a chart: Chart.yaml, values, templates
     dashboard, panels   Grafana's dashboard, and what is in it
     alerts              Prometheus' rules
-    server_settings     broker.conf, namesrv.conf, controller.conf for these ways to run servers
+    server_settings     broker.conf, namesrv.conf .. for these ways to run servers
     accounts            first passwords
     checks              checks of names, sizes and paths that users give
     template            fills in the texts of the folder templates, which have places for values

@@ -74,6 +74,7 @@ def places() -> dict[str, str]:
         "memory": "{{ .Values.broker.memory }}",
         "storage": "{{ .Values.broker.storage }}",
         "storage_class": f"{{{{- with .Values.storageClass }}}}\n{of_class}\n{{{{- end }}}}",
+        "addresses": SERVERS,
         "settings_sum": '{{ include (print $.Template.BasePath "/configuration.yaml") . '
         "| sha256sum }}",
         "insecure": _either(f"{INSECURE}\n", ""),

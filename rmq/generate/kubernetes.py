@@ -1,4 +1,5 @@
-"""Kubernetes: manifests of name servers and brokers, as StatefulSets with volumes of their own.
+"""Kubernetes: manifests of name servers and brokers, as StatefulSets with volumes of their own, and
+of the web console.
 
     manifests(places(Cluster(image="registry.example.org/rmq:0.1.0")))    file -> YAML
 
@@ -19,10 +20,10 @@ from rmq.generate.server_settings import ADMIN, METRICS, ServerSettings, in_cont
 from rmq.generate.template import filled
 
 CONFIGURATION = "configuration.yaml"
-SERVERS = ("namesrv", "broker")
+COMPONENTS = ("namesrv", "broker", "console")
 INSECURE = "- --insecure"
 HEADER = """\
-# Name servers and brokers of rmq; made by `rmq generate k8s`.
+# Name servers, brokers and the console of rmq; made by `rmq generate k8s`.
 """
 SECRET_HEADER = """\
 # Passwords are in the Secret {secret}, which `rmq generate k8s --out DIR` makes as
@@ -85,14 +86,15 @@ def kubernetes_files(cluster: Cluster) -> list[GeneratedFile]:
 def manifests(values: Mapping[str, str]) -> dict[str, str]:
     """file -> YAML, of one or several documents."""
     found = {CONFIGURATION: filled(f"kubernetes/{CONFIGURATION}", values)}
-    for server in SERVERS:
+    for component in COMPONENTS:
         labels = {
             "app.kubernetes.io/name": "rmq",
             "app.kubernetes.io/instance": values["name"],
-            "app.kubernetes.io/component": server,
+            "app.kubernetes.io/component": component,
         }
         text = "\n".join(f"{key}: {value}" for key, value in labels.items())
-        found[f"{server}.yaml"] = filled(f"kubernetes/{server}.yaml", {**values, "labels": text})
+        name = f"{component}.yaml"
+        found[name] = filled(f"kubernetes/{name}", {**values, "labels": text})
     return found
 
 
@@ -107,6 +109,7 @@ def places(cluster: Cluster) -> dict[str, str]:
     return {
         **texts,
         **settings_places(settings),
+        "addresses": servers,
         "settings_sum": _sum_of(settings),
         "storage_class": storage_class(cluster.storage_class) if cluster.storage_class else "",
         "insecure": INSECURE if cluster.insecure else "",

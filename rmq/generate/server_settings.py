@@ -1,4 +1,4 @@
-"""Server settings: broker.conf, namesrv.conf and controller.conf.
+"""Server settings: broker.conf, namesrv.conf, controller.conf, and the console's environment.
 
 They are samples for servers on a machine; the first two are also made for containers. There every
 server listens on all addresses of its container, so it asks for accounts. Their passwords come in
@@ -63,6 +63,10 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
     def controller_conf(self) -> str:
         return filled("controller.conf", {"config": self.config, "access": self.namesrv_access})
+
+    def console_conf(self, user: str) -> str:
+        values = {"config": self.config, "namesrv": self.namesrv, "user": user}
+        return filled("console.conf", values)
 
 
 def in_containers(cluster: str, broker: str, namesrv: str, *, insecure: bool) -> ServerSettings:

@@ -9,7 +9,8 @@ from rmq.generate.output import GeneratedFile
 from rmq.generate.server_settings import ServerSettings
 from rmq.generate.template import filled
 
-UNITS = ("rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service")
+UNITS = ("rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service",
+         "rmq-console.service")  # fmt: skip
 
 
 def systemd_files(prefix: str, user: str, config: str) -> list[GeneratedFile]:
@@ -21,4 +22,5 @@ def systemd_files(prefix: str, user: str, config: str) -> list[GeneratedFile]:
         GeneratedFile("broker.conf", settings.broker_conf()),
         GeneratedFile("namesrv.conf", settings.namesrv_conf()),
         GeneratedFile("controller.conf", settings.controller_conf()),
+        GeneratedFile("console.conf", settings.console_conf(user)),
     ]

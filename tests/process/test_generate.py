@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -266,6 +267,29 @@ def test_the_console_shows_the_servers_beside_it(way: str, tmp_path: Path, ends:
         assert console.browser.log_in(admin["username"], admin["password"]).status_code == 303
         page = console.browser.get("/brokers")
     assert "broker-a" in text_of(page.text)
+
+
+def test_systemd_hears_of_the_console_of_its_unit(tmp_path: Path, ends: ExitStack) -> None:
+    """That it is ready, lives and stops; its environment is that of the file of its unit."""
+    made = Generated(tmp_path / "made", "systemd")
+    started = Started(ends, made, tmp_path)
+    lines = (made.folder / "console.conf").read_text().splitlines()
+    given = dict(line.split("=", 1) for line in lines if not line.startswith("#"))
+    assert given == {"NAMESRV_ADDR": "127.0.0.1:9876", "CONSOLE_OPTIONS": ""}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "manager"))
+        manager.settimeout(HANG_S)
+        environment = {"NOTIFY_SOCKET": str(tmp_path / "manager"), "WATCHDOG_USEC": "200000"}
+        console = ends.enter_context(
+            console_process(tmp_path / "console", started.namesrv, environment=environment)
+        )
+        assert [manager.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+        assert "broker-a" in text_of(console.browser.get("/brokers").text)
+        console.process.terminate()
+        while (told := manager.recv(100)) == b"WATCHDOG=1":
+            pass
+        assert told == b"STOPPING=1"
+        assert console.process.wait(HANG_S) == 0
 
 
 def test_the_image_has_what_the_console_needs(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The systemd units and settings that `rmq generate systemd` makes can be used as they are."""
 
 import configparser
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from rmq.generate.systemd import systemd_files
 
 MADE = {file.name: file.text for file in systemd_files("/opt/rmq", "rmq", "/etc/rmq")}
 UNITS = sorted(name for name in MADE if name.endswith(".service"))
+SETTLED = ("broker", "controller", "namesrv")  # by a file of RocketMQ's keys
 
 
 def parsed(name: str) -> configparser.RawConfigParser:
@@ -27,21 +29,50 @@ def parsed(name: str) -> configparser.RawConfigParser:
 
 
 def test_there_is_a_unit_for_each_server() -> None:
-    assert UNITS == ["rmq-broker.service", "rmq-controller.service", "rmq-namesrv.service"]
+    assert UNITS == [f"rmq-{server}.service" for server in ("broker", "console", *SETTLED[1:])]
+
+
+def help_of(command: str) -> str:
+    done = CliRunner().invoke(cli, [command, "--help"])
+    assert done.exit_code == 0
+    return done.output
+
+
+@pytest.mark.parametrize("server", SETTLED)
+def test_a_unit_runs_a_command_that_exists_on_a_file_that_is_here(server: str) -> None:
+    words = shlex.split(parsed(f"rmq-{server}.service")["Service"]["ExecStart"])
+    assert words[0] == "/opt/rmq/bin/rmq"
+    assert Path(words[words.index("-c") + 1]).name in MADE
+    said = help_of(words[1])
+    assert "-c FILE" in said
+    for option in words[2:]:
+        assert not option.startswith("--") or option in said
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_a_unit_runs_a_command_that_exists_on_a_file_that_is_here(name: str) -> None:
+def test_who_runs_it_and_when_it_is_started_again(name: str) -> None:
     service = parsed(name)["Service"]
-    words = shlex.split(service["ExecStart"])
-    assert words[0] == "/opt/rmq/bin/rmq"
-    assert Path(words[words.index("-c") + 1]).name in MADE
-    done = CliRunner().invoke(cli, [words[1], "--help"])
-    assert done.exit_code == 0 and "-c FILE" in done.output
-    for option in words[2:]:
-        assert not option.startswith("--") or option in done.output
-    assert service["User"] == "rmq"
+    assert (service["User"], service["Type"]) == ("rmq", "notify")
     assert service["Restart"] == "on-failure"
+
+
+def test_the_consoles_options_and_variables_are_those_of_its_command() -> None:
+    service = parsed("rmq-console.service")["Service"]
+    assert service["ExecStart"] == "/opt/rmq/bin/rmq console $CONSOLE_OPTIONS"
+    assert service["EnvironmentFile"] == "/etc/rmq/console.conf"
+    lines = [line.removeprefix("#") for line in MADE["console.conf"].splitlines()]
+    said, options, variables = help_of("console"), 0, 0
+    for name, _, value in (line.partition("=") for line in lines if re.match("[A-Z_]+=", line)):
+        if name == "CONSOLE_OPTIONS":
+            given = [word for word in value.split() if word.startswith("--")]
+            assert all(word in said for word in given), given
+            options += len(given)
+        else:
+            assert name in said, name
+            variables += 1
+    assert options > 3 and variables == 4
+    given = [line for line in MADE["console.conf"].splitlines() if not line.startswith("#")]
+    assert given == ["NAMESRV_ADDR=127.0.0.1:9876", "CONSOLE_OPTIONS="], "on this machine alone"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
@@ -131,7 +162,7 @@ def test_systemd_finds_little_that_is_open(name: str, tmp_path: Path) -> None:
 
 
 def test_the_samples_load_listen_here_only_and_every_key_does_something(tmp_path: Path) -> None:
-    for name in ("broker.conf", "namesrv.conf", "controller.conf"):
+    for name in (f"{server}.conf" for server in SETTLED):
         (tmp_path / name).write_text(MADE[name])
         settings = load_properties(tmp_path / name, server=name.removesuffix(".conf"))
         settle_addresses(settings, insecure=False)
@@ -146,5 +177,6 @@ def test_places_users_and_folders_are_where_they_are_said() -> None:
     made = {file.name: file.text for file in systemd_files("/srv/rmq", "bus", "/etc/bus")}
     for name in UNITS:
         assert "/opt/rmq" not in made[name] and "/etc/rmq" not in made[name]
-        assert "ExecStart=/srv/rmq/bin/rmq " in made[name] and " -c /etc/bus/" in made[name]
+        assert "ExecStart=/srv/rmq/bin/rmq " in made[name]
+        assert re.search(r"^(ExecStart=.* -c |EnvironmentFile=)/etc/bus/", made[name], re.MULTILINE)
         assert "User=bus\nGroup=bus\n" in made[name]

@@ -41,7 +41,7 @@ def by_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 def test_kubernetes_knows_every_field(way: str, version: str) -> None:
     found = documents(*WAYS[way])
     assert [each["kind"] for each in found] == [
-        "ConfigMap", *["Service", "StatefulSet", "PodDisruptionBudget"] * 2,
+        "ConfigMap", *["Service", "StatefulSet", "PodDisruptionBudget"] * 2, "Deployment",
     ]  # fmt: skip
     for each in found:
         kubernetes_validate.validate(each, version, strict=True)
@@ -98,6 +98,29 @@ def test_brokers_know_every_name_server_by_its_own_name(way: str) -> None:
     pods = [f"{name}-{at}.{server['spec']['serviceName']}:9876"
             for at in range(server["spec"]["replicas"])]  # fmt: skip
     assert line == f"namesrvAddr={';'.join(pods)}"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_console_asks_those_name_servers_and_nothing_leads_to_it(way: str) -> None:
+    """Passwords would go to it in the clear: it stays in its pod, and port-forward leads there."""
+    found = documents(*WAYS[way])
+    (console,) = by_kind(found, "Deployment")
+    spec = console["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels and spec["replicas"] == 1
+    for service in by_kind(found, "Service"):
+        assert not service["spec"]["selector"].items() <= labels.items()
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    (configuration,) = by_kind(found, "ConfigMap")
+    assert container["args"][:2] == ["console", "-n"] and "env" not in container
+    (addresses,) = container["args"][2:]
+    assert f"namesrvAddr={addresses}" in configuration["data"]["broker.conf"].splitlines()
+    server = by_kind(found, "StatefulSet")[0]["spec"]["template"]["spec"]
+    assert container["securityContext"] == server["containers"][0]["securityContext"]
+    of_the_pod = {key: server["securityContext"][key] for key in pod["securityContext"]}
+    assert pod["securityContext"] == of_the_pod
+    assert container["image"] == server["containers"][0]["image"]
 
 
 def test_pods_start_anew_when_settings_change_and_not_otherwise() -> None:

@@ -24,14 +24,14 @@ def test_all_files_are_printed_or_one() -> None:
     assert done.returncode == 0, done.stderr
     names = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("==> ")]
     assert names == [
-        "rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service", "broker.conf",
-        "namesrv.conf", "controller.conf",
+        "rmq-broker.service", "rmq-namesrv.service", "rmq-controller.service",
+        "rmq-console.service", "broker.conf", "namesrv.conf", "controller.conf", "console.conf",
     ]  # fmt: skip
     for name in names:
         alone = rmq("generate", "systemd", name)
         assert alone.returncode == 0 and alone.stdout in done.stdout
     single = rmq("generate", "k8s", "--image", "rmq")
-    assert single.stdout.startswith("# Name servers and brokers"), "one file: kubectl reads it"
+    assert single.stdout.startswith("# Name servers, brokers and"), "one file: kubectl reads it"
 
 
 def test_a_folder_is_written_once_and_other_files_stay(tmp_path: Path) -> None:
