@@ -186,6 +186,24 @@ def test_libraries_read_where_the_reader_has_written() -> None:
         assert found == places(table[name]), name
 
 
+def test_duckdb_reads_a_table_where_it_lies() -> None:
+    """DuckDB does not show where it reads: it gets a memory that the table does not fit in."""
+    duckdb = pytest.importorskip("duckdb")
+    table = rmq.read_table("others", columns=["queueOffset", "body"])
+    many = pa.concat_tables([table] * 200)  # the same buffers, 200 times: 50 MB to who copies them
+    assert many.nbytes > 3 * (limit_bytes := 16_000_000)
+    here = duckdb.connect(config={"memory_limit": f"{limit_bytes}B", "threads": "1",
+                                  "temp_directory": ""})  # fmt: skip
+    asked = "SELECT count(*), sum(octet_length(body)), count(DISTINCT md5(body)) FROM "
+    wanted = [(200 * 50, 200 * 50 * 5000, 1)]
+    assert here.sql(asked + "many").fetchall() == wanted
+    reader = many.to_reader()
+    assert here.sql(asked + "reader").fetchall() == wanted and reader is not None
+    with pytest.raises(duckdb.OutOfMemoryException):
+        here.sql("CREATE TABLE copied AS SELECT * FROM many")
+    here.close()
+
+
 def test_a_store_without_its_broker_has_the_same(broker: BrokerProcess) -> None:
     names = ["topic", "queueId", "queueOffset", "msgId", "body", "properties", "storeTimestamp"]
     order = [("topic", "ascending"), ("queueId", "ascending"), ("queueOffset", "ascending")]
