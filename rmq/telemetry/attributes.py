@@ -11,6 +11,7 @@ from opentelemetry.util.types import AttributeValue
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
+from rmq.client.connection.name_servers import split_address
 
 Attributes = dict[str, AttributeValue]
 
@@ -30,6 +31,7 @@ KIND, TAG, KEYS = (
 MESSAGE_GROUP = "messaging.rocketmq.message.group"
 DELAY_LEVEL = "messaging.rocketmq.message.delay_time_level"
 ERROR = "error.type"
+SERVER, PORT = "server.address", "server.port"
 TIMED = ("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC")  # properties of timed messages
 
 
@@ -60,6 +62,14 @@ def of_stored(result: SendResult) -> Attributes:
     """Where a broker stored the message."""
     queue = result.queue
     return {MESSAGE_ID: result.message_id, PARTITION: f"{queue.broker_name}:{queue.queue_id}"}
+
+
+def of_server(address: str | None) -> Attributes:
+    """The broker that was asked, "10.0.0.7:10911"; None: it is not known, or there were several."""
+    if address is None:
+        return {}
+    host, port = split_address(address)
+    return {SERVER: host, PORT: port}
 
 
 def of_received(messages: Sequence[MessageExt], client_id: str) -> Attributes:

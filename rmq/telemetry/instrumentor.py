@@ -15,7 +15,7 @@ producer have a few microseconds of Python each.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -28,7 +28,10 @@ from opentelemetry.instrumentation.utils import unwrap
 from wrapt import wrap_function_wrapper
 
 import rmq
+from cext.client.message import MessageExt
 from rmq.aio.pop_consumer import PopConsumer as LoopPopConsumer
+from rmq.client.connection.namespaces import wrap
+from rmq.client.connection.replicas import Purpose
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
 from rmq.client.pop.consumer import PopConsumerImpl
 from rmq.client.producer.producer import ProducerImpl
@@ -135,7 +138,8 @@ class Wrappers:
     def _polled(self, consumer: Any, messages: Any, began: float) -> None:
         if messages:
             took_s = time.perf_counter() - began
-            self._spans.received(consumer.group, consumer.client_id, messages, took_s)
+            address = read_from(consumer, messages)
+            self._spans.received(consumer.group, consumer.client_id, messages, took_s, address)
 
     def call(
         self, wrapped: Callable[..., Any], call: ListenerCall[Any], args: Arguments, named: Named
@@ -145,8 +149,10 @@ class Wrappers:
             _argument(args, named, "consumer"),
             _argument(args, named, "messages", 3),
         )
+        address = read_from(consumer, messages)  # by the names that brokers know
         consumer.show(messages)
-        with self._spans.process(consumer.group, consumer.client_id, messages) as processing:
+        given = consumer.group, consumer.client_id, messages, address
+        with self._spans.process(*given) as processing:
             wrapped(*args, **named)
             if call.problem is not None:
                 processing.failed(call.problem)
@@ -154,7 +160,9 @@ class Wrappers:
                 processing.refused(call.status.name)
 
     def _sending(self, producer: ProducerImpl, *messages: Any, is_half: bool = False) -> Sending:
-        return self._spans.send(producer.group, producer.client_id, messages, is_half=is_half)
+        address_of = partial(producer.instance.routes.known_address, purpose=Purpose.WRITE)
+        given = producer.group, producer.client_id, messages, address_of
+        return self._spans.send(*given, is_half=is_half)
 
     def _ended(
         self,
@@ -188,6 +196,16 @@ WRAPPED: tuple[tuple[type, str, Callable[..., Any]], ...] = (
 
 def _argument(args: Arguments, named: Named, name: str, place: int = 0) -> Any:
     return args[place] if len(args) > place else named.get(name)
+
+
+def read_from(consumer: Any, messages: Sequence[MessageExt]) -> str | None:
+    """Where the messages came from; None of several brokers."""
+    routes, namespace = consumer.instance.routes, consumer.parameters.namespace
+    found = set()
+    for queue in {each.queue for each in messages}:
+        wire = queue._replace(topic=wrap(namespace, queue.topic))
+        found.add(routes.known_address(wire.broker_name, Purpose.READ, wire))
+    return found.pop() if len(found) == 1 else None
 
 
 def _told(sending: Sending, callback: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:

@@ -1,10 +1,13 @@
 """Spans of sends, polls and listeners' calls, with what they measure.
 
-    sending = spans.send(group, [message])      # begins, and puts its context into the message
+    sending = spans.send(group, client_id, [message], address_of)
+                                                # begins, and puts its context into the message
     sending.stored(results)                     # or sending.failed(error): it ends
 
-    spans.received(group, client_id, messages, took_s)
-    with spans.process(group, client_id, messages) as processing: ...
+    spans.received(group, client_id, messages, took_s, address)
+    with spans.process(group, client_id, messages, address) as processing: ...
+
+address, address_of(broker_name): of the broker that was asked; None where it is not known.
 
 A send is the parent of what consumers do with its message where they are given it alone; of a
 batch each message's sender is linked.
@@ -14,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from opentelemetry import trace
@@ -32,11 +35,13 @@ from rmq.telemetry.attributes import (
     of_operation,
     of_received,
     of_sent,
+    of_server,
     of_stored,
 )
 from rmq.telemetry.measures import Measures
 from rmq.telemetry.propagation import extract, inject
 
+AddressOf = Callable[[str], str | None]  # of a broker's name
 LINKS_MAX = 128  # that a span of the SDK keeps unless it is told otherwise
 
 
@@ -48,8 +53,9 @@ class Spans:
         self._measures = Measures(meter)
 
     def send(
-        self, group: str, client_id: str, messages: Sequence[Message], *, is_half: bool = False
-    ) -> Sending:
+        self, group: str, client_id: str, messages: Sequence[Message], address_of: AddressOf, *,
+        is_half: bool = False,
+    ) -> Sending:  # fmt: skip
         """messages: at least one, all of one topic."""
         topic = messages[0].topic
         common = of_operation("send", topic, group)
@@ -58,7 +64,7 @@ class Spans:
             attributes={**common, CLIENT_ID: client_id, **of_sent(messages, is_half=is_half)},
         )  # fmt: skip
         context = trace.set_span_in_context(span)
-        sending = Sending(span, common, len(messages), self._measures)
+        sending = Sending(span, common, len(messages), self._measures, address_of)
         try:
             for message in messages:
                 inject(message, context)
@@ -68,10 +74,13 @@ class Spans:
         return sending
 
     def received(
-        self, group: str, client_id: str, messages: Sequence[MessageExt], took_s: float
-    ) -> None:
+        self, group: str, client_id: str, messages: Sequence[MessageExt], took_s: float,
+        address: str | None,
+    ) -> None:  # fmt: skip
         """A poll of so long has brought these, at least one."""
-        common = {**of_operation("receive", messages[0].topic, group), GROUP: group}
+        common = {
+            **of_operation("receive", messages[0].topic, group), GROUP: group, **of_server(address)
+        }  # fmt: skip
         span = self._tracer.start_span(
             f"receive {messages[0].topic}", kind=SpanKind.CLIENT,
             attributes={**common, **of_received(messages, client_id)},
@@ -84,10 +93,12 @@ class Spans:
 
     @contextmanager
     def process(
-        self, group: str, client_id: str, messages: Sequence[MessageExt]
+        self, group: str, client_id: str, messages: Sequence[MessageExt], address: str | None
     ) -> Iterator[Processing]:
         """A listener is called with these, at least one."""
-        common = {**of_operation("process", messages[0].topic, group), GROUP: group}
+        common = {
+            **of_operation("process", messages[0].topic, group), GROUP: group, **of_server(address)
+        }  # fmt: skip
         processing = Processing(common)
         began = time.perf_counter()
         # The sender's context, with its baggage, where there is one sender.
@@ -110,15 +121,23 @@ class Spans:
 class Sending:
     """One send from its beginning to its end."""
 
-    def __init__(self, span: Span, common: Attributes, count: int, measures: Measures) -> None:
+    def __init__(
+        self, span: Span, common: Attributes, count: int, measures: Measures, address_of: AddressOf
+    ) -> None:
         self.span = span
         self._common, self._count, self._measures = common, count, measures
+        self._address_of = address_of
         self._began = time.perf_counter()
 
     def stored(self, results: Sequence[SendResult] = ()) -> None:
         """`results`: none of a send that nobody answers."""
         if len(results) == 1:
             self.span.set_attributes(of_stored(results[0]))
+        brokers = {each.broker_name for each in results}
+        if len(brokers) == 1:
+            server = of_server(self._address_of(brokers.pop()))
+            self.span.set_attributes(server)
+            self._common.update(server)
         self._end()
 
     def failed(self, error: BaseException) -> None:

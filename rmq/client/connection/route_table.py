@@ -3,6 +3,7 @@
 table.of("orders")                       # Route; asked for once, afterwards read by refresh()
 table.address_of("broker-a")             # "10.0.0.7:10911", the master's
 table.replica_of("broker-a", Purpose.READ, queue)       # the one to pull this queue from
+table.known_address("broker-a", Purpose.READ, queue)    # its address, without asking; or None
 table.is_at_hand("broker-a", Purpose.READ, queue)       # whether it is known and connected
 table.want("orders")                     # refresh() looks for it, even while it does not exist
 table.watch(watcher)                     # watcher(topic, route) after each change
@@ -142,8 +143,16 @@ class RouteTable:
     ) -> bool:
         """Whether the broker that replica_of() returns can be asked without waiting: it is known,
         and needs no new connection. For threads that must not wait."""
+        address = self.known_address(broker_name, purpose, queue)
+        return address is not None and not self._caller.must_connect(address)
+
+    def known_address(
+        self, broker_name: str, purpose: Purpose, queue: MessageQueue | None = None
+    ) -> str | None:
+        """The address of the broker that replica_of() returns; None if nobody has asked for it
+        yet, or it is gone. Never waits."""
         found = self._chosen(self._brokers.get(broker_name), purpose, queue)
-        return found is not None and not self._caller.must_connect(found.address)
+        return None if found is None else found.address
 
     def has_other(self, broker_name: str, address: str, error: Exception | None) -> bool:
         """Whether another broker of the name may answer at once. `address`: where a broker did not

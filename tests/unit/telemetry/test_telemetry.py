@@ -8,6 +8,7 @@ import asyncio
 import shutil
 import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from rmq.client.pull.consumer import PullConsumerImpl
 from rmq.errors import MessageError, UnreachableError
 from rmq.pytest_plugin import RunningBroker
 from rmq.telemetry import RmqInstrumentor
+from rmq.telemetry.instrumentor import read_from
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
 
@@ -65,16 +67,34 @@ class Told:
         """By operation: a counter's value, or how many values a histogram got."""
         data = self.reader.get_metrics_data()
         assert data is not None
+        for resource in data.resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    for point in metric.data.data_points:
+                        yield metric.name, point
+
+    def counts(self, name: str) -> dict[str, float]:
+        """By operation: a counter's value, or how often a histogram was told."""
         return {
-            str((point.attributes or {})["messaging.operation.name"]): getattr(
+            str(point.attributes["messaging.operation.name"]): getattr(
                 point, "count", getattr(point, "value", None)
             )
-            for resource in data.resource_metrics
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-            for point in metric.data.data_points
+            for metric, point in self.points() if metric == name
         }  # fmt: skip
+
+    def servers(self) -> dict[str, set[tuple[Any, Any]]]:
+        """metric -> the brokers that its points name."""
+        found: dict[str, set[tuple[Any, Any]]] = {}
+        for metric, point in self.points():
+            named = tuple(point.attributes.get(key) for key in ("server.address", "server.port"))
+            found.setdefault(metric, set()).add(named)
+        return found
+
+
+def server_of(broker: RunningBroker) -> dict[str, Any]:
+    """The attributes of spans and metrics that name it."""
+    host, _, port = broker.broker_addr.rpartition(":")
+    return {"server.address": host, "server.port": int(port)}
 
 
 @pytest.fixture
@@ -115,6 +135,7 @@ def test_a_trace_goes_from_the_send_to_the_listener(rmq_broker: RunningBroker, t
         "messaging.rocketmq.message.type": "normal", "messaging.rocketmq.message.tag": "paid",
         "messaging.rocketmq.message.keys": ("a", "b"), "messaging.message.id": result.message_id,
         "messaging.destination.partition.id": f"{result.broker_name}:{result.queue_id}",
+        **server_of(rmq_broker),
     }  # fmt: skip
     with PushConsumer("traced", listen, namesrv_addr=address, **PARAMETERS) as consumer:
         consumer.subscribe(topic)
@@ -128,10 +149,46 @@ def test_a_trace_goes_from_the_send_to_the_listener(rmq_broker: RunningBroker, t
         assert span.status.status_code == code
         assert (span.attributes or {}).get("error.type") == problem
         assert (span.attributes or {})["messaging.consumer.group.name"] == "traced"
+        assert server_of(rmq_broker).items() <= dict(span.attributes or {}).items()
     assert [failed.events[0].name] == ["exception"]
     assert inside == [failed.context.span_id, done.context.span_id], "the listener runs in it"
     assert told.counts("messaging.client.sent.messages") == {"send": 1}
     assert told.counts("messaging.client.operation.duration") == {"send": 1}
+    assert told.servers() == dict.fromkeys(
+        ("messaging.client.sent.messages", "messaging.client.operation.duration",
+         "messaging.client.consumed.messages", "messaging.process.duration"),
+        {tuple(server_of(rmq_broker).values())},
+    )  # fmt: skip
+
+
+def test_the_server_is_the_replica_that_was_asked_and_none_of_several(
+    rmq_broker: RunningBroker, told: Told
+) -> None:
+    """A slave that is suggested for a queue under the name that brokers know it by."""
+    address, topic = rmq_broker.namesrv_addr, "traced-slave"
+    create(address, f"ns%{topic}", 2)
+    given: Any = {"namesrv_addr": address, "namespace": "ns", "consume_from_where": FIRST}
+    with Producer("g", namesrv_addr=address, namespace="ns") as producer:
+        for queue in producer.queues(topic):
+            producer.send(Message(topic, b"1"), queue=queue)
+    with PullConsumer("traced-slave", **given) as consumer:
+        consumer.subscribe(topic)
+        seen: list[Any] = []
+        wait_until(lambda: seen.extend(consumer.poll(100)) or len(seen) == 2)
+        impl = consumer._client
+        routes = impl.instance.routes
+        first, second = (each.queue for each in seen)
+        assert first.topic == topic and first != second
+        assert read_from(impl, seen) == rmq_broker.broker_addr
+        entry = routes.brokers()[first.broker_name]
+        slave = {**entry.addresses, 1: "10.0.0.8:10911"}
+        routes._brokers[entry.name] = replace(entry, addresses=slave)
+        assert read_from(impl, seen) == rmq_broker.broker_addr
+        routes.replicas.suggest(first._replace(topic=f"ns%{topic}"), 1)
+        assert read_from(impl, seen[:1]) == "10.0.0.8:10911"
+        assert read_from(impl, seen) is None, "two were asked"
+        routes._brokers.clear()
+        assert read_from(impl, seen) is None, "and nobody is asked for it"
 
 
 def kept(results: list[Any]) -> Callable[[Any, Any], object]:
@@ -170,7 +227,9 @@ def test_every_way_of_sending_is_a_span(rmq_broker: RunningBroker, told: Told) -
         each for each in spans if "messaging.batch.message_count" in (each.attributes or {})
     )
     assert (batch.attributes or {})["messaging.batch.message_count"] == 3
+    assert server_of(rmq_broker).items() <= dict(batch.attributes or {}).items()
     failed = [each for each in spans if each.status.status_code == StatusCode.ERROR]
+    assert "server.address" not in (failed[0].attributes or {}), "no broker was asked"
     assert [(each.attributes or {})["error.type"] for each in failed] == ["MessageError"]
 
 
@@ -244,6 +303,9 @@ def test_a_poll_that_brings_something_is_a_span_linked_to_the_sends(
     assert {link.context.span_id for each in spans for link in each.links} == sends
     assert all(each.kind == SpanKind.CLIENT for each in spans)
     assert told.counts("messaging.client.consumed.messages") == {"receive": 2}
+    for each in spans:
+        assert server_of(rmq_broker).items() <= dict(each.attributes or {}).items()
+    assert set().union(*told.servers().values()) == {tuple(server_of(rmq_broker).values())}
 
 
 def test_taken_off_it_leaves_nothing(rmq_broker: RunningBroker) -> None:
