@@ -5,12 +5,14 @@ python -m rmq.spark.reference > docs/spark.md
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rmq.arrow import columns, kafka_rows, rows
 from rmq.arrow.columns import Column
-from rmq.arrow.options import TABLE
+from rmq.arrow.options import OF_A_TABLE, TABLE
 
 READ_ABOUT = {
     "topic": "the topic",
@@ -69,6 +71,7 @@ WRITE_ABOUT = {
 # Columns that are null in good rows too.
 NULLABLE = {"uniqueKey", "tags", "keys", "key", "_corrupt"}
 ALWAYS = {"topic", "brokerName", "queueId", "queueOffset", "partition", "offset"}
+STATEMENT = re.compile(r"CREATE [A-Z. ]+ USING rmq(?: OPTIONS \(\.\.\))?")
 INTRODUCTION = """# The Spark source and sink
 
 Written by `python -m rmq.spark.reference` from the tables of `rmq/spark`. How to begin is in the
@@ -129,6 +132,10 @@ PROMISES = """
   stream (a topic that grew, a broker that came, or was away when the stream began), and what a
   group had not read yet (`startingOffsets=group`).
 
+## In SQL
+
+{of_a_table}.
+
 ## Options
 
 Sizes may have k, m or g, times ms, s, m or h. Names are those of Spark's Kafka source where it
@@ -165,7 +172,9 @@ def page() -> str:
         (f"`{name}`", " or ".join(types), KAFKA_WRITE_ABOUT[name])
         for name, types in kafka_rows.COLUMNS.items()
     ])  # fmt: skip
-    lines += [*PROMISES.splitlines(), ""]
+    sql = "A topic is a view in SQL; a table is refused. " + STATEMENT.sub(r"`\g<0>`", OF_A_TABLE)
+    sql = textwrap.fill(sql, 100)
+    lines += [*PROMISES.replace("{of_a_table}", sql).splitlines(), ""]
     lines += table(("option", "default", "counts for", "what"), [
         (f"`{each.name}`", _shown(each.default), ", ".join(each.where), each.about)
         for each in TABLE
