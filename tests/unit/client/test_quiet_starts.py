@@ -60,6 +60,9 @@ def test_without_a_name_server_each_trouble_is_one_warning_with_its_address(
     assert [line.partition(":")[0] for line in warnings] == [
         "no name server answers", "group g, rebalance of t", "group g, rebalance of %RETRY%g",
     ], "the topic once as it starts; then each look's once"  # fmt: skip
+    assert [line.rpartition("; ")[2] for line in warnings] == [
+        "its queues are read as soon as there are some", "it is tried again", "it is tried again",
+    ], "each says what comes next"  # fmt: skip
 
 
 def test_a_topic_that_is_missing_is_told_once_and_a_retry_topic_not_at_all(
@@ -75,6 +78,7 @@ def test_a_topic_that_is_missing_is_told_once_and_a_retry_topic_not_at_all(
     assert len(warnings) == 2 and all("never-made" in line for line in warnings)
     assert "its queues are read as soon as there are some" in warnings[0]
     assert "rebalance of never-made" in warnings[1]
+    assert warnings[1].endswith("; it is tried again")
     assert [line for line in said(caplog, logging.DEBUG) if "%RETRY%quiet" in line]
 
 
