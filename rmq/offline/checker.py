@@ -16,6 +16,10 @@ Queue files lag behind the log by seconds while a broker runs or after it was ki
 missing at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or
 `strict`) they are problems, too. Nothing is written.
 
+A broker may go on writing meanwhile (--live). What promises something is therefore read before what
+keeps it: the checkpoint before the log, the log before queues and index, and what lies behind the
+end that the log had is counted, and not compared.
+
 Example: .../consumequeue/T/0/00000000000000000000:140: entry of offset 7: 1200+97, but the log has
     1297+99 of T/0 offset 8 there
 """
@@ -37,6 +41,7 @@ from rmq.format.store_files import (
     QUEUE_ENTRY,
     QUEUE_ENTRY_BYTES,
     Blank,
+    Checkpoint,
     Damage,
     End,
     Record,
@@ -74,6 +79,16 @@ class QueueFiles:
         self.files = {int(file.name) // file_bytes: file for file in files}
         self.first = min(self.files) * self.per_file if self.files else 0
         self.end = 0  # one behind the last entry; check_entries sets it
+
+    def contents(self) -> Iterator[tuple[int, bytes]]:
+        """(number, content) of each file up to the last one that has an entry. Which one that is
+        is known before the first one is read: otherwise a broker that writes could go from one
+        file to the next in between, and the end of the first would look like a gap."""
+        numbers = sorted(self.files)
+        while numbers and _used_bytes(self.files[numbers[-1]].read_bytes()) == 0:
+            numbers.pop()
+        for number in numbers:
+            yield number, self.files[number].read_bytes()
 
     def place(self, offset: int) -> tuple[Path, int]:
         """(file, byte) where the entry of `offset` is, or would be."""
@@ -142,9 +157,10 @@ class Checker:
         return self.report
 
     def _check(self) -> None:
+        checkpoint = self.read_checkpoint()
         self.open_log()
         self.scan_log()
-        self.check_checkpoint()
+        self.check_checkpoint(checkpoint)
         self.open_queues()
         for done, ((topic, queue_id), files) in enumerate(sorted(self.queues.items())):
             self.progress("consume queues", done, len(self.queues))
@@ -239,6 +255,8 @@ class Checker:
                 followed = start != self.last_start
                 for found in scan_segment(self.segments[start], followed=followed):
                     self._report_progress("records in queues and index", found.offset)
+                    if found.offset >= self.log_end:
+                        break  # it was not there when the log was read
                     if isinstance(found, Record):
                         yield found
 
@@ -257,9 +275,17 @@ class Checker:
 
     # ---- the checkpoint
 
-    def check_checkpoint(self) -> None:
+    def read_checkpoint(self) -> Checkpoint | None:
+        """Reads it again if its checksum is wrong: it may have been read as it was written."""
+        checkpoint = None
+        for _ in range(3):
+            checkpoint = read_checkpoint(self.root / "checkpoint")
+            if checkpoint is None or checkpoint.own_problem != "checksum":
+                break
+        return checkpoint
+
+    def check_checkpoint(self, checkpoint: Checkpoint | None) -> None:
         path = self.root / "checkpoint"
-        checkpoint = read_checkpoint(path)
         self.believed_below = self.log_end if self.strict else 0
         if checkpoint is None:
             self.report.notes.append("no checkpoint")
@@ -327,8 +353,7 @@ class Checker:
     def check_entries(self, topic: bytes, queue_id: int, files: QueueFiles) -> None:
         previous, seen = -1, False
         gap = -1  # first offset without an entry
-        for number in sorted(files.files):
-            data = files.files[number].read_bytes()
+        for number, data in files.contents():
             whole = len(data) - len(data) % QUEUE_ENTRY_BYTES
             # Most of a young file is zeros, which need no look at each entry.
             used = -(-_used_bytes(data[:whole]) // QUEUE_ENTRY_BYTES) * QUEUE_ENTRY_BYTES
