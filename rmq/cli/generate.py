@@ -74,7 +74,7 @@ def deliver(
               show_default=True, help="Directory of the settings files.")  # fmt: skip
 @destination
 def systemd(prefix: str, user: str, config: str, **where: Any) -> None:
-    """Generate units for a broker, a name server and a controller, and their settings.
+    """Generate units for a broker, a name server, a controller and the console, and their settings.
 
     \b
     rmq generate systemd --out rmq-units
@@ -146,7 +146,7 @@ def _cluster(image: str, options: dict[str, Any]) -> Cluster:
 @cluster_options
 @destination
 def k8s(image: str, file: str | None, out: Path | None, overwrite: bool, **options: Any) -> None:
-    """Generate Kubernetes manifests for name servers and brokers.
+    """Generate Kubernetes manifests for name servers, brokers and the console.
 
     \b
     rmq generate k8s --image registry.example.org/rmq:0.1.0 --out rmq-k8s

@@ -1,4 +1,4 @@
-"""systemd: units of a broker, a name server and a controller, and their settings files.
+"""systemd: units of a broker, a name server, a controller and the console, and settings files.
 
 The store is below /var/lib/rmq, which systemd makes and gives to the service's user.
 """

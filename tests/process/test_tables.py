@@ -191,7 +191,8 @@ def test_duckdb_reads_a_table_where_it_lies() -> None:
     duckdb = pytest.importorskip("duckdb")
     table = rmq.read_table("others", columns=["queueOffset", "body"])
     many = pa.concat_tables([table] * 200)  # the same buffers, 200 times: 50 MB to who copies them
-    assert many.nbytes > 3 * (limit_bytes := 16_000_000)
+    limit_bytes = 16_000_000
+    assert many.nbytes > 3 * limit_bytes
     here = duckdb.connect(config={"memory_limit": f"{limit_bytes}B", "threads": "1",
                                   "temp_directory": ""})  # fmt: skip
     asked = "SELECT count(*), sum(octet_length(body)), count(DISTINCT md5(body)) FROM "

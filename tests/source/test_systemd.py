@@ -29,7 +29,8 @@ def parsed(name: str) -> configparser.RawConfigParser:
 
 
 def test_there_is_a_unit_for_each_server() -> None:
-    assert UNITS == [f"rmq-{server}.service" for server in ("broker", "console", *SETTLED[1:])]
+    servers = ("broker", "console", *SETTLED[1:])
+    assert [f"rmq-{server}.service" for server in servers] == UNITS
 
 
 def help_of(command: str) -> str:
