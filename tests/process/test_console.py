@@ -109,7 +109,7 @@ def test_an_account_for_brokers_that_ask_nobody_is_not_used(tmp_path: Path) -> N
     with broker_process(tmp_path) as broker, Passage(broker.namesrv) as passage:
         with console_process(tmp_path / "a", broker.namesrv, environment=given) as console:
             assert "running" in text_of(console.browser.get("/").text)
-            assert "the one given is not used" in console.log()
+            assert "the one that was given is not used" in console.log()
         passage.shut()
         with console_process(tmp_path / "b", passage.address, environment=given) as console:
             passage.open()
