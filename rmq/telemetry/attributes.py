@@ -11,7 +11,7 @@ from opentelemetry.util.types import AttributeValue
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
-from rmq.client.connection.name_servers import split_address
+from rmq.base.server_address import split_address
 
 Attributes = dict[str, AttributeValue]
 
