@@ -40,6 +40,7 @@ from support.work import Work
 from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
+SECOND_NS = 1_000_000_000
 STEP_S = 0.1  # driven time that passes between two looks of a waiting test
 POLL_S = 0.005  # machine time between two looks
 WORK_LOOKS = 20  # looks of a clock that stands still, for one look at the threads
@@ -66,8 +67,11 @@ class DrivenClock:
         """Time passes only when the test says so, or while the test waits for something. No core
         may run when the block begins or ends."""
         passed_us, set_ms = self._shift()[:2]
+        # Durations are whole seconds, because the product's times are floating-point numbers: what
+        # is exact is due when a test has let the whole time pass, on every machine.
         boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        stills = (time.monotonic_ns() // 1000, time.time_ns() // 1000, boot_ns // 1000)
+        stills = (time.monotonic_ns() // SECOND_NS * 1_000_000, time.time_ns() // 1000,
+                  boot_ns // SECOND_NS * 1_000_000)  # fmt: skip
         struct.pack_into("=5q", self.memory, 0, passed_us, set_ms, *stills)
         with self._each_look(self._pass_if_left_alone):
             yield
