@@ -3,7 +3,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from cext.base.byteorder cimport load_i64
-from cext.base.decimal cimport put_decimal
 from cext.base.status cimport OK
 from cext.flow.pop.pop_inflight cimport inflight_add
 from cext.flow.pop.pop_job cimport POP
@@ -12,7 +11,7 @@ from cext.flow.pop.pop_order cimport OrderBlock, order_given, order_obtain
 from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_rewrite cimport extra_info_text, rewrite_record
 from cext.flow.pop.pop_table cimport pair_obtain
-from cext.flow.pop.popped cimport MESSAGES_MAX, note, note_order
+from cext.flow.pop.popped cimport MESSAGES_MAX, note, note_next, note_order
 from cext.flow.pop.revive_log cimport append_check_point
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.wire.revive_entry cimport ReviveEntry
@@ -55,7 +54,7 @@ cdef bint remember(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t q
                 note_order(&p.orders, flag, queue_id, offsets[i], block.times[i])
             if block.times[i] < least:
                 least = block.times[i]
-        note(&p.orders, b"%d %lld %lld", flag, queue_id, least)
+        note(&p.orders, flag, queue_id, least)
         return True
     memset(&e, 0, sizeof(e))
     e.topic = text_of(topic.name, topic.name_length)
@@ -91,7 +90,6 @@ cdef void give(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* queue,
     cdef bint copied = flag != 0 and not s.pops.keep_retry_topic
     cdef int32_t count = fitting(s, p, found) if copied else found.count
     cdef int64_t following = found.next_offset
-    cdef uint8_t* at
     cdef int32_t i
     for i in range(count):
         offsets[i] = load_i64(found.at[i] + 20)
@@ -108,13 +106,10 @@ cdef void give(PopService s, PopJob* job, Popped* p, Topic* topic, Queue* queue,
         if s.pops.inflight_max >= 0 and not job.order:
             inflight_add(&s.pops, pair_obtain(&s.pops, topic, job.pair.group,
                                               job.pair.group_length), queue.queue_id, count)
-    note(&p.starts, b"%d %lld %lld", flag, queue.queue_id, start)
-    note(&p.messages, b"%d %lld %lld", flag, queue.queue_id, offsets[0])
-    at = <uint8_t*> p.messages.text + p.messages.length
+    note(&p.starts, flag, queue.queue_id, start)
+    note(&p.messages, flag, queue.queue_id, offsets[0])
     for i in range(1, count):
-        at[0] = c','
-        at = put_decimal(at + 1, offsets[i])
-    p.messages.length = <uint32_t> (at - <uint8_t*> p.messages.text)
+        note_next(&p.messages, offsets[i])
     if copied:
         add_copies(s, job, p, found, count, start, flag)
     else:

@@ -44,8 +44,11 @@ cdef struct Popped:
 
 # Clears it: nothing has been found yet.
 cdef void popped_begin(Popped* p, int64_t pop_ms) noexcept nogil
-# Adds "flag a b" by the format `form`; the room was counted before, so nothing is ever cut.
-cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil
+# Adds the entry "flag queue number". A pop gives at most MESSAGES_MAX messages, so there is room.
+cdef void note(Note* n, int32_t flag, int32_t queue_id, int64_t number) noexcept nogil
+# Adds one more number to the entry that was noted last: ",number".
+cdef void note_next(Note* n, int64_t number) noexcept nogil
+# Adds the entry "flag qo<queue>%<offset> <times>".
 cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
                      int32_t times) noexcept nogil
 # A queue that gives nothing now may give something at `at_ms`.

@@ -1,8 +1,11 @@
 """Popped. See popped.pxd."""
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
-cdef extern from "<stdio.h>" nogil:
-    int snprintf(char* out, size_t size, const char* form, ...)
+from cext.base.check cimport check
+from cext.base.decimal cimport put_decimal
+
+cdef enum:
+    ENTRY_BYTES_MAX = 48        # of the longest: ;2 qo65535%9223372036854775807 2147483647
 
 
 cdef void popped_begin(Popped* p, int64_t pop_ms) noexcept nogil:
@@ -11,24 +14,43 @@ cdef void popped_begin(Popped* p, int64_t pop_ms) noexcept nogil:
     p.pop_ms = pop_ms
 
 
-cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil:
-    cdef int left = POP_TEXT_BYTES_MAX - <int> n.length
-    cdef int bytes
-    if n.length > 0 and left > 1:
-        n.text[n.length] = c';'
-        n.length += 1
-        left -= 1
-    bytes = snprintf(n.text + n.length, left, form, flag, <long long> a, <long long> b)
-    n.length += bytes if bytes < left else 0
+cdef uint8_t* note_begin(Note* n) noexcept nogil:
+    """Where the text's next entry goes; a semicolon stands between two."""
+    cdef uint8_t* at = <uint8_t*> n.text + n.length
+    check(n.length + ENTRY_BYTES_MAX <= POP_TEXT_BYTES_MAX,
+          b"the texts of a pop's reply have room for all of its messages", n.length,
+          POP_TEXT_BYTES_MAX)
+    if n.length > 0:
+        at[0] = c';'
+        at += 1
+    return at
+
+
+cdef void note_end(Note* n, uint8_t* at, int64_t last) noexcept nogil:
+    """The entry's last number, behind a space."""
+    at[0] = c' '
+    n.length = <uint32_t> (put_decimal(at + 1, last) - <uint8_t*> n.text)
+
+
+cdef void note(Note* n, int32_t flag, int32_t queue_id, int64_t number) noexcept nogil:
+    cdef uint8_t* at = put_decimal(note_begin(n), flag)
+    at[0] = c' '
+    note_end(n, put_decimal(at + 1, queue_id), number)
+
+
+cdef void note_next(Note* n, int64_t number) noexcept nogil:
+    cdef uint8_t* at = <uint8_t*> n.text + n.length
+    at[0] = c','
+    n.length = <uint32_t> (put_decimal(at + 1, number) - <uint8_t*> n.text)
 
 
 cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
                      int32_t times) noexcept nogil:
-    cdef int left = POP_TEXT_BYTES_MAX - <int> n.length
-    cdef int bytes = snprintf(n.text + n.length, left, b"%s%d qo%d%%%lld %d",
-                              b";" if n.length > 0 else b"", flag, queue_id, <long long> offset,
-                              times)
-    n.length += bytes if bytes < left else 0
+    cdef uint8_t* at = put_decimal(note_begin(n), flag)
+    memcpy(at, b" qo", 3)
+    at = put_decimal(at + 3, queue_id)
+    at[0] = c'%'
+    note_end(n, put_decimal(at + 1, offset), times)
 
 
 cdef void look_again(Popped* p, int64_t at_ms) noexcept nogil:
