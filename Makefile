@@ -179,9 +179,11 @@ test-slow: tools
 # the seed makes. The seed is another one each time, and is printed; RMQ_HA_SEED sets it.
 # RMQ_HA_CLUSTERS sets the kinds of clusters. RMQ_HA_SETTINGS=weak counts what weaker settings lose;
 # RMQ_HA_JAVA=1 adds the official client; RMQ_HA_APACHE=1 adds pairs with Apache's broker.
+# With GO_ON=1 the rounds of this commit that are in build/ha already are counted, too.
 test-ha: tools
 	@$(ALONE) tools/need.sh iproute etcd $(if $(RMQ_HA_JAVA)$(RMQ_HA_APACHE),jdk maven)
-	$(BIN)/python -m pytest -m slow -s -rs tests/ha $(PYTEST_ARGS)
+	$(if $(GO_ON),RMQ_HA_GO_ON=$$(git describe --always --abbrev=40 --dirty)) \
+		$(BIN)/python -m pytest -m slow -s -rs tests/ha $(PYTEST_ARGS)
 
 soak: tools
 	$(BIN)/python -m pytest -m slow -s tests/fault/test_soak.py $(PYTEST_ARGS)

@@ -21,7 +21,8 @@ from support.etcd_server import etcd_server
 from support.source_tree import ROOT
 from support.tree_process import environment
 
-from tests.ha.rounds import run, table
+from tests.ha.round import run
+from tests.ha.rounds import table
 from tools.peers.cache import HERE
 from tools.peers.go_program import compiled
 

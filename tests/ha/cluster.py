@@ -1,4 +1,4 @@
-"""Clusters: what the clients and faults of a round (tests/ha/rounds.py) run against.
+"""Clusters: what the clients and faults of a round (tests/ha/round.py) run against.
 
     with SingleBroker(folder) as cluster:
         cluster.nodes["a"].kill(); cluster.nodes["a"].start(); cluster.settle()

@@ -17,7 +17,7 @@ from tests.ha.checker import check, files_of
 from tests.ha.cluster import SETTINGS, PlainPair
 from tests.ha.history import Writer
 from tests.ha.nemesis import Risk, noted
-from tests.ha.rounds import clients, make_topics, read_everything, until_answered
+from tests.ha.round import clients, make_topics, read_everything, until_answered
 
 # Rules that break if consumers were ahead of the slave: about the messages that they saw, and about
 # the places of these messages.

@@ -1,7 +1,7 @@
 """Goal: whatever part of a cluster fails, no rule of tests/ha/findings.py is broken, going by what
 clients of every kind saw and by the brokers' stores.
 
-Method: rounds (tests/ha/rounds.py): real processes, real clients, one fault each. The short form
+Method: rounds (tests/ha/round.py): real processes, real clients, one fault each. The short form
 kills an elected master; the long form plays each fault of each kind of cluster (`make test-ha`).
 Cannot show: power cuts, which tests/fault is about.
 """
@@ -9,6 +9,7 @@ Cannot show: power cuts, which tests/fault is about.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import subprocess
@@ -26,7 +27,8 @@ from tests.ha import network
 from tests.ha.apache_pairs import ApachePair
 from tests.ha.cluster import SingleBroker
 from tests.ha.faults import FAULTS
-from tests.ha.rounds import CLUSTERS, Round, choices, chosen, run, table, with_settings
+from tests.ha.round import CLUSTERS, Round, run
+from tests.ha.rounds import Rounds, choices, chosen, table, with_settings
 from tests.ha.trios import EtcdTrio
 
 SHORT_S = 1.0
@@ -116,6 +118,39 @@ def test_a_broker_of_a_cluster_is_killed_and_comes_back(tmp_path: Path) -> None:
         assert cluster.stop() == {"a": 0}
 
 
+def test_rounds_that_were_interrupted_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    played: list[tuple[int, int]] = []
+    interruptions = [KeyboardInterrupt()]
+
+    def interrupted(
+        number: int, kind: str, fault: str, target: str, seed: int, *_: object
+    ) -> Round:
+        if number == 3 and interruptions:
+            raise interruptions.pop()
+        played.append((number, seed))
+        this = Round(number, kind, fault, target, seed)
+        this.findings.counts["acknowledged"] = 10 * number
+        if number == 2:
+            this.findings.violation("lost", "it is gone")
+        return this
+
+    monkeypatch.setattr("tests.ha.rounds.run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Rounds(["single"], tmp_path, SEED, of="abc").play(4)
+    these = Rounds(["single"], tmp_path, 1, of="abc")
+    assert not these.play(4), "the second round was bad"
+    assert played == [(number, SEED + number) for number in range(1, 5)]
+    assert [each.findings.counts["acknowledged"] for each in these.done] == [10, 20, 30, 40]
+    assert table(these.done) == (tmp_path / "table.txt").read_text()
+    assert "3 of 4 rounds broke no rule" in table(these.done)
+    for other in (Rounds(["single"], tmp_path, 1, of="another"),
+                  Rounds(["single"], tmp_path, 1, settings="weak", of="abc"),
+                  Rounds(["single"], tmp_path, 1)):  # fmt: skip
+        assert other.done == [] and other.seed == 1
+
+
 @pytest.mark.parametrize(
     ("clusters", "broken", "outcome"),
     [("cut-trio etcd-trio", "", pytest.skip.Exception),
@@ -135,7 +170,7 @@ def test_rounds_that_cannot_be_played_here_do_not_pass(
 
     monkeypatch.setattr(network, "missing", lambda: "network namespaces need root")
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    monkeypatch.setattr("tests.ha.test_rounds.run", played)
+    monkeypatch.setattr("tests.ha.rounds.run", played)
     monkeypatch.setenv("RMQ_HA_CLUSTERS", clusters)
     monkeypatch.setenv("RMQ_HA_ROUNDS", "2")
     monkeypatch.delenv("RMQ_HA_SETTINGS", raising=False)
@@ -150,8 +185,9 @@ def test_many_rounds_break_no_rule() -> None:
     RMQ_HA_SEED repeats them. RMQ_HA_SETTINGS=weak counts what weaker settings lose, durable adds
     power cuts of all; RMQ_HA_JAVA=1 adds the official Java client, RMQ_HA_APACHE=1 Apache's broker.
     If a rule was broken the folder stays; it is not one of pytest's, which go when another run
-    ends. If a kind of cluster is impossible here, rounds of the others are played, and may fail.
-    Then the test is skipped and does not pass, as it has not shown all that it must show."""
+    ends. RMQ_HA_GO_ON names the commit (`make test-ha GO_ON=1`), whose rounds in build/ha count. If
+    a kind of cluster is impossible here, rounds of the others are played, and may fail. Then the
+    test is skipped and does not pass, as it has not shown all that it must show."""
     settings = os.environ.get("RMQ_HA_SETTINGS", "safe")
     java = bool(os.environ.get("RMQ_HA_JAVA"))
     given = os.environ.get("RMQ_HA_CLUSTERS", " ".join(kinds_of(os.environ.get("RMQ_HA_APACHE"))))
@@ -163,17 +199,15 @@ def test_many_rounds_break_no_rule() -> None:
         pytest.skip(left_out)
     seed = int(os.environ.get("RMQ_HA_SEED") or time.time_ns() % 1_000_000)
     rounds = int(os.environ.get("RMQ_HA_ROUNDS") or len(choices(kinds, None, settings)))
-    folder = Path(tempfile.mkdtemp(prefix="rmq-ha-"))
-    told = f"{rounds} rounds with RMQ_HA_SEED={seed}, in {folder}"
-    print(*[left_out] * bool(left_out), told, sep="\n")
-    done = []
-    for number in range(1, rounds + 1):
-        which = chosen(number, seed, kinds, None, settings)
-        done.append(run(number, *which, seed + number, folder, LONG_S, settings, java))
-        print(table(done[-1:]).splitlines()[1], flush=True)
-    print(table(done))
-    bad = [each for each in done if not each.is_good]
-    assert not bad, f"{told}\n{table(bad)}"
-    folder.rmdir()
+    tested = os.environ.get("RMQ_HA_GO_ON", "")
+    folder = ROOT / "build" / "ha" if tested else Path(tempfile.mkdtemp(prefix="rmq-ha-"))
+    these = Rounds(kinds, folder, seed, None, settings, java, LONG_S, tested)
+    told = f"{rounds} rounds with RMQ_HA_SEED={these.seed}, in {folder}"
+    print(*[left_out] * bool(left_out), told, *[table(these.done)] * bool(these.done), sep="\n")
+    good = these.play(rounds, functools.partial(print, flush=True))
+    print(table(these.done))
+    assert good, f"{told}\n{table([each for each in these.done if not each.is_good])}"
+    if not tested:
+        shutil.rmtree(folder)
     if left_out:
         pytest.skip(f"{left_out}. All others were good")

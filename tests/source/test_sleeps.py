@@ -31,7 +31,7 @@ SLEEPS = {
     ),
     "unit/base/test_driven_clock.py": (2, "the machine's clock against the driven one"),
     "unit/flow/test_check_backs.py": (1, LOOK),
-    "ha/rounds.py": (3, "all histories are read at a look; when in a round a fault comes"),
+    "ha/round.py": (3, "all histories are read at a look; when in a round a fault comes"),
     # The pace of traffic.
     "fault/test_busy_disk.py": (1, PACE),
     "fault/test_hostile_clients.py": (2, "an ordinary client's pace; clients that trickle"),

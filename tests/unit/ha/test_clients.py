@@ -28,7 +28,7 @@ from tests.ha.checker import check, files_of
 from tests.ha.cluster import Broker
 from tests.ha.history import Committed, Held, InSync, LogEnd, Reset, Writer, of_kind, read
 from tests.ha.observer import Observer
-from tests.ha.rounds import (
+from tests.ha.round import (
     look_at_topics,
     make_topics,
     read_everything,
