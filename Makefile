@@ -22,6 +22,7 @@ MAKEFLAGS += --no-print-directory
 
 VENV := .venv
 BIN := $(VENV)/bin
+COMPILERS := $(VENV)/.compilers
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.tools
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
@@ -65,21 +66,25 @@ help:
 ALONE := mkdir -p build && flock build/making.lock
 
 build:
-	@$(ALONE) $(MAKE) stamped
+	@$(ALONE) $(MAKE) -j2 stamped
 .PHONY: stamped
-stamped: $(BUILT)
+stamped: $(BUILT) $(INSTALLED)
 	@$(BIN)/python setup.py stamp
 
 $(BIN)/python:
 	@PYTHON='$(PYTHON)' tools/need.sh python venv
 	$(PYTHON) -m venv $(VENV)
 
-# What is needed to run and to compile a broker. The package itself is installed once; its modules
-# are compiled in place, and only those that have changed.
-$(INSTALLED): $(BIN)/python pyproject.toml
+# What is needed to compile a broker.
+$(COMPILERS): $(BIN)/python pyproject.toml
 	@PYTHON='$(PYTHON)' tools/need.sh gcc headers libssl
-	@echo 'installing what a broker needs'
 	@$(PIP) 'setuptools>=77' 'Cython==3.3.1'
+	@touch $@
+
+# What is needed to run a broker, which is downloaded while the compiler works. The package itself
+# is installed once; its modules are compiled in place, and only those that have changed.
+$(INSTALLED): $(COMPILERS)
+	@echo 'installing what a broker needs'
 	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[tables]'
 	@touch $@
 
@@ -93,7 +98,7 @@ $(TOOLS): $(INSTALLED)
 	@RMQ_BUILD=none $(PIP) --no-compile --no-build-isolation -e '.[dev]'
 	@touch $@
 
-$(BUILT): $(INSTALLED) $(SOURCES)
+$(BUILT): $(COMPILERS) $(SOURCES)
 	@$(MAKE) compile
 	@touch $@
 
