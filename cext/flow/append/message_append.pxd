@@ -54,10 +54,14 @@ cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m
                         Appended* out) noexcept nogil
 
 # The same for properties that were scanned before (scan_properties said OK): they are taken as they
-# are, m.tags_code is used, nothing is added, and out.properties is left alone. OK, or TOO_LARGE
-# when scanned_bytes() exceeds PROPERTIES_BYTES_MAX.
-cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m,
+# are, m.tags_code is used, nothing is added, and out.properties is left alone. `kind`: a
+# MessageKind, or KINDS for a normal message. OK, or TOO_LARGE when scanned_bytes() exceeds
+# PROPERTIES_BYTES_MAX.
+cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m, int32_t kind,
                         Appended* out) noexcept nogil
+
+# A MessageKind, or KINDS for a normal message; the kinds are tried in RocketMQ's order.
+cdef int32_t message_kind(const Message* m, const SendProperties* p) noexcept nogil
 
 # How many bytes such properties take in the record.
 cdef int32_t scanned_bytes(Appender s, const uint8_t* properties, uint32_t length) noexcept nogil

@@ -124,8 +124,7 @@ cdef inline void add_dispatch(Appender s, Topic* topic, Queue* queue, const Mess
     s.dispatch_count += 1
 
 
-cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept nogil:
-    """A MessageKind, or KINDS for a normal message; the kinds are tried in RocketMQ's order."""
+cdef int32_t message_kind(const Message* m, const SendProperties* p) noexcept nogil:
     if p.has_transaction or m.sys_flag & TRANSACTION_TYPE_MASK:
         return KIND_TRANSACTION
     if p.sharding_key.bytes != NULL:
@@ -137,23 +136,23 @@ cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept 
 
 cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil:
-    return append_record(s, topic, queue, m, True, out)
+    return append_record(s, topic, queue, m, True, KINDS, out)
 
 
-cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m,
+cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m, int32_t kind,
                         Appended* out) noexcept nogil:
-    return append_record(s, topic, queue, m, False, out)
+    return append_record(s, topic, queue, m, False, kind, out)
 
 
 cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Message* m,
-                              bint scan, Appended* out) noexcept nogil:
+                              bint scan, int32_t kind, Appended* out) noexcept nogil:
     cdef Counters* counters = &s.turn.counters
     cdef RecordFields fields
     cdef uint8_t* at
     cdef uint8_t* length_at
     cdef uint8_t* properties
     cdef int status = OK
-    cdef int32_t length = 0, kind
+    cdef int32_t length = 0
     cdef bint checksum
     if is_slave(&s.turn.role):
         return NOT_MASTER
@@ -210,7 +209,8 @@ cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Mess
     counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
     topic.messages_in += 1
     topic.bytes_in += out.bytes
-    kind = kind_of(m, &out.properties) if scan else KINDS   # no message of a batch is special
+    if scan:
+        kind = message_kind(m, &out.properties)
     if kind != KINDS:
         topic.numbers.messages[kind] += 1
         topic.numbers.bytes[kind] += out.bytes

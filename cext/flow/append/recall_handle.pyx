@@ -3,15 +3,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcmp, memcpy
 
 from cext.base.byteorder cimport load_u32
+from cext.base.decimal cimport put_decimal
 from cext.base.status cimport MALFORMED, OK
 from cext.store.log.record cimport RECORD_BYTES_MIN, RecordView, record_parse
 from cext.wire.base64url cimport base64url, base64url_read
 from cext.wire.properties cimport scan_properties
 from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES, has_prefix
 from cext.wire.text cimport Text, text_copy, text_i64, text_of
-
-cdef extern from "<stdio.h>" nogil:
-    int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
     PLAIN_BYTES_MAX = 700       # 936 bytes in base64
@@ -55,7 +53,9 @@ cdef uint32_t write_recall_handle(Appender s, int64_t offset, uint8_t* out) noex
     length = put(plain, length, &found.real_topic)
     name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
     length = put(plain, length, &name)
-    length += <uint32_t> snprintf(<char*> plain + length, 24, b"%lld ", <long long> (out_ms + 1))
+    length = <uint32_t> (put_decimal(plain + length, out_ms + 1) - plain)
+    plain[length] = BLANK
+    length += 1
     memcpy(plain + length, found.uniq_key.bytes, found.uniq_key.length)
     return base64url(plain, length + found.uniq_key.length, out)
 

@@ -36,6 +36,7 @@ cdef enum:
     CLOCK_WALL = 0
     CLOCK_STEADY = 1
     HEAP_ENTRIES = 262144           # of each clock: 6 MiB
+    FRESH_MAX = 1024                # a power of two
 
 # Names (hashes of topic and key) of recalled messages that are not due yet, or were a second ago.
 cdef struct RecalledKey:
@@ -47,6 +48,15 @@ cdef struct RecallTable:
     int64_t capacity                # a power of two
     int64_t count
     int64_t last_ms                 # when the last of them is due
+
+# What the feed needs to know of a message that this process has just stored, so that it need not
+# read the record again. The record itself is checked when it is delivered.
+cdef struct FreshTimer:
+    int64_t queue_offset
+    int64_t physical_offset
+    int64_t due_ms                  # by the wall clock; 0: nothing is known
+    int64_t stored_ms               # wall clock
+    bint relative                   # it was sent with a delay, not with a time
 
 cdef struct TimerClock:
     int64_t now_ms
@@ -66,6 +76,7 @@ cdef struct Timers:
     bint seal_soon                  # fed messages have steady times from before a step
     TimerClock clocks[TIMER_CLOCKS]
     int64_t fed                     # entries of the queue below it are fed
+    FreshTimer fresh[FRESH_MAX]     # each at its queue offset, modulo FRESH_MAX
     TimerPosition recovered         # the position of the last run
     TimerPosition position          # as written last
     PositionFile file
@@ -89,3 +100,6 @@ cdef struct Timers:
     uint64_t recalled
     uint64_t rolled
     uint64_t dropped
+
+cdef inline FreshTimer* fresh_timer(Timers* x, int64_t queue_offset) noexcept nogil:
+    return &x.fresh[queue_offset & (FRESH_MAX - 1)]

@@ -7,6 +7,8 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
+    append_scanned,
+    message_kind,
     message_of_record,
     record_bytes_max,
 )
@@ -42,7 +44,12 @@ from cext.store.timers.timer_heap cimport (
     timer_offset,
 )
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_QUEUES_MAX
-from cext.wire.properties cimport PROPERTY_SEPARATOR, SendProperties, append_number
+from cext.wire.properties cimport (
+    PROPERTY_SEPARATOR,
+    SendProperties,
+    append_number,
+    tags_code,
+)
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.system_topics cimport (
     HALF_TOPIC,
@@ -107,10 +114,21 @@ cdef void fill_message(DelayService s, const RecordView* view, const SendPropert
     m.properties = text_of(out, length)
 
 
-cdef int append(DelayService s, Topic* topic, Queue* queue, const Message* m) noexcept nogil:
+cdef int append(DelayService s, Topic* topic, Queue* queue, Message* m,
+                const SendProperties* found) noexcept nogil:
+    """Appends the message, whose properties are those that were found in the stored one, and the
+    broker's own. They are looked at again only if some of them must be left out."""
     cdef Appended appended
     cdef int status = append_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
-    return append_message(s.append, topic, queue, m, &appended) if status == OK else status
+    if status != OK:
+        return status
+    if found.pop_check_point.bytes != NULL:
+        return append_message(s.append, topic, queue, m, &appended)
+    if not m.own_tags_code:
+        m.own_tags_code = True
+        m.tags_code = tags_code(found.tags.bytes, found.tags.length) if found.tags.bytes != NULL \
+            else 0
+    return append_scanned(s.append, topic, queue, m, message_kind(m, found), &appended)
 
 
 cdef int roll(DelayService s, const TimerEntry* entry, const RecordView* view,
@@ -130,7 +148,7 @@ cdef int roll(DelayService s, const TimerEntry* entry, const RecordView* view,
         tags_code = of_queue.tags_code
     fill_message(s, view, found, True, &m)
     m.own_tags_code = timer_due(view, found, tags_code, &m.tags_code, &relative)
-    status = append(s, topic, queue, &m)
+    status = append(s, topic, queue, &m, found)
     s.timers.rolled += status == OK
     return status
 
@@ -185,7 +203,7 @@ cdef int deliver_message(DelayService s, TimerClock* clock, const TimerEntry* en
     if queue == NULL:
         return drop(s, entry, b"its topic has no queues")
     fill_message(s, view, found, False, &m)
-    status = append(s, topic, queue, &m)
+    status = append(s, topic, queue, &m, found)
     s.timers.delivered += status == OK
     topic.numbers.timed_out += status == OK
     return status

@@ -9,10 +9,12 @@ from cext.flow.delay.recall_table cimport recall_add
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
     CLOCK_WALL,
+    FreshTimer,
     HEAP_ENTRIES,
     TIMER_CLOCKS,
     TimerClock,
     Timers,
+    fresh_timer,
 )
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
@@ -37,7 +39,7 @@ from cext.store.timers.timer_heap cimport (
 )
 from cext.wire.properties cimport scan_properties
 from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named
-from cext.wire.text cimport Text, text_i64
+from cext.wire.text cimport Text, text_i64, text_of
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -97,15 +99,51 @@ cdef void push(DelayService s, int32_t number, TimerEntry* entry, int64_t queue_
     clock.unsealed += 1
 
 
+cdef void push_due(DelayService s, const QueueEntry* of_queue, int64_t queue_offset, int64_t due_ms,
+                   int64_t stored_ms, bint relative, const Text* delete_key) noexcept nogil:
+    """Pushes an entry for the message into the heap of its clock."""
+    cdef Timers* x = &s.timers
+    cdef TimerEntry entry
+    cdef int64_t wait_ms = due_ms - stored_ms
+    cdef bint deletion = delete_key.bytes != NULL
+    entry.size = of_queue.size
+    entry.flags = TIMER_FRESH
+    if wait_ms >= x.roll_ms:
+        entry.flags |= TIMER_ROLL
+        due_ms = stored_ms + (
+            x.roll_ms // 2 if wait_ms - x.roll_ms < x.roll_ms // 3 else x.roll_ms)
+    entry.key.place = of_queue.physical_offset | (0 if deletion else TIMER_MESSAGE)
+    entry.key.due_ms = due_ms
+    if deletion or not relative:
+        push(s, CLOCK_WALL, &entry, queue_offset, delete_key)
+    entry.key.due_ms = due_ms + x.shift_ms
+    # A deletion has its message's time but not its clock, so it goes to both; if it must be stored
+    # anew, only once.
+    if relative or (deletion and not entry.flags & TIMER_ROLL):
+        push(s, CLOCK_STEADY, &entry, queue_offset, delete_key)
+
+
+cdef bint feed_fresh(DelayService s, const QueueEntry* of_queue,
+                     int64_t queue_offset) noexcept nogil:
+    """Feeds a message that this process has just stored; False: its record must be read."""
+    cdef const FreshTimer* fresh = fresh_timer(&s.timers, queue_offset)
+    cdef Text no_key = text_of(NULL, 0)
+    if (fresh.due_ms == 0 or fresh.queue_offset != queue_offset
+            or fresh.physical_offset != of_queue.physical_offset
+            or fresh.due_ms != of_queue.tags_code):
+        return False
+    push_due(s, of_queue, queue_offset, fresh.due_ms, fresh.stored_ms, fresh.relative, &no_key)
+    return True
+
+
 cdef void feed_one(DelayService s, const QueueEntry* of_queue, int64_t queue_offset,
                    const uint8_t* at, bint checked) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef RecordView view
     cdef SendProperties found
-    cdef TimerEntry entry
     cdef char line[128]
-    cdef int64_t due_ms = 0, wait_ms
-    cdef bint relative = False, deletion
+    cdef int64_t due_ms = 0
+    cdef bint relative = False
     if not timer_parse(s, at, of_queue.physical_offset, of_queue.size, checked, &view,
                        &found) or not timer_due(&view, &found, of_queue.tags_code, &due_ms,
                                                 &relative):
@@ -115,23 +153,8 @@ cdef void feed_one(DelayService s, const QueueEntry* of_queue, int64_t queue_off
                  <long long> of_queue.physical_offset)
         log_event(s.turn, NULL, line)
         return
-    entry.size = of_queue.size
-    entry.flags = TIMER_FRESH
-    wait_ms = due_ms - view.store_timestamp_ms
-    if wait_ms >= x.roll_ms:
-        entry.flags |= TIMER_ROLL
-        due_ms = view.store_timestamp_ms + (
-            x.roll_ms // 2 if wait_ms - x.roll_ms < x.roll_ms // 3 else x.roll_ms)
-    deletion = found.timer_delete_key.bytes != NULL
-    entry.key.place = of_queue.physical_offset | (0 if deletion else TIMER_MESSAGE)
-    entry.key.due_ms = due_ms
-    if deletion or not relative:
-        push(s, CLOCK_WALL, &entry, queue_offset, &found.timer_delete_key)
-    entry.key.due_ms = due_ms + x.shift_ms
-    # A deletion has its message's time but not its clock, so it goes to both; if it must be stored
-    # anew, only once.
-    if relative or (deletion and not entry.flags & TIMER_ROLL):
-        push(s, CLOCK_STEADY, &entry, queue_offset, &found.timer_delete_key)
+    push_due(s, of_queue, queue_offset, due_ms, view.store_timestamp_ms, relative,
+             &found.timer_delete_key)
 
 
 cdef inline bint is_record_of(const uint8_t* at, const QueueEntry* entry,
@@ -212,7 +235,7 @@ cdef bint timer_feed(DelayService s) noexcept nogil:
         for n in range(count):
             if not has_room(s):
                 return False
-            if entries[n].size > 0:
+            if entries[n].size > 0 and not feed_fresh(s, &entries[n], x.fed):
                 status = readahead_find(&x.readahead, s.fetch.pool, s.append.log,
                                         entries[n].physical_offset,
                                         entries[n].size, &at, &checked)

@@ -8,12 +8,15 @@ from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.context.step cimport RunStep
 from cext.flow.pop.pop_table cimport REVIVE_QUEUES_MAX
 from cext.flow.tables.topic_table cimport topic_queue
-from cext.flow.transaction.redirect cimport append_redirected
+from cext.flow.transaction.redirect cimport TIMED_ADDS_MAX, append_timed
 from cext.memory.name_map cimport name_map_find
 from cext.store.queues.consume_queue cimport Queue
-from cext.wire.properties cimport append_number, append_property, find_property
+from cext.wire.properties cimport append_number, append_property, find_property, tags_code
 from cext.wire.revive_entry cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
-from cext.wire.text cimport Text, text_of
+from cext.wire.text cimport Text
+
+cdef enum:
+    OWN_BYTES_MAX = 128         # TAGS, TIMER_DELIVER_MS and one more
 
 cdef const char* REVIVED = "POP_REVIVED"
 
@@ -42,26 +45,27 @@ cdef int append_entry(PopService s, const uint8_t* body, uint32_t length, const 
     """`mark`: the name of an additional property, or NULL."""
     cdef Topic* topic = revive_topic(s)
     cdef Queue* queue = NULL
-    cdef uint8_t properties[128]
-    cdef uint32_t bytes
+    cdef uint8_t properties[OWN_BYTES_MAX + TIMED_ADDS_MAX]
+    cdef uint32_t bytes, tag_bytes = <uint32_t> strlen(tag)
     cdef Message m
     cdef Appended appended
     if topic != NULL and 0 <= revive_queue < REVIVE_QUEUES_MAX:
         queue = topic_queue(topic, s.append.queues, revive_queue)
     if queue == NULL:
         return NOT_FOUND
-    bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, <uint32_t> strlen(tag))
+    bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, tag_bytes)
     bytes += append_number(properties + bytes, b"TIMER_DELIVER_MS", 16, due_ms)
     if mark != NULL:
         bytes += append_number(properties + bytes, mark, <uint32_t> strlen(mark), marked)
     memset(&m, 0, sizeof(m))
     m.body = body
     m.body_bytes = length
-    m.properties = text_of(properties, bytes)
+    m.own_tags_code = True
+    m.tags_code = tags_code(<const uint8_t*> tag, tag_bytes)
     m.born_timestamp_ms = s.turn.wall_ms
     m.born_host = s.turn.options.store_host
     m.born_host_bytes = s.turn.options.store_host_bytes
-    return append_redirected(s.transaction, topic, queue, &m, False, &appended)
+    return append_timed(s.transaction, topic, queue, &m, properties, bytes, due_ms, &appended)
 
 
 cdef int append_check_point(PopService s, const ReviveEntry* e, int32_t revive_queue,

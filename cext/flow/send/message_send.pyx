@@ -53,7 +53,7 @@ from cext.flow.tables.queue_mapping cimport (
     logic_leader,
     logic_offset_sent,
 )
-from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.tables.topic_table cimport KINDS, Topic, topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -388,7 +388,7 @@ cdef Outcome accept_batch(SendService s, Connection* c, const Header* h, const F
         if reserved:
             leave_reserved_out(s, &m.properties)
         m.tags_code = s.batch_tags[done]
-        status = append_scanned(s.append, topic, queue, &m, &a)
+        status = append_scanned(s.append, topic, queue, &m, KINDS, &a)
         if status == POISONED:      # a sync has just failed: nothing more reaches the disk
             if early != NULL:
                 buffer_pool_release(&s.turn.net.jumbo_pool, early)

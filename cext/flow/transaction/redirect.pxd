@@ -18,6 +18,8 @@ as both delayed and half is delayed.
 Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3, REAL_TOPIC=t,
 REAL_QID=2; tags code = now + 10 000.
 """
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+
 from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.tables.topic_table cimport Topic
 from cext.flow.transaction.transaction_service cimport TransactionService
@@ -30,3 +32,14 @@ from cext.store.queues.consume_queue cimport Queue
 cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Message* m,
                            bint committed,
                            Appended* out) noexcept nogil
+
+cdef enum:
+    # TIMER_OUT_MS, REAL_TOPIC and REAL_QID: three names, two numbers, a topic, six separators.
+    TIMED_ADDS_MAX = 30 + 2 * 20 + 255 + 6
+
+# The same for a message that the broker itself makes, and that is due at `due_ms`. It has `length`
+# bytes of properties, which nobody need look through again, and TIMED_ADDS_MAX bytes of room behind
+# them. The caller has set m.tags_code, for a message that is due already.
+cdef int append_timed(TransactionService s, Topic* topic, Queue* queue, Message* m,
+                      uint8_t* properties, uint32_t length, int64_t due_ms,
+                      Appended* out) noexcept nogil

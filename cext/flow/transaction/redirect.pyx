@@ -13,10 +13,11 @@ from cext.flow.append.append_status cimport (
     TIMER_OFF,
     TOO_MANY_OPEN,
 )
-from cext.flow.append.message_append cimport append_message, record_bytes_max
+from cext.flow.append.message_append cimport append_message, append_scanned, record_bytes_max
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
-from cext.flow.tables.topic_table cimport topic_queue
+from cext.flow.delay.timer cimport FreshTimer, fresh_timer
+from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, topic_queue
 from cext.flow.transaction.open_halves cimport half_fits
 from cext.memory.name_map cimport name_map_find
 from cext.store.log.record_crc cimport record_crc_strip
@@ -63,6 +64,22 @@ NOT_TIMED[0] = "REAL_TOPIC"
 NOT_TIMED[1] = "REAL_QID"
 NOT_TIMED[2] = "TIMER_OUT_MS"
 NOT_TIMED[3] = "TIMER_ROLL_TIMES"
+
+
+cdef inline void count_timed(Topic* target, const Message* m) noexcept nogil:
+    histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
+                     (m.tags_code - m.born_timestamp_ms) // 1000, 1)
+
+
+cdef inline void note_fresh(TransactionService s, const Message* m, const Appended* stored,
+                            bint relative) noexcept nogil:
+    """Saves the timers' feed from reading the record."""
+    cdef FreshTimer* fresh = fresh_timer(&s.delay.timers, stored.queue_offset)
+    fresh.queue_offset = stored.queue_offset
+    fresh.physical_offset = stored.physical_offset
+    fresh.due_ms = m.tags_code
+    fresh.stored_ms = s.turn.wall_ms
+    fresh.relative = relative
 
 
 cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) noexcept nogil:
@@ -127,37 +144,84 @@ cdef int64_t asked_ms(const SendProperties* found, int64_t now_ms) noexcept nogi
     return max(value, <int64_t> 0)
 
 
-cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
-               const SendProperties* found, uint32_t length) noexcept nogil:
-    """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
-    cdef uint8_t* out = s.delay.redirect.after
-    cdef int64_t precision_ms = s.delay.timers.precision_ms
+cdef inline int64_t sent_ms(TransactionService s) noexcept nogil:
+    """The time from which a message's delay counts, which may be later than the time at which the
+    turn's clock was read. The record gets this time too: a recovery computes the due time from
+    it."""
     cdef int64_t wall = wall_ms()
-    cdef int64_t now_ms = wall + s.delay.schedule.skew_ms
-    cdef int64_t due_ms = asked_ms(found, now_ms)
-    cdef uint32_t bytes
-    # The message may have been sent after the turn's clock was read, and its delay counts from its
-    # send. The record gets this time too: a recovery computes the due time from it.
     if wall > s.turn.wall_ms:
         s.turn.wall_ms = wall
+    return wall + s.delay.schedule.skew_ms
+
+
+cdef int check_due(TransactionService s, int64_t due_ms, int64_t now_ms) noexcept nogil:
+    """OK, DUE_ALREADY, or why no message may be timed so."""
     if not s.delay.timers.enabled:
         return TIMER_OFF
     if due_ms < 0:
         return TIMER_ILLEGAL
     if due_ms <= now_ms:
-        return DUE_ALREADY if found.timer_delete_key.bytes == NULL else TIMER_ILLEGAL
+        return DUE_ALREADY
     if due_ms - now_ms > s.delay.timers.max_delay_ms:
         return TIMER_ILLEGAL
     if not s.delay.timers.started:
         return NOT_STARTED
-    bytes = copy_properties_without(s.delay.redirect.before, length, NOT_TIMED, 4, out)
-    bytes += append_number(out + bytes, b"TIMER_OUT_MS", 12,
-                           (due_ms - 1) // precision_ms * precision_ms)
-    bytes += add_target(out + bytes, topic, queue)
-    m.properties = text_of(out, bytes)
+    return OK
+
+
+cdef uint32_t add_due(TransactionService s, uint8_t* out, const Topic* topic, const Queue* queue,
+                      Message* m, int64_t due_ms) noexcept nogil:
+    """Adds what a timed message has besides its sender's properties; returns the bytes."""
+    cdef int64_t precision_ms = s.delay.timers.precision_ms
+    cdef uint32_t bytes = append_number(out, b"TIMER_OUT_MS", 12,
+                                        (due_ms - 1) // precision_ms * precision_ms)
     m.own_tags_code = True
     m.tags_code = due_ms
+    return bytes + add_target(out + bytes, topic, queue)
+
+
+cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
+               const SendProperties* found, uint32_t length) noexcept nogil:
+    """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
+    cdef uint8_t* out = s.delay.redirect.after
+    cdef int64_t now_ms = sent_ms(s)
+    cdef int64_t due_ms = asked_ms(found, now_ms)
+    cdef int status = check_due(s, due_ms, now_ms)
+    cdef uint32_t bytes
+    if status == DUE_ALREADY and found.timer_delete_key.bytes != NULL:
+        return TIMER_ILLEGAL
+    if status != OK:
+        return status
+    bytes = copy_properties_without(s.delay.redirect.before, length, NOT_TIMED, 4, out)
+    bytes += add_due(s, out + bytes, topic, queue, m, due_ms)
+    m.properties = text_of(out, bytes)
     return OK
+
+
+cdef int append_timed(TransactionService s, Topic* topic, Queue* queue, Message* m,
+                      uint8_t* properties, uint32_t length, int64_t due_ms,
+                      Appended* out) noexcept nogil:
+    cdef Topic* target = topic
+    cdef int status = check_due(s, due_ms, sent_ms(s))
+    if status == OK:
+        length += add_due(s, properties + length, topic, queue, m, due_ms)
+        topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> TIMER_TOPIC,
+                                       TIMER_TOPIC_BYTES)
+        queue = topic_queue(topic, s.append.queues, 0) if topic != NULL else NULL
+        if queue == NULL:
+            return NOT_STARTED
+    elif status != DUE_ALREADY:
+        return status
+    m.properties = text_of(properties, length)
+    status = append_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
+    if status != OK:
+        return status
+    status = append_scanned(s.append, topic, queue, m,
+                            KIND_DELAY if topic.kind == TOPIC_TIMER else KINDS, out)
+    if status == OK and topic.kind == TOPIC_TIMER:
+        count_timed(target, m)
+        note_fresh(s, m, out, False)
+    return status
 
 
 cdef bint deletes_elsewhere(const Topic* topic, const SendProperties* found) noexcept nogil:
@@ -217,6 +281,8 @@ cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Mes
     if status == OK:
         status = append_message(s.append, topic, queue, m, out)
     if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:
-        histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
-                         (m.tags_code - m.born_timestamp_ms) // 1000, 1)
+        count_timed(target, m)
+        if found.timer_delete_key.bytes == NULL:
+            note_fresh(s, m, out, found.timer_delay_sec.bytes != NULL
+                       or found.timer_delay_ms.bytes != NULL)
     return status
