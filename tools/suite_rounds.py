@@ -216,6 +216,7 @@ def main(
 ) -> None:  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     done = kept_of(folder, tested)[:rounds]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a round's processes end with it
     try:
         for number in range(len(done) + 1, rounds + 1):
             done.append(run(number, number % 2 == 0, command, folder, limit_s))
