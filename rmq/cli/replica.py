@@ -62,7 +62,7 @@ def status(
 
     LAG is how many bytes of the master's log a replica lacks, BEHIND MS how long ago it had
     everything, EPOCH the last mastership in its log. Exit code 1 if a broker has no master, or a
-    replica is down or not in sync; 3 if no server answers.
+    replica is down, not in sync, or does not answer its master; 3 if no server answers.
     """
     with _found(namesrv, controller) as (replicas, entries):
         sets = replica_sets(replicas, entries, broker_names)
@@ -85,7 +85,7 @@ def status(
 
 def _is_ill(found: ReplicaSet) -> bool:
     return found.master_id is None or not all(
-        each.alive and each.in_sync for each in found.replicas
+        each.alive and each.in_sync and each.answers is not False for each in found.replicas
     )
 
 
@@ -102,9 +102,11 @@ def _summary(found: ReplicaSet) -> str:
     if found.master_id is None:
         return f"{found.name}: no master (epoch {found.master_epoch}); no replica in sync is up"
     in_sync = sorted(each.id for each in found.replicas if each.in_sync)
+    silent = sorted(each.id for each in found.replicas if each.answers is False)
+    told = f", of which {silent} do not answer their master" if silent else ""
     return (
         f"{found.name}: master {found.master_id} of epoch {found.master_epoch}; "
-        f"in sync {in_sync} (set epoch {found.sync_state_set_epoch})"
+        f"in sync {in_sync} (set epoch {found.sync_state_set_epoch}){told}"
     )
 
 

@@ -111,7 +111,7 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
     ),
     (
         "rmq_in_sync_replicas",
-        "Brokers that are in sync with this master, itself included, as the controller has it.",
+        "Brokers that are in sync with this master and answer it, itself included.",
         lambda s: s.in_sync if s.in_sync >= 0 else None,
     ),
     (

@@ -171,7 +171,7 @@ class Sample(msgspec.Struct):
     broker_id: int = 0
     master_epoch: int = 0  # of the mastership that it leads or follows; 0: none
     master_address: str = ""  # the address of a slave's master; empty: none is known
-    in_sync: int = -1  # of a master: brokers that are in sync, itself included; -1: not known
+    in_sync: int = -1  # of a master: brokers in sync that answer, itself included; -1: not known
     in_sync_min: int = 0  # with fewer it refuses sends (minInSyncReplicas)
     replication_problem: str = ""  # what keeps it from being a complete copy, or from having one
     lag: int = 0  # messages of all lags, including those left out

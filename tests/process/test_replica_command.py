@@ -111,6 +111,28 @@ def test_replicas_are_shown_switched_taken_off_and_added(
         four.stop()
 
 
+def test_who_has_everything_leads_when_the_master_was_left_alone_before_it_died(
+    cluster: DemoCluster,
+) -> None:
+    """Both slaves are killed, and then the master, which stays away. It could answer nothing by
+    itself, so the slaves have everything; shown meanwhile is who does not answer."""
+    names = ("-n", cluster.namesrv)
+    for number in (2, 3):
+        cluster.brokers[number].kill()
+    wait_until(lambda: "alone" in rmq("broker", "status", *names).stdout)
+    shown = rmq("replica", "status", *names)
+    assert shown.returncode == 1
+    members = [each["id"] for each in broker_set(cluster)["replicas"] if each["in_sync"]]
+    silent = members[1:]
+    assert members[0] == 1 and 1 <= len(silent) <= 2, "of three one may have left before"
+    assert f"of which {silent} do not answer their master" in shown.stdout
+    cluster.brokers[1].kill()
+    for number in (2, 3):
+        cluster.brokers[number].start()
+    wait_until(lambda: in_sync(cluster) == [2, 3])
+    wait_until(lambda: "running" in rmq("broker", "status", *names).stdout)
+
+
 @pytest.mark.parametrize("all_ack", [True, False])
 def test_a_planned_switch_under_load_loses_nothing(tmp_path: Path, all_ack: bool) -> None:
     """A planned switch does not wait for the end of the lease (5 s) either, whether or not acks

@@ -34,6 +34,7 @@ class Core:
         self.others: list[int] | None = []  # slaves for whose acks an answer waits
         self.dispatched = 0  # what log_dispatched is at least
         self.answered = 1000  # the offset up to which was answered without the newest members
+        self.is_short = False  # too few answer: nothing is taken or promised
 
     def log_range(self) -> tuple[int, int, int]:
         return 0, self.end, self.end
@@ -46,7 +47,7 @@ class Core:
         return [(0, b"", 0, acked, 0, each) for each, acked in self.acked.items()]
 
     def set_sync_state(self, others: list[int] | None, short: int, wait: int) -> int:
-        self.others = others
+        self.others, self.is_short = others, bool(short)
         return self.answered
 
 
@@ -98,11 +99,15 @@ class Harness:
     def __init__(self, link: Link | None = None, **given: object) -> None:
         self.core, self.link = Core(), link or Link()
         self.copies = Copies()
-        settings = {key: str(value) for key, value in given.items()}
+        self.says_no_losses: frozenset[int] = frozenset()  # for example RocketMQ's slaves
+        self.learners: frozenset[int] = frozenset()
+        self.settings = load_properties(None, {key: str(value) for key, value in given.items()})
         self.watch = SyncWatch(
-            Mastership(1, 4, 0), self.link.state, load_properties(None, settings),
+            Mastership(1, 4, 0), self.link.state, self.settings,
             self.core, self.link,  # type: ignore[arg-type]
-            lambda _: None, lambda _: False, self.copies, lambda: None, WaitingSends(),
+            lambda _: None, lambda each: each in self.learners,
+            lambda each: each not in self.says_no_losses, self.copies, lambda: None,
+            WaitingSends(), lambda: None,
         )  # fmt: skip
 
     def learn(self, *members: int, epoch: int = 8) -> None:
@@ -141,6 +146,7 @@ class Harness:
                 await self.look()
 
 
+ONE = {"minInSyncReplicas": 1}
 THREE = {"minInSyncReplicas": 3, "enableControllerMode": True, "controllerAddr": "127.0.0.1:9878"}
 
 

@@ -9,8 +9,9 @@ Under a controller, consumers also see only what all members have: `visible` mov
 `replicated`, and when the set gets its first other member, `visible` begins where consumers are at
 that time. With no other member everything that is written is visible, and answers wait for nobody.
 
-A set that becomes too small (minInSyncReplicas) must not make promises easier: then `replicated`
-stands still, what waits is answered SLAVE_NOT_AVAILABLE, and nothing new is taken.
+A set of which too few answer (minInSyncReplicas) must not make promises easier: then `replicated`
+stands still, what waits is answered SLAVE_NOT_AVAILABLE, and nothing new is taken. Nor does a
+master that is alone then show more than before: it may have the only copy.
 
 Example: members {2, 3} have reported 1000 and 400: replicated = visible = 400. When 3 is taken out
 of the set, they become 1000.

@@ -74,7 +74,7 @@ cdef int64_t set_sync_state_set(HAService s, const int64_t* ids, int32_t count,
                                 bint short) noexcept nogil:
     cdef int32_t i
     if not is_slave(&s.turn.role):
-        if count == 0:
+        if count == 0 and not short:
             visible_all(s.append)
         elif s.append.log.marks.visible == INT64_MAX:
             visible_limit(s.append, s.append.log.marks.dispatched)

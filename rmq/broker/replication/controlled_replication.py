@@ -160,7 +160,9 @@ class ControlledReplication(Replication):
         others = watch.others - self._polling
 
         def needed() -> AbstractSet[int]:  # read anew, so that slaves that go are not waited for
-            return others & watch.others if self._watch is watch else frozenset()
+            if self._watch is not watch or watch.is_short:
+                return frozenset()
+            return others & watch.others
 
         timeout_s = self._settings.slaveTimeout / 1000
         is_settled = await self.exchange.settled(tables, needed, timeout_s)
@@ -197,7 +199,7 @@ class ControlledReplication(Replication):
         """The body of 907."""
         if self._watch is None:
             return super().status()
-        return ha_status.leader_status(self._watch.members, self._settings, self._core)
+        return ha_status.leader_status(self._watch, self._settings, self._core)
 
     def observe(self, sample: Sample) -> None:
         sample.broker_id, sample.master_epoch = self._role.broker_id or 0, self._epoch
@@ -211,7 +213,7 @@ class ControlledReplication(Replication):
                 sample.replication_problem = said or "no master is known"
             return
         sample.replication_problem = self._role.problem
-        ha_status.observe_members(sample, self._watch.members, self._settings, self._core)
+        ha_status.observe_members(sample, self._watch, self._settings, self._core)
         problems = (sample.replication_problem, self._watch.problem)
         sample.replication_problem = "; ".join(each for each in problems if each)
 
@@ -233,8 +235,8 @@ class ControlledReplication(Replication):
             self._has_followed = False
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._watch_link,
-            self._role.altered, self._learners.__contains__, self._copies, self._count_acks,
-            self.waiting_sends,
+            self._role.altered, self._learners.__contains__, self._says_losses, self._copies,
+            self._count_acks, self.waiting_sends, self._answers_changed,
         )  # fmt: skip
         self.waiting_sends.begin(SENDS_WAIT_S)
         watch.apply()
@@ -278,8 +280,17 @@ class ControlledReplication(Replication):
     async def sync_state_changed(self, sync_state: SyncState) -> None:
         if self._watch is not None:
             self._watch.take(sync_state)
-            self._look_at_sends()
-            self.exchange.wake()  # changes of tables may have waited for a slave that is gone
+            self._answers_changed()
+
+    def _answers_changed(self) -> None:
+        self._look_at_sends()
+        self.exchange.wake()  # changes of tables may have waited for a slave that is gone
+
+    def _says_losses(self, slave: int) -> bool:
+        """Whether this slave says when it has lost something of its log, to a controller that does
+        not elect it then."""
+        changes = self._role.changes
+        return changes is not None and changes.is_leased and slave not in self._polling
 
     async def lease(self, until_ms: int) -> None:
         self._set_lease(until_ms)

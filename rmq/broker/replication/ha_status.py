@@ -25,6 +25,19 @@ class HALog(HACalls, LogCalls, Protocol):
     """What is used here of the core of a master under a controller."""
 
 
+class Members(Protocol):
+    """The sync state set, and those of it who answer their master."""
+
+    @property
+    def members(self) -> frozenset[int]: ...
+
+    @property
+    def answering(self) -> frozenset[int]: ...
+
+    @property
+    def is_short(self) -> bool: ...
+
+
 def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str, Any]:
     end = log.log_range()[1]
     rows = [
@@ -47,15 +60,16 @@ def master_status(settings: Settings, core: HACalls, log: LogCalls) -> dict[str,
     }
 
 
-def leader_status(members: frozenset[int], settings: Settings, core: HALog) -> dict[str, Any]:
+def leader_status(watch: Members, settings: Settings, core: HALog) -> dict[str, Any]:
     """The status of a master under a controller, where the controller says which slaves are in
-    sync."""
+    sync. A slave counts as in sync if it also answers."""
     found = master_status(settings, core, core)
     slaves = core.ha_connections()
     for row, (*_, behind_ms, broker_id) in zip(found["haConnectionInfo"], slaves, strict=False):
-        row["inSync"] = broker_id in members
+        row["inSync"] = broker_id in watch.answering
         row["rmqBrokerId"], row["rmqBehindMs"] = broker_id, behind_ms
-    found["inSyncSlaveNums"] = max(len(members) - 1, 0)
+    found["inSyncSlaveNums"] = max(len(watch.answering) - 1, 0)
+    found["rmqAnswering"] = sorted(watch.answering)
     found["rmqAllAck"] = acks_of_whole_set(settings)
     return found
 
@@ -73,21 +87,22 @@ def slave_status(core: HACalls, master: str) -> dict[str, Any]:
     }
 
 
-def observe_members(
-    sample: Sample, members: frozenset[int], settings: Settings, core: HALog
-) -> None:
+def observe_members(sample: Sample, watch: Members, settings: Settings, core: HALog) -> None:
     """Writes into the sample of such a master which slaves are in sync, and which follow."""
     end, least = core.log_range()[1], in_sync_min(settings)
     sample.role = "master"
-    sample.in_sync, sample.in_sync_min = len(members), least
+    sample.in_sync, sample.in_sync_min = len(watch.answering), least
     sample.slaves = [
         SlaveSample(address_text(address), end - max(acked, 0), behind_ms, broker_id)
         for _, address, _, acked, behind_ms, broker_id in core.ha_connections()
     ]
-    if len(members) < least:
+    if watch.is_short:
         sample.replication_problem = (
-            f"{len(members)} of {least} brokers are in sync: sends are refused (minInSyncReplicas)"
+            f"{len(watch.answering)} of {least} brokers are in sync: sends are refused "
+            "(minInSyncReplicas)"
         )
+        if silent := sorted(watch.members - watch.answering):
+            sample.replication_problem += f"; {silent}, also members of the set, do not answer"
         if sample.state == "running":
             sample.state = "alone"
 

@@ -9,7 +9,8 @@ when a slave has caught up, or does not keep up:
              Once its acks count it goes on joining if it was at the end within the last second
     leaves   a member that was not at the end for haMaxTimeSlaveNotCatchup, or had no connection for
              1 s, or has less than is confirmed, or has lacked the tables for a minute: as the next
-             master it would give all consumers old offsets
+             master it would give all consumers old offsets. If too few would be left, it stays
+             until others have joined (sync_state_proposal.py)
 
 From before the question until its answer, acknowledgements need the members of both sets, because
 the controller may already have taken the new set and elect from it. A question whose answer was
@@ -97,13 +98,19 @@ def _stays(slave: Slave | None, confirm: int, now_ms: int, behind_ms: int, began
         return now_ms - began_ms <= GONE_MS
     if slave.is_learner:
         return False
-    if slave.closed_ms is None and 0 <= slave.acked < confirm:
-        return False  # it came back with less than it had: after a power cut, or wiped
+    if has_less(slave, confirm):
+        return False
     if slave.closed_ms is not None:
         return now_ms - slave.closed_ms <= GONE_MS
     if lacks_tables_long(slave, now_ms):
         return False
     return now_ms - max(slave.caught_up_ms, began_ms) <= behind_ms
+
+
+def has_less(slave: Slave, confirm: int) -> bool:
+    """Whether it came back with less than it had: after a power cut, wiped, or with an older
+    store."""
+    return slave.closed_ms is None and 0 <= slave.acked < confirm
 
 
 def lacks_tables_long(slave: Slave, now_ms: int) -> bool:

@@ -15,23 +15,33 @@ that one refused replica neither keeps others from joining nor keeps a dead memb
                              and the present set was refused for long, so not merely by a controller
                              that is back and has not heard of all replicas yet
 
-A set that is too small for sends (minInSyncReplicas) is asked for at once if it is the wanted one
-or larger than the present one; otherwise only when answers have been held up for a while, and the
-replicas that would make it larger were refused for long. Of several possible sets, the one that was
-refused longest ago comes first: so with a slow controller no set keeps another from being asked
-for.
+A set that is too small for sends (minInSyncReplicas) is never asked for in place of a larger one.
+It would allow no answer, and nobody but the master could be elected any more, although those who
+leave have everything that was answered. So they stay members, and what waits is answered without
+them, as too few answer (sync_watch.py). That rests on three things:
+
+    each ack needs the whole set      not with allAckInSyncStateSet=false
+    more than the master is needed    not with minInSyncReplicas=1
+    those who leave have everything   not if one came back with less, is a learner now, or would be
+                                      elected after it has lost something (sync_watch.py)
+
+Elsewhere such a set is asked for at once if it is the wanted one or larger than the present one;
+otherwise only when answers have been held up for a while, and the replicas that would make it
+larger were refused for long. Of several possible sets, the one that was refused longest ago comes
+first: so with a slow controller no set keeps another from being asked for.
 
 Example: in sync {1, 3}; 3 is dead; 2 has caught up but is not known to the controller.
-    {1, 2} -> refused
-    {1}    -> taken, and what waited for 3 is answered; if that set is too small, two seconds later
+    {1, 2} -> refused, and asked for again and again
+    {1}    -> if it is not too small: taken, and what waited for 3 is answered
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from rmq.broker.replication.role import in_sync_min
+from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
 from rmq.config import Settings
 
 SWAP_MS = 2000  # how long a member that is gone stays, for another that may replace it
@@ -50,9 +60,14 @@ class Refusals(NamedTuple):
 class SyncStateProposal:
     """Used for one mastership; owned by one thread. Times are monotonic milliseconds."""
 
-    def __init__(self, own_id: int, settings: Settings) -> None:
+    def __init__(
+        self, own_id: int, settings: Settings, has_all: Callable[[int], bool]
+    ) -> None:
+        """has_all: whether a member that is elected is sure to have everything that was
+        answered."""
         self._own = frozenset({own_id})
         self._settings = settings
+        self._has_all = has_all
         # Replicas do not all tell at the same time a controller that is back that they live.
         self._long_ms = max(REFUSED_MS, 2 * settings.brokerHeartbeatInterval)
         self._refused: dict[frozenset[int], int] = {}  # set -> until when it is not asked for
@@ -120,6 +135,7 @@ class SyncStateProposal:
             for each in self._ways(goal, members, now)
             if (is_open or each != members)
             and not self._is_refused(each)
+            and not self._locks_out(each, members)
             and (each == wish or not self._waits(each, wish - late, members, now))
         ]
         return min(ways, key=lambda each: self._last_refused.get(each, 0), default=None)
@@ -134,12 +150,20 @@ class SyncStateProposal:
         if self._keeps_out(members) and len(goal) > len(members):
             ways += [goal - {each} for each in others]
         ways.append(stay)
-        if self._is_pressed(now) and self._is_for_long(stay):
+        if self.is_pressed(now) and self._is_for_long(stay):
             ways += [goal - {each} for each in others]
             ways += [stay - {each} for each in others]
             ways += [self._own | {each} for each in (*joining, *others)]
             ways.append(self._own)
         return ways
+
+    def _locks_out(self, asked: frozenset[int], members: frozenset[int]) -> bool:
+        """Whether this set would allow no answer, and those who leave have all that was
+        answered."""
+        leaving = members - asked
+        if len(asked) >= min(in_sync_min(self._settings), len(members)):
+            return False
+        return acks_of_whole_set(self._settings) and all(map(self._has_all, leaving))
 
     def _waits(
         self, asked: frozenset[int], wish: frozenset[int], members: frozenset[int], now: int
@@ -148,7 +172,7 @@ class SyncStateProposal:
         replicas of the wish may still join."""
         if members <= asked or len(asked) >= in_sync_min(self._settings):
             return False
-        if not self._is_pressed(now):
+        if not self.is_pressed(now):
             return True
         stay = wish & members
         if self._is_for_long(stay):
@@ -160,7 +184,20 @@ class SyncStateProposal:
             known = set[int]().union(*long)
         return not wish - members - asked <= known
 
-    def _is_pressed(self, now: int) -> bool:
+    def is_stuck(
+        self, goal: frozenset[int], members: frozenset[int], now: int, is_open: bool
+    ) -> bool:
+        """Whether answers are held up, and the controller refuses for long every set that may be
+        asked for."""
+        return self.is_pressed(now) and all(
+            self._locks_out(each, members)
+            or any(known <= each and self._is_for_long(known) for known in self._refusals)
+            for each in self._ways(goal, members, now)
+            if is_open or each != members
+        )
+
+    def is_pressed(self, now: int) -> bool:
+        """Whether answers have been held up for a while."""
         return self._pressing_ms is not None and now - self._pressing_ms > SWAP_MS
 
     def _is_refused(self, members: frozenset[int]) -> bool:

@@ -10,8 +10,12 @@ more seldom (retry_backoff.py).
     look -> 2 has 5200: the controller is asked for {1, 2}
          -> yes, set epoch 8: whoever is elected has all that is acknowledged from now on
 
-Example: 2 is killed: a second later the controller is asked for {1}, and requests that wait are
-answered.
+If fewer than minInSyncReplicas of the members answer, and no others are about to take the place of
+those who do not, the set counts as short: the core refuses sends, and answers those that wait. That
+needs no controller, and the members stay: sync_state_proposal.py says when.
+
+Example: {1, 2, 3} are in sync, and 2 is killed: a second later the controller is asked for {1, 3},
+and requests that wait are answered. 3 is killed, too: now the set is short, and stays {1, 3}.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ from rmq.broker.replication.sync_state import (
     Slave,
     SyncChange,
     SyncState,
+    has_less,
     lacks_tables_long,
     wanted,
 )
@@ -101,29 +106,37 @@ class SyncWatch:
         link: ControllerLink,
         altered: Callable[[ReplicaInfo], None],
         is_learner: Callable[[int], bool],
+        says_losses: Callable[[int], bool],
         copies: TableCopies,
         count_acks: Callable[[], None],
         sends: WaitingSends,
+        answers_changed: Callable[[], None],
     ) -> None:
-        """altered: called with the controller's answer; count_acks: where not the whole set must
-        acknowledge, tells the core how many slaves must; sends: those that wait while too few are
-        in sync."""
+        """altered: called with the controller's answer; says_losses: whether the replica says when
+        it has lost something of its log, to a controller that does not elect it then; count_acks:
+        where not the whole set must acknowledge, tells the core how many slaves must; sends: those
+        that wait while too few are in sync; answers_changed: called when other members answer than
+        before."""
         self._mastership = mastership
         self._settings = settings
         self._core = core
         self._link = link
         self._altered = altered
         self._is_learner = is_learner
+        self._says_losses = says_losses
         self._copies = copies
         self._count_acks = count_acks
         self._sends = sends
+        self._answers_changed = answers_changed
         self._change = SyncChange(state)
         self._slaves: dict[int, Slave] = {}
         self._end = core.log_range()[1]  # the end of the log at the last look
         self._began_ms = now_ms()
         self._counts: deque[tuple[int, Mapping[str, int]]] = deque()  # recent ones, oldest first
         self._joining: dict[int, Needed] = {}  # joining slaves, whose acks count -> what they need
-        self._proposal = SyncStateProposal(mastership.broker_id, settings)
+        self._proposal = SyncStateProposal(mastership.broker_id, settings, self._has_all)
+        self._with_less: set[int] = set()  # slaves that came back with less than is confirmed
+        self._answering = state.members  # as of the last look, and those who have joined since
         self._backoff = RetryBackoff()
         self._said = ""
         self._waits_since: dict[int, int] = {}  # slaves that have the log but not the tables: since
@@ -139,14 +152,21 @@ class SyncWatch:
         return self._change.acks - {self._mastership.broker_id}
 
     @property
+    def answering(self) -> frozenset[int]:
+        """The members that answer, or whose place others are about to take."""
+        return self._answering & self.members
+
+    @property
     def is_short(self) -> bool:
-        """Whether fewer replicas are in sync than must have each stored message."""
-        return len(self.members) < in_sync_min(self._settings)
+        """Whether fewer members answer than must have each stored message."""
+        return len(self.answering) < in_sync_min(self._settings)
 
     def take(self, state: SyncState) -> None:
         """Takes the set that the controller says. Slaves that are joining go on joining: their acks
         have counted all the time."""
+        before = self.members
         if self._change.take(state):
+            self._answering |= state.members - before
             self._backoff.decided()
             log.info("in sync: %s", sorted(state.members))
             self._go_on(self._joining.keys() - state.members)
@@ -175,7 +195,7 @@ class SyncWatch:
         now = now_ms()
         confirmed = self._confirmed()  # read before the acks, so that these are not below it
         self._note_counts(now)
-        self._note_slaves(now)
+        self._note_slaves(now, confirmed)
         self._note_tables(now)
         look = LogSnapshot(self._end, confirmed, self._mastership.start)
         self._end = self._core.log_range()[1]
@@ -188,6 +208,7 @@ class SyncWatch:
         if not self._joining.keys() <= goal:  # a joining slave did not keep up
             self._go_on(self._joining.keys() & goal)
         self._proposal.note(wish, self.members, self._change.acks, now)
+        self._note_answering(wish, goal, now)
         if goal == self.members and not self._change.is_open:
             return
         if joining := goal - self.members - self._joining.keys():
@@ -225,7 +246,29 @@ class SyncWatch:
         while now - self._counts[0][0] > LATE_TABLES_MS and len(self._counts) > 1:
             self._counts.popleft()
 
-    def _note_slaves(self, now: int) -> None:
+    def _note_answering(self, wish: frozenset[int], goal: frozenset[int], now: int) -> None:
+        """Notes which members answer, and tells the core and those who wait if these are others.
+
+        Sends wait for a moment where the wanted set is large enough, as it has others who join. If
+        the controller refuses all sets without those who are gone, nobody counts as answering."""
+        found, least = wish & self.members, in_sync_min(self._settings)
+        if len(found) >= least:
+            if self._proposal.is_stuck(goal, self.members, now, self._change.is_open):
+                found = frozenset((self._mastership.broker_id,))
+        elif len(goal) >= least and not self._proposal.is_pressed(now):
+            found = self.answering
+        if found != self.answering:
+            self._answering = found
+            self.apply()
+            self._answers_changed()
+
+    def _has_all(self, member: int) -> bool:
+        """Whether this member is sure to have everything that was answered, if it is elected."""
+        if member in self._with_less or self._is_learner(member):
+            return False
+        return self._says_losses(member)
+
+    def _note_slaves(self, now: int, confirmed: int) -> None:
         rows = {row[5]: row for row in self._core.ha_connections() if row[5] > 0}
         for broker_id, row in rows.items():
             known = self._slaves.get(broker_id)
@@ -239,6 +282,10 @@ class SyncWatch:
                 has_tables=has_tables,
                 lacks_tables_ms=None if has_tables else now if lacks_ms is None else lacks_ms,
             )  # fmt: skip
+            if has_less(self._slaves[broker_id], confirmed):
+                self._with_less.add(broker_id)
+            elif row[3] >= confirmed:
+                self._with_less.discard(broker_id)
         for broker_id, known in self._slaves.items():
             if broker_id not in rows and known.closed_ms is None:
                 self._slaves[broker_id] = msgspec.structs.replace(known, closed_ms=now)

@@ -45,6 +45,7 @@ class Replica(msgspec.Struct):
     role: str = "slave"
     alive: bool = False
     in_sync: bool | None = None
+    answers: bool | None = None  # a member of the sync state set: whether its master hears it
     epoch: int | None = None  # the last one of its log
     log_end: int | None = None
     lag_bytes: int | None = None  # how far it is behind its master
@@ -114,6 +115,7 @@ class _Status(msgspec.Struct):
     haConnectionInfo: list[_Connection] = []
     haClientRuntimeInfo: _Client | None = None
     rmqAllAck: bool | None = None
+    rmqAnswering: list[int] | None = None
 
 
 class _Sample(msgspec.Struct):
@@ -242,6 +244,10 @@ class Replicas:
         _add_lags(found)
         master = found.master
         status = self._status(master.address) if master is not None and master.alive else None
+        answering = status.rmqAnswering if status is not None and status.master else None
+        for replica in found.replicas if answering is not None else ():
+            if replica.in_sync:
+                replica.answers = replica.id in answering
         for row in status.haConnectionInfo if status is not None else ():
             slave = found.replica(row.rmqBrokerId)
             if slave is not None and slave is not master:

@@ -1,9 +1,10 @@
 """How the master watches which replicas are in sync: what it tells the core, and what it asks the
 controller.
 
-Goal: the core waits for every replica that the controller may take for a member, and a replica that
-joins has everything that was answered without it. The controller here answers as it is told, and
-the core only notes what it was told.
+Goal: the core waits for every replica that the controller may take for a member; a replica that
+joins has everything that was answered without it; and no set that is too small for answers takes
+the place of a larger one. The controller here answers as it is told, and the core only notes what
+it was told.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from random import Random
 import pytest
 from support.driven_clock import DrivenClock
 from support.name_server import in_loop
-from support.sync_harness import THREE, Harness, in_sync
+from support.sync_harness import ONE, THREE, Harness, in_sync
 
 from rmq.broker.replication.retry_backoff import PAUSE_DIVISOR, PAUSE_MS_MAX
 from rmq.broker.replication.sync_state import GONE_MS, LOST_MS
@@ -23,9 +24,9 @@ from rmq.broker.replication.sync_watch import POLL_S
 pytestmark = pytest.mark.still_clock
 
 
-async def two_and_a_dead_one(clock: DrivenClock) -> Harness:
+async def two_and_a_dead_one(clock: DrivenClock, **given: object) -> Harness:
     """The set is {1, 3}, 3 has had no connection for a second, and 2 connects."""
-    on = Harness()
+    on = Harness(**given)
     on.learn(1, 3)
     on.core.acked = {3: 1000}
     await on.look()
@@ -168,17 +169,19 @@ async def test_a_refusal_is_not_waited_for(clock: DrivenClock, code: int) -> Non
     assert on.link.asked == [([1, 2], 7, False)] * 2
 
 
+@pytest.mark.parametrize(("given", "left"), [({}, {1, 3}), (ONE, {1})])
 @in_loop
-async def test_who_may_not_join_does_not_keep_a_dead_member(clock: DrivenClock) -> None:
-    """2 is refused, because its heartbeats do not reach the controller. 3 dies, and must leave the
-    set all the same."""
-    on = await two_and_a_dead_one(clock)
+async def test_who_may_not_join_holds_no_answer_up_beside_a_dead_member(
+    clock: DrivenClock, given: dict[str, object], left: set[int]
+) -> None:
+    """2 is refused, because its heartbeats do not reach the controller. 3 dies."""
+    on = await two_and_a_dead_one(clock, **given)
     on.link.refused = frozenset({2})
     await on.passing(clock, SWAP_MS / 1000 + 0.4)
-    assert on.watch.members == {1}
+    assert on.watch.members == left and on.watch.is_short is on.core.is_short is (left != {1})
     asked = len(on.link.asked)
     await on.passing(clock, 10.0)
-    assert on.watch.members == {1} and len(on.link.asked) - asked <= 6
+    assert on.watch.members == left and len(on.link.asked) - asked <= 6
 
 
 @pytest.mark.parametrize("lag_s", [0.5, 1.5, 2.5, 4.0])
@@ -197,8 +200,8 @@ async def test_who_may_not_join_keeps_no_late_one_from_joining(
         on.copies.count += 1
         on.copies.had = {2: on.copies.count - round(lag_s / POLL_S)}
         await on.passing(clock, POLL_S)
-    assert on.watch.members == {1, 2}
-    assert lag_s > SWAP_MS / 1000 or [1] not in on.sets_asked()
+    assert on.watch.members == {1, 2} and not on.core.is_short
+    assert [1] not in on.sets_asked()
 
 
 @in_loop
@@ -224,14 +227,14 @@ async def test_a_member_that_the_controller_takes_for_dead_keeps_no_dead_one(
     on.link.asked.clear()
     on.link.refused = frozenset({2})
     on.core.acked = {2: 1000}
-    await on.passing(clock, 4.0)
-    assert on.watch.members == {1}
+    await on.passing(clock, 6.0)
+    assert on.watch.members == {1, 2, 4} and on.core.is_short, "4 holds nothing up"
     asked = len(on.link.asked)
     await on.passing(clock, 10.0)
-    assert on.watch.members == {1} and len(on.link.asked) - asked <= 6, "2 is asked for at times"
+    assert on.core.is_short and len(on.link.asked) - asked <= 6, "2 is asked for at times"
     on.link.refused = frozenset()
     await on.passing(clock, 2.5)
-    assert on.watch.members == {1, 2}
+    assert on.watch.members == {1, 2} and not on.core.is_short
 
 
 @in_loop
@@ -374,12 +377,16 @@ async def test_who_may_never_join_puts_no_member_out(clock: DrivenClock) -> None
 async def test_of_two_who_join_neither_keeps_the_other_out_of_a_set_that_is_too_small(
     clock: DrivenClock, refused: tuple[int, ...], dead: tuple[int, ...]
 ) -> None:
-    """Three replicas are needed, and the former members are dead."""
+    """Three replicas are needed. The former members are dead, but stay, as too few answer."""
     on = await in_sync(clock, *dead, **THREE)
     on.core.acked = {2: 1000, 5: 1000}
     on.link.refused = frozenset(refused)
     await on.passing(clock, 8.0)
-    assert on.watch.members == {1, 2, 5} - on.link.refused
+    assert on.watch.members == {1, 2, 5, *dead} - on.link.refused and on.core.is_short
+    assert on.watch.answering == {1, 2, 5} - on.link.refused
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.watch.members == {1, 2, 5} and not on.core.is_short
 
 
 @in_loop
@@ -458,8 +465,127 @@ async def test_a_dead_one_that_perhaps_joined_is_not_waited_for_beside_a_refused
     assert on.core.others == [2, 3]
     on.core.acked = {3: 1000}
     on.link.refused = frozenset({3})
-    await on.passing(clock, 6.0)
-    assert on.watch.members == {1} and on.core.others == []
+    await on.passing(clock, 8.0)
+    assert on.watch.members == {1, 3} and on.core.is_short
+    on.link.refused = frozenset()
+    await on.passing(clock, REFUSED_MS / 1000 + 0.5)
+    assert on.core.others == [3] and not on.core.is_short
+
+
+@in_loop
+async def test_who_has_everything_stays_when_too_few_are_left_to_answer(clock: DrivenClock) -> None:
+    """The master has lost both connections. It may answer nothing with a set of one, and 2 or 3 is
+    to be elected if it dies. They come back, and 2 is the slower one."""
+    on = await in_sync(clock, 2, 3)
+    on.link.asked.clear()
+    on.core.acked = {}
+    await on.passing(clock, GONE_MS / 1000 - POLL_S)
+    assert not on.core.is_short, "who lives connects again within this time"
+    await on.passing(clock, 4 * POLL_S)
+    assert on.core.is_short and on.watch.answering == {1}, "at once, and no controller is asked"
+    await on.passing(clock, 60.0)
+    assert on.link.asked == [] and on.watch.members == {1, 2, 3}
+    on.core.end = 1100  # what it stored at the end
+    await on.passing(clock, POLL_S)
+    on.core.acked = {2: 1000, 3: 1100}
+    await on.passing(clock, 2 * POLL_S)
+    assert not on.core.is_short and on.watch.members == {1, 3}, "two are enough"
+    on.core.acked = {2: 1100, 3: 1100}
+    await on.passing(clock, 2 * POLL_S)
+    assert on.watch.members == {1, 2, 3} and not on.core.is_short
+
+
+@in_loop
+async def test_who_is_away_while_too_few_answer_goes_on_when_it_is_back(clock: DrivenClock) -> None:
+    """A pair. It needs no decision of the controller, which is away."""
+    on = await in_sync(clock, 2)
+    on.link.is_away, on.core.acked = True, {}
+    await on.passing(clock, 30.0)
+    assert on.core.is_short and on.core.others == [2]
+    on.core.acked = {2: 1000}
+    await on.passing(clock, 2 * POLL_S)
+    assert not on.core.is_short and on.watch.members == {1, 2}
+
+
+@in_loop
+async def test_a_silent_slave_stays_in_a_set_that_would_be_too_small(clock: DrivenClock) -> None:
+    """Its connection is there, and it has not been at the end for haMaxTimeSlaveNotCatchup."""
+    on = await in_sync(clock, 2)
+    on.core.end = 1100
+    await on.passing(clock, 14.5)
+    assert not on.core.is_short
+    await on.passing(clock, 1.0)
+    assert on.core.is_short and on.watch.members == {1, 2}
+    on.core.acked = {2: 1100}
+    await on.passing(clock, 2 * POLL_S)
+    assert not on.core.is_short
+
+
+@in_loop
+async def test_others_take_the_place_of_those_who_do_not_answer(clock: DrivenClock) -> None:
+    """3 and 4 are dead; 5 comes, which makes the set large enough for answers."""
+    on = await in_sync(clock, 3, 4)
+    on.core.acked = {}
+    await on.passing(clock, 10.0)
+    assert on.core.is_short and on.watch.members == {1, 3, 4}
+    on.core.acked = {5: 1000}
+    await on.passing(clock, 2 * POLL_S)
+    assert on.watch.members == {1, 5} and not on.core.is_short
+
+
+@pytest.mark.parametrize("least", [1, 3])
+@in_loop
+async def test_a_small_set_of_equal_size_may_have_others(clock: DrivenClock, least: int) -> None:
+    """Three are needed, two there were: the one who lives is of more use than the dead one."""
+    on = await in_sync(clock, 3, **{**THREE, "minInSyncReplicas": least})
+    on.core.acked, on.link.is_away = {}, True
+    await on.passing(clock, GONE_MS / 1000 + POLL_S)
+    on.core.acked, on.link.is_away = {2: 1000}, False
+    await on.passing(clock, 1.0)
+    assert on.watch.members == {1, 2}
+
+
+@pytest.mark.parametrize("why", ["less", "learner", "says no losses", "any ack counts", "one"])
+@in_loop
+async def test_a_set_is_small_where_those_who_leave_may_lack_what_was_answered(
+    clock: DrivenClock, why: str
+) -> None:
+    """`less`: 2 came back with an older store, and is gone again before the controller answers.
+    `says no losses`: it is RocketMQ's, or the controller is."""
+    given = {"any ack counts": {"allAckInSyncStateSet": "false"}, "one": ONE}.get(why, {})
+    on = await in_sync(clock, 2, **given)
+    on.core.acked = {}
+    if why == "less":
+        on.core.dispatched, on.core.acked, on.link.is_away = 1000, {2: 900}, True
+        await on.passing(clock, 1.0)
+        on.core.acked, on.link.is_away = {2: -1}, False
+    elif why == "learner":
+        on.core.acked, on.learners = {2: 1000}, frozenset({2})
+    elif why == "says no losses":
+        on.says_no_losses = frozenset({2})
+    await on.passing(clock, 20.0)
+    assert on.watch.members == {1} and on.core.is_short is (why != "one")
+
+
+@in_loop
+async def test_with_one_replica_that_is_enough_now_the_others_leave(clock: DrivenClock) -> None:
+    """An operator sets minInSyncReplicas=1, or takes the dead one off."""
+    on = await in_sync(clock, 2, **{**THREE, "minInSyncReplicas": 2})
+    on.core.acked = {}
+    await on.passing(clock, 5.0)
+    assert on.core.is_short and on.watch.members == {1, 2}
+    on.settings.set("minInSyncReplicas", "1")
+    await on.passing(clock, 2 * POLL_S)
+    assert on.watch.members == {1} and not on.core.is_short and on.core.others == []
+    on.settings.set("minInSyncReplicas", "2")
+    on.core.acked = {2: 1000}
+    await on.passing(clock, 2 * POLL_S)
+    on.core.acked = {}
+    await on.passing(clock, 5.0)
+    assert on.core.is_short and on.watch.members == {1, 2}
+    on.learn(1, epoch=on.link.state.epoch + 1)
+    await on.passing(clock, 2 * POLL_S)
+    assert on.watch.members == {1} and on.core.is_short and on.core.others == []
 
 
 @in_loop

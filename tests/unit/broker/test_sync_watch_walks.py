@@ -1,10 +1,11 @@
 """The master's watch of the replicas in sync, with a controller that decides as rmq's or as
 RocketMQ's does, whatever happens to replicas, connections and answers.
 
-Goal: at no moment is an answer given without a replica that the controller may elect. When it is
-calm again, no replica that is gone is waited for, and all living ones are in sync. Method: random
-walks with a driven clock; the decisions are the controller's own (rmq/controller/decisions.py). Not
-shown here: what a slave's log really has (tests/ha).
+Goal: at no moment is an answer given without a replica that the controller may elect. A set that is
+too small for answers never takes the place of a larger one. When it is calm again, no replica that
+is gone is waited for, and all living ones are in sync if they are enough. Method: random walks with
+a driven clock; the decisions are the controller's own (rmq/controller/decisions.py). Not shown
+here: what a slave's log really has (tests/ha).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Controller(Link):
         ids = range(MASTER, count + 1)
         self.clock, self.maker, self.is_apache = clock, maker, is_apache
         self.alive, self.is_up, self.losses = set(ids), True, 0.0
+        self.least = 1  # minInSyncReplicas
         self.answers_after_s = maker.choice((0.0, 0.02, 0.1, 0.3))
         self._found = BrokerSet(
             "c", "n", {each: Replica("h", "x") for each in ids}, count + 1, MASTER, 4,
@@ -95,6 +97,8 @@ class Controller(Link):
             return SAME
         found = alter_sync_state_set(self._found, asked, dict.fromkeys(self.alive, HEARD))
         if found.after is not None:
+            least = min(self.least, len(self.members))
+            assert self.is_apache or len(asked.wanted) >= least, "it locks others out"
             self._found = found.after
         return found.code
 
@@ -105,7 +109,9 @@ class Walk:
         self.slaves = range(MASTER + 1, MASTER + self.maker.choice((2, 3, 4, 5)))
         members = {MASTER, *(each for each in self.slaves if self.maker.random() < 0.6)}
         self.controller = Controller(clock, self.maker, len(self.slaves) + 1, members, is_apache)
+        self.least = self.controller.least = least
         self.on = Harness(self.controller, **{**THREE, "minInSyncReplicas": least})
+        self.on.says_no_losses = frozenset(self.slaves if is_apache else ())
         self.on.watch.take(self.controller.present)
         self.on.watch.apply()
         self.connected = set(self.slaves)
@@ -158,5 +164,9 @@ async def walk_of(clock: DrivenClock, seed: int, least: int, is_apache: bool) ->
     walk.calm_down()
     for _ in range(CALM_STEPS + round(LOST_MS / 1000 / POLL_S)):
         await walk.step()
-    assert walk.on.watch.members == walk.controller.members == {MASTER, *walk.connected}
-    assert set(walk.on.core.others or ()) == walk.connected
+    left, on = {MASTER, *walk.connected}, walk.on
+    assert on.watch.members == walk.controller.members
+    assert on.core.is_short is (len(left) < least)
+    if len(left) >= least or is_apache:
+        assert on.watch.members == left
+        assert set(on.core.others or ()) == walk.connected

@@ -258,9 +258,36 @@ def test_a_set_that_became_too_small_promises_nothing(master: ControlledMaster) 
         reply = client.reply()
         assert (reply.opaque, reply.code) == (opaque, SLAVE_NOT_AVAILABLE)
         assert reply.remark == "stored, but fewer slaves follow than are to have it"
-    assert found(master.connect()) == [b"both", b"alone", b"too"]
+    reader = master.connect()
+    assert found(reader) == [b"both"]
     master.core.set_sync_state([], 0)  # minInSyncReplicas is 1 now
     assert client.ask(send("t", b"enough")).code == 0
+    assert found(reader) == [b"both", b"alone", b"too", b"enough"]
+
+
+def test_members_who_do_not_answer_are_needed_when_they_are_back(master: ControlledMaster) -> None:
+    """They stay members while the set is short: what is stored then is seen when they have it."""
+    link = master.joined(2)
+    master.core.set_sync_state([2], 0)
+    link.close()
+    master.until(lambda _: master.rows() == [])
+    client, reader = master.connect(), master.connect()
+    client.put(send("t", b"alone", 5))
+    master.until(lambda stats: stats["messages_in"] == 1)
+    master.core.set_sync_state([2], 1)
+    assert client.reply().code == SLAVE_NOT_AVAILABLE
+    assert client.ask(send("t", b"x")).remark == "in-sync replicas not enough"
+    assert found(reader) == []
+    end = master.core.log_range()[1]
+    link = master.joined(2)
+    assert len(link.log(0, end)) == end
+    link.report(end)
+    master.until(lambda _: found(reader) == [b"alone"])  # both have it
+    master.core.set_sync_state([2], 0)
+    client.put(send("t", b"b", 6))
+    link.report(end + len(link.log(end, end + 1)))
+    assert client.reply().code == 0
+    link.close()
 
 
 def test_a_set_that_is_too_small_is_whole_again_with_a_member_that_has_all(
