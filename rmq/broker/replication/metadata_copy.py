@@ -12,7 +12,8 @@ A table is taken as a whole: items that the master lacks are removed here. Each 
 checked as in a request. An item that this slave cannot read stays here as it is, because the master
 has not deleted it. If it is a topic that this slave never could read, its queues stay, and the
 topic is made for them when this slave leads. Offsets are taken even if they are lower than here,
-because the master may have reset them.
+because the master may have reset them. What operators have changed of them is saved before it
+counts as copied: it was answered, and the brokers of a set may all be killed before the next write.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ class MetadataCopy:
         self._said = ""
         self._kept_back = ""  # why accounts are not copied
         self._kept_back_at = 0.0
+        self._saved_changes: int | None = None  # operators' changes of offsets on the disk here
         self._asked_at = 0  # where the log here ended when the last table was asked for
         code = RequestCode
         self._tables = {
@@ -137,6 +139,7 @@ class MetadataCopy:
                 link = RemotingClient(master.address, answer_bytes_max=TABLE_BYTES_MAX)
                 self._known.clear()
                 self._kept.clear()
+                self._saved_changes = None  # another master counts by itself
                 while True:
                     await self._round(link, master.is_rmq)
             except (RmqError, OSError) as error:
@@ -387,6 +390,10 @@ class MetadataCopy:
         mapping(content, "offsetTable", origin)
         if self._context.offsets.take(content, origin):
             self._known.pop("orders", None)  # copied anew: the master may hold batches ended here
+        changes = content.get("rmqOperatorChanges")
+        if changes != self._saved_changes:
+            await self._context.offsets.save()
+            self._saved_changes = changes
 
     async def _orders(self, content: dict[Any, Any], origin: str) -> None:
         await self._context.pop_orders.copy(mapping(content, "table", origin), origin)

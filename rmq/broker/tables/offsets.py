@@ -101,6 +101,7 @@ class OffsetTable:
         self._begun_mark = 0
         self._written_version = -1  # the same in the last write that is on the disk
         self._reset: set[str] = set()  # pairs whose resets the last write has
+        self.operator_changes = 0  # resets, copies and removals since the start
         self.mark: int | None = None  # the rmqLogOffset that is on the disk
         self.version = DataVersion()
 
@@ -256,12 +257,14 @@ class OffsetTable:
     # ---- reading
 
     def members(self) -> dict[str, Any]:
-        """The content of consumerOffset.json as of now."""
+        """The content of consumerOffset.json as of now, and for slaves the number of operators'
+        changes: these they have only when they are on their disks as well."""
         table = self._core.offsets()
         resets = {key.decode(): queues for key, queues in self._core.offsets(2).items() if queues}
         return {
             "dataVersion": self.version.members(),
             "offsetTable": {key.decode(): queues for key, queues in table.items()},
+            "rmqOperatorChanges": self.operator_changes,
             **({"resetOffsetTable": resets} if resets else {}),
         }
 
@@ -306,6 +309,7 @@ class OffsetTable:
 
     async def reset(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         """Moves and marks the offsets of these queues; returns when the file holds it."""
+        self.operator_changes += 1
         for queue_id, offset in offsets.items():
             self._core.reset_offset(group.encode(), topic.encode(), queue_id, offset)
         await self._groups_saved()  # else the mark stays behind, and a start would redo older pops
@@ -365,6 +369,7 @@ class OffsetTable:
         """Gives the target group the source's offsets on the topic; returns for how many queues. In
         a queue where the target has a reset that waits for a pull, the reset is changed, because a
         commit does not count while a reset waits."""
+        self.operator_changes += 1
         offsets = self.of(source, topic)
         marked = self._core.offsets(2).get(f"{topic}@{target}".encode(), {})
         for queue_id, offset in offsets.items():
@@ -373,9 +378,11 @@ class OffsetTable:
         return len(offsets)
 
     def remove_group(self, group: str) -> None:
+        self.operator_changes += 1
         self._core.remove_offsets(group.encode(), None)
 
     def remove_topic(self, topic: str) -> None:
+        self.operator_changes += 1
         self._core.remove_offsets(None, topic.encode())
 
 
