@@ -53,6 +53,14 @@ def monotonic() -> float:
     return (_shift[2] / 1e6 or time.monotonic()) + _shift[0] / 1e6
 
 
+def boot() -> float:
+    """Seconds since the machine started, with the time that it was suspended, which monotonic() does
+    not count. For what another machine counts as well."""
+    if _shift is None:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return (_shift[4] / 1e6 or time.clock_gettime(time.CLOCK_BOOTTIME)) + _shift[0] / 1e6
+
+
 def drive(memory: bytearray | mmap | None) -> None:
     """Lets all clocks of this process follow the 40 bytes of `memory`, or only the machine (None).
     May be called only while no core runs."""

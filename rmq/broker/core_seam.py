@@ -519,8 +519,8 @@ class HACalls(Protocol):
         """
 
     def set_lease(self, end_ms: int) -> None:
-        """As master: from this moment of the monotonic clock on no sends are taken and none are
-        answered; 2 ** 63 - 1: there is no lease."""
+        """As master: from this moment on, in milliseconds of clock.boot(), no sends are taken and
+        none are answered; 2 ** 63 - 1: there is no lease."""
 
 
 class RoleCalls(Protocol):

@@ -11,6 +11,11 @@ one has taken its epoch, whatever the old one believes.
     treats every broker set as leased: begin(). An earlier leader's leases may have been longer: the
     longest length granted to a mastership is stored in its broker set before it is granted.
 
+Both sides count by the clock that goes on while a machine is suspended: a master that was suspended
+finds its lease over. What a hypervisor pauses, and whose clocks it then sets back or lets stand
+still, does not notice that. Such a master is kept from acknowledging only by the next one's members,
+whose confirmation it needs (`covered`).
+
 DRIFT is by how much a master's clock may be slower than the controller's: 1 part in 20, a thousand
 times more than real clocks differ.
 
@@ -29,7 +34,7 @@ DRIFT = 0.05
 
 class _Lease(msgspec.Struct, frozen=True):
     master_epoch: int
-    ends_s: float  # clock.monotonic()
+    ends_s: float  # clock.boot()
     covered: bool
 
 
@@ -40,13 +45,13 @@ class Leases:
         self.lease_ms = lease_ms
         self._leases: dict[str, _Lease] = {}  # by broker name
         self._stopped: set[str] = set()  # names that get no more leases until the master changes
-        self._began_s = clock.monotonic()
+        self._began_s = clock.boot()
 
     def begin(self) -> None:
         """Begins a leadership; leases granted by the leader before are not known."""
         self._leases.clear()
         self._stopped.clear()
-        self._began_s = clock.monotonic()
+        self._began_s = clock.boot()
 
     def grant(self, name: str, master_epoch: int, covered: bool, longest_ms: int) -> int:
         """Grants a lease; returns it in milliseconds, 0 for none. To be called after the store said
@@ -54,7 +59,7 @@ class Leases:
         perhaps by an earlier leader; a shorter new lease does not end it."""
         if name in self._stopped:
             return 0
-        ends_s = clock.monotonic() + _length_s(self.lease_ms)
+        ends_s = clock.boot() + _length_s(self.lease_ms)
         ends_s = max(ends_s, self._began_s + _length_s(longest_ms))
         self._leases[name] = _Lease(master_epoch, ends_s, covered)
         return self.lease_ms
@@ -64,7 +69,7 @@ class Leases:
         lease of a later epoch is known."""
         lease = self._leases.get(name)
         if lease is None or lease.master_epoch <= master_epoch:
-            self._leases[name] = _Lease(master_epoch, clock.monotonic(), True)
+            self._leases[name] = _Lease(master_epoch, clock.boot(), True)
 
     def stop(self, name: str) -> None:
         """Grants the present master no more leases, because another one must become master; its
@@ -87,7 +92,7 @@ class Leases:
             return 0.0
         else:
             ends_s = lease.ends_s
-        return max(0.0, ends_s - clock.monotonic())
+        return max(0.0, ends_s - clock.boot())
 
 
 def _length_s(lease_ms: int) -> float:

@@ -115,6 +115,16 @@ class DrivenClock:
             passed_us, set_ms, *_ = self._shift()
             self._write(passed_us, set_ms + round(seconds * 1000))
 
+    def suspend(self, seconds: float) -> None:
+        """The machine is suspended for so long, and its monotonic clock with it. Only while the
+        clock stands still."""
+        with self._lock:
+            assert self.is_still
+            view = memoryview(self.memory).cast("q")
+            for number in (3, 4):  # wall clock, and that of the boot
+                view[number] += round(seconds * 1e6)
+            view.release()
+
     @contextmanager
     def passing(self) -> Iterator[None]:
         """Lets time pass during the block, STEP_S every POLL_S, whatever the test's own thread

@@ -146,7 +146,7 @@ class Broker:
         self.role.link.close()
 
     def lease_left_ms(self) -> int:
-        return self.leases[-1] - int(rmq_clock.monotonic() * 1000)
+        return self.leases[-1] - int(rmq_clock.boot() * 1000)
 
 
 class Harness:

@@ -1,8 +1,8 @@
 """Acknowledgement. See acknowledgement.pxd."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 from libc.string cimport memset, strlen
 
-from cext.base.clock cimport monotonic_us
+from cext.base.clock cimport boot_ms, monotonic_us
 from cext.flow.append.ack_queue cimport (
     ANSWER_CHANGE,
     ANSWER_CODE,
@@ -166,9 +166,9 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil:
     cdef uint64_t alike = 0                 # answers since the last one that differed
     if ack == NULL or ack.end > end:
         return
-    now_ms = monotonic_us() // 1000
-    if now_ms >= s.turn.role.lease_end_ms:
+    if s.turn.role.lease_end_ms != INT64_MAX and boot_ms() >= s.turn.role.lease_end_ms:
         return                              # by a fresh clock: the process may have stood still
+    now_ms = monotonic_us() // 1000
     while ack != NULL and ack.end <= end:
         if ack.to.request_code != code or ack.arrived_ms != arrived:
             if alike > 0:

@@ -1,13 +1,15 @@
 """HA lease. See ha_lease.pxd."""
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 
+from cext.base.clock cimport boot_ms
 from cext.flow.append.acknowledgement cimport refuse_all
 from cext.flow.context.role cimport LEASE_IS_OVER, lease_look, role_grant
 from cext.flow.context.step cimport RunStep
 
 
 cdef void look_at_lease(HAService s) noexcept nogil:
-    if lease_look(&s.turn.role, s.turn.now_ms):
+    # With no lease every time is before its end, so that no clock is read.
+    if lease_look(&s.turn.role, boot_ms() if s.turn.role.lease_end_ms != INT64_MAX else 0):
         refuse_all(s.append, LEASE_IS_OVER)
 
 

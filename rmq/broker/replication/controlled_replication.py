@@ -91,7 +91,7 @@ class ControlledReplication(Replication):
         self._polling: set[int] = set()  # slaves that are RocketMQ's and poll for the tables
         self._copies = Copies(self.exchange, self._polling)
         self._epoch = 0  # of the present role
-        self._lease_end_ms = 0  # monotonic; NO_LEASE: no lease is needed
+        self._lease_end_ms = 0  # of clock.boot(); NO_LEASE: no lease is needed
         self._has_role = False
         self._has_followed = False
         self._is_ending = False  # another Broker is about to replace this one in the process
@@ -310,7 +310,7 @@ class ControlledReplication(Replication):
         and enough replicas are in sync."""
         if watch is None or watch is not self._watch or watch.is_short:
             return False
-        return clock.monotonic() * 1000 < self._lease_end_ms
+        return clock.boot() * 1000 < self._lease_end_ms
 
     async def fenced(self) -> None:
         self._set_lease(0)

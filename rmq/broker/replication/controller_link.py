@@ -55,7 +55,7 @@ class ControllerError(RmqError):
 class ReplicaInfo(msgspec.Struct, frozen=True):
     """Who is master, and who is in sync with it.
 
-    `lease_ms`: for how long after `asked_ms` (monotonic milliseconds) the master that asked may go
+    `lease_ms`: for how long after `asked_ms` (milliseconds of clock.boot()) the master that asked may go
     on; 0: no longer than before; None: this controller grants no leases, or none was asked for."""
 
     master_id: int | None = None
@@ -200,7 +200,7 @@ class ControllerLink:
             problem, failed = "", set[str]()
             for _ in range(ATTEMPTS):
                 leader = await self._lead(failed)
-                asked_ms = int(clock.monotonic() * 1000)
+                asked_ms = int(clock.boot() * 1000)
                 request = Command(code=code, fields=field_texts(fields), body=body)
                 failed.add(leader.address)
                 try:

@@ -52,8 +52,8 @@ class RoleActions(Protocol):
         """As master: these replicas are in sync from now on."""
 
     async def lease(self, until_ms: int) -> None:
-        """As master: it may acknowledge until then, in milliseconds of the monotonic clock, even
-        after fenced()."""
+        """As master: it may acknowledge until then, in milliseconds of clock.boot(), even after
+        fenced()."""
 
     async def fenced(self) -> None:
         """As master: it must acknowledge nothing until lease() or until it leads anew. Called when
@@ -205,7 +205,7 @@ class RoleChanges:
         if self._is_fenced and self._until_ms <= self._given_ms:
             return None
         ends_ms = self._until_ms - self._length_ms * FENCE_SHARE
-        in_s = ends_ms / 1000 - clock.monotonic()
+        in_s = ends_ms / 1000 - clock.boot()
         return None if self._is_fenced and in_s <= 0 else in_s
 
     # ---- the actions, and the state after them

@@ -649,7 +649,7 @@ async def test_a_lease_of_an_older_set_counts_and_one_of_an_older_epoch_does_not
     tmp_path: Path,
 ) -> None:
     broker = Broker(tmp_path, "127.0.0.1:1", 20001)
-    now = int(rmq_clock.monotonic() * 1000)
+    now = int(rmq_clock.boot() * 1000)
     changes = RoleChanges(broker, 1)
     changes.learn(info(5, 7, 1))
     changes.learn(info(4, 7, 1, lease_ms=60_000, asked_ms=now))

@@ -22,6 +22,7 @@ from support.name_server import Client, in_loop
 from rmq.controller import decisions
 from rmq.controller.broker_set import BrokerSet
 from rmq.controller.elections import SWEEP_S
+from rmq.controller.leases import Leases
 from rmq.controller.live_replicas import Key
 from rmq.controller.server import ControllerServer
 from rmq.controller.state_store import StateStoreError
@@ -326,6 +327,16 @@ async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_
         clock.advance(5.3)
         await two.beat()
         await until_master(two, 2)
+
+
+def test_a_lease_ends_also_while_machines_are_suspended(clock: DrivenClock) -> None:
+    """Its master counts that time as well."""
+    leases = Leases(5000)
+    leases.grant("n", 1, False, 5000)
+    clock.suspend(5.2)
+    assert 0 < leases.left_s("n", 1, True, 5000) < 0.1
+    clock.suspend(0.1)
+    assert leases.left_s("n", 1, True, 5000) == 0
 
 
 @pytest.mark.parametrize("first_ms", [60_000, 5000])
