@@ -233,7 +233,7 @@ BROKER: tuple[Setting, ...] = (
     _text("haMasterAddress", "", null=True),  # of a slave: where the log is; empty: asks the master
     _text("rmqMasterAddress", ""),  # of a slave: the master; empty: asks the name servers
     _bool("enableSlaveActingMaster", False),  # only told to name servers (supportActingMaster)
-    _text("rmqReplicaAddresses", ""),  # slaves, 10.0.0.7;10.0.1.0/24; this machine always may
+    _text("rmqReplicaAddresses", ""),  # 10.0.0.7;10.0.1.0/24; without accounts also this machine
     # TLS for the log. permissive: also slaves without it; enforcing: only with it, also as slave
     _choice("rmqReplicaTls", "disabled", "disabled", "permissive", "enforcing"),
     # What a slave acknowledges: written to its file, or synced; auto: as its flushDiskType

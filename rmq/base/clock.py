@@ -54,8 +54,8 @@ def monotonic() -> float:
 
 
 def boot() -> float:
-    """Seconds since the machine started, with the time that it was suspended, which monotonic() does
-    not count. For what another machine counts as well."""
+    """Seconds since the machine started, with the time that it was suspended, which monotonic()
+    does not count. For what another machine counts as well."""
     if _shift is None:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return (_shift[4] / 1e6 or time.clock_gettime(time.CLOCK_BOOTTIME)) + _shift[0] / 1e6

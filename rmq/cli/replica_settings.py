@@ -49,7 +49,8 @@ def checked_settings(
     notes = []
     own = _reach_slave_port(master.address, theirs)
     allowed = theirs.get("rmqReplicaAddresses", "")
-    if not _is_let_in(own, allowed):
+    has_accounts = "true" in (theirs.get("authenticationEnabled"), theirs.get("aclEnable"))
+    if not _is_let_in(own, allowed, has_accounts):
         notes.append(
             f"master {master.address} does not let {own} copy its log: set this there and on every "
             f"replica: rmqReplicaAddresses={allowed + ';' if allowed else ''}{own}"
@@ -80,10 +81,11 @@ def _reach_slave_port(master: str, theirs: dict[str, str]) -> str:
         ) from None
 
 
-def _is_let_in(own: str, allowed: str) -> bool:
-    """Decides as the master does: loopback is always let in, other addresses if they are listed."""
+def _is_let_in(own: str, allowed: str, has_accounts: bool) -> bool:
+    """Decides as the master does: addresses that are listed are let in, and without accounts the
+    master's own machine."""
     address = ipaddress.ip_address(own)
-    if address.is_loopback:
+    if address.is_loopback and not has_accounts:
         return True
     for text in allowed.split(";"):
         try:

@@ -12,9 +12,9 @@ one has taken its epoch, whatever the old one believes.
     longest length granted to a mastership is stored in its broker set before it is granted.
 
 Both sides count by the clock that goes on while a machine is suspended: a master that was suspended
-finds its lease over. What a hypervisor pauses, and whose clocks it then sets back or lets stand
-still, does not notice that. Such a master is kept from acknowledging only by the next one's members,
-whose confirmation it needs (`covered`).
+finds its lease over. A machine that a hypervisor pauses, whose clocks stand still meanwhile, does
+not notice that. Such a master is kept from acknowledging only by the members of its set, whose
+confirmation it needs (`covered`) and who follow the next master by then.
 
 DRIFT is by how much a master's clock may be slower than the controller's: 1 part in 20, a thousand
 times more than real clocks differ.

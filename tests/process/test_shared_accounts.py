@@ -35,12 +35,13 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.format.message import decode_messages
 
+LISTED = ("--set", "rmqReplicaAddresses=127.0.0.1")
 INNER = ("--set", 'innerClientAuthenticationCredentials={"accessKey":"in","secretKey":"side"}')
 SMALL = ("--set", f"mappedFileSizeCommitLog={4 << 20}", "--set", "maxMessageSize=1048576")
 
 
 def slave_of(master: str) -> tuple[str, ...]:
-    return (*ARMED, *INNER, *SMALL, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
+    return (*ARMED, *INNER, *SMALL, *LISTED, "--set", "brokerRole=SLAVE", "--set", "brokerId=1",
             "--set", f"rmqMasterAddress={master}")  # fmt: skip
 
 
@@ -75,7 +76,8 @@ def two_shards_and_a_slave(
     and a request code that alice may use there."""
     with ExitStack() as stack:
         with clock.passing():
-            options = (*ARMED, *INNER, *SMALL, "--shards", "2", "--set", "brokerRole=ASYNC_MASTER")
+            options = (*ARMED, *INNER, *SMALL, *LISTED, "--shards", "2",
+                       "--set", "brokerRole=ASYNC_MASTER")  # fmt: skip
             broker = stack.enter_context(
                 broker_process(folder / "master", options, clock.environment)
             )
@@ -158,7 +160,7 @@ def test_shards_and_their_name_server_have_the_same_accounts(tmp_path: Path) -> 
 def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
     """A master with accounts gives its log and accounts to a slave, which signs its requests.
     Nobody else can ask for the accounts."""
-    master_options = (*ARMED, *INNER, *SMALL, "--set", "brokerRole=SYNC_MASTER")
+    master_options = (*ARMED, *INNER, *SMALL, *LISTED, "--set", "brokerRole=SYNC_MASTER")
     with (
         broker_process(tmp_path / "master", master_options) as master,
         account(ADMIN),
@@ -189,7 +191,7 @@ def test_a_slave_signs_what_it_asks_of_its_master(tmp_path: Path) -> None:
 def test_a_slave_that_was_refused_accounts_asks_again(tmp_path: Path) -> None:
     """The master refuses a slave whose clock is ten minutes ahead. After the clock was set, the
     slave gets the accounts, although none of them has changed meanwhile."""
-    master_options = (*ARMED, *INNER, *SMALL, "--set", "brokerRole=ASYNC_MASTER")
+    master_options = (*ARMED, *INNER, *SMALL, *LISTED, "--set", "brokerRole=ASYNC_MASTER")
     with (
         process_clock(tmp_path) as clock,
         broker_process(tmp_path / "master", master_options) as master,

@@ -55,8 +55,9 @@ class ControllerError(RmqError):
 class ReplicaInfo(msgspec.Struct, frozen=True):
     """Who is master, and who is in sync with it.
 
-    `lease_ms`: for how long after `asked_ms` (milliseconds of clock.boot()) the master that asked may go
-    on; 0: no longer than before; None: this controller grants no leases, or none was asked for."""
+    `lease_ms`: for how long after `asked_ms` (milliseconds of clock.boot()) the master that asked
+    may go on; 0: no longer than before; None: this controller grants no leases, or none was asked
+    for."""
 
     master_id: int | None = None
     master_address: str = ""

@@ -1,8 +1,9 @@
 """HA port: where a master gives its log to slaves, which are allowed by address.
 
 The stream has no handshake and no password (RocketMQ's protocol): whoever connects is sent the
-whole log, and what it reports counts as an ack. So only connections from rmqReplicaAddresses and
-from this machine are accepted; a line of the log names any other address that tries.
+whole log, and what it reports counts as an ack. So only connections from rmqReplicaAddresses are
+accepted, and from this machine where there are no accounts: with accounts, not everybody on it may
+have the log. A line of the log names any other address that tries.
 
     rmqReplicaAddresses=10.0.0.7;10.0.1.0/24
 
@@ -84,7 +85,8 @@ class HAPort:
         except OSError:  # the other side has gone
             accepted.close()
             return
-        if not is_replica(address, self._settings.rmqReplicaAddresses):
+        settings = self._settings
+        if not is_replica(address, settings.rmqReplicaAddresses, not settings.authenticates):
             quiet.warning(
                 f"stranger {address}",
                 "a slave at %s is refused: rmqReplicaAddresses=%s does not name it",
@@ -168,10 +170,12 @@ def networks(text: str) -> list[Network]:
     return found
 
 
-def is_replica(address: str, allowed: str) -> bool:
-    """Whether this peer may have the log; a peer on this machine always may."""
+def is_replica(address: str, allowed: str, trusts_machine: bool = True) -> bool:
+    """Whether this peer may be a replica: it is allowed, or on this machine, if all that is on it
+    is trusted."""
     found = peer(address)
-    return found.is_loopback or any(found in each for each in networks(allowed))
+    is_trusted = trusts_machine and found.is_loopback
+    return is_trusted or any(found in each for each in networks(allowed))
 
 
 def not_a_replica(text: str, allowed: str) -> str:

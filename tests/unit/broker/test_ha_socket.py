@@ -117,6 +117,24 @@ async def test_who_speaks_none_is_served_where_that_is_allowed(
             slave.close()
 
 
+@pytest.mark.parametrize("listed", ["", "127.0.0.2"])
+@in_loop
+async def test_with_accounts_not_all_on_the_machine_have_the_log(
+    authority: Authority, listed: str
+) -> None:
+    """Who may connect there reads all messages, and acknowledges what a master sends."""
+    settings = {"authenticationEnabled": "true", "rmqReplicaAddresses": listed}
+    async with serving("disabled", authority, **settings) as (core, _, number):
+        stranger, listed_one = await connected(number), await connected(number, "127.0.0.2")
+        if listed:
+            await until(lambda: core.given == [(0, False)])
+        for each in (stranger, listed_one):
+            with contextlib.suppress(ConnectionResetError):
+                assert await each.receive(1) == b""
+            each.close()
+        assert len(core.given) == len([listed] if listed else [])
+
+
 @in_loop
 async def test_one_address_leaves_room_for_others(
     authority: Authority, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -805,20 +805,24 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "allowed", "expected"),
+    ("address", "allowed", "expected", "with_accounts"),
     [
-        ("127.0.0.1", "", True),
-        ("::1", "", True),
-        ("10.0.0.7", "", False),
-        ("10.0.0.7", "10.0.0.6;10.0.0.7", True),
-        ("::ffff:10.0.0.7", "10.0.0.7", True),
-        ("10.0.1.200", "10.0.1.0/24", True),
-        ("10.0.2.1", "10.0.1.0/24", False),
-        ("fe80::1%eth0", "fe80::/10", True),
+        ("127.0.0.1", "", True, False),
+        ("::1", "", True, False),
+        ("127.0.0.1", "127.0.0.1", True, True),
+        ("10.0.0.7", "", False, False),
+        ("10.0.0.7", "10.0.0.6;10.0.0.7", True, True),
+        ("::ffff:10.0.0.7", "10.0.0.7", True, True),
+        ("10.0.1.200", "10.0.1.0/24", True, True),
+        ("10.0.2.1", "10.0.1.0/24", False, False),
+        ("fe80::1%eth0", "fe80::/10", True, True),
     ],
 )
-def test_who_may_have_the_log(address: str, allowed: str, expected: bool) -> None:
+def test_who_may_have_the_log(
+    address: str, allowed: str, expected: bool, with_accounts: bool
+) -> None:
     assert is_replica(address, allowed) is expected
+    assert is_replica(address, allowed, trusts_machine=False) is with_accounts
 
 
 def test_what_is_no_address_ends_the_start(tmp_path: Path) -> None:
