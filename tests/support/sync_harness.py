@@ -18,11 +18,12 @@ import pytest
 from support.driven_clock import DrivenClock
 
 from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
+from rmq.broker.replication.role import acks_of_whole_set
 from rmq.broker.replication.sync_state import SyncState
 from rmq.broker.replication.sync_watch import POLL_S, Mastership, SyncWatch
 from rmq.broker.replication.waiting_sends import WaitingSends
 from rmq.codes import ResponseCode
-from rmq.config import load_properties
+from rmq.config import Settings, load_properties
 
 
 class Core:
@@ -93,6 +94,19 @@ class Copies:
         return self.had.get(slave, self.count) >= least["topics"]
 
 
+class Acks:
+    """The rule of the settings, which the controller knows."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    @property
+    def of_whole_set(self) -> bool:
+        return acks_of_whole_set(self._settings)
+
+    def count(self) -> None: ...
+
+
 class Harness:
     """A master with id 1, which begins as the only member in sync."""
 
@@ -106,8 +120,8 @@ class Harness:
             Mastership(1, 4, 0), self.link.state, self.settings,
             self.core, self.link,  # type: ignore[arg-type]
             lambda _: None, lambda each: each in self.learners,
-            lambda each: each not in self.says_no_losses, self.copies, lambda: None,
-            WaitingSends(), lambda: None,
+            lambda each: each not in self.says_no_losses, self.copies,
+            Acks(self.settings), WaitingSends(), lambda: None,
         )  # fmt: skip
 
     def learn(self, *members: int, epoch: int = 8) -> None:

@@ -43,6 +43,7 @@ from rmq.broker.replication.role import acks_of_whole_set
 from rmq.broker.replication.sync_state import SyncState
 from rmq.broker.replication.sync_watch import Mastership, SyncWatch
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.errors import RmqError, StoreError
 from rmq.observe.sample import Sample
 
@@ -90,6 +91,7 @@ class ControlledReplication(Replication):
         self._learners: set[int] = set()
         self._polling: set[int] = set()  # slaves that are RocketMQ's and poll for the tables
         self._copies = Copies(self.exchange, self._polling)
+        self._acks = Acks(settings, self._role, self._count_acks)
         self._epoch = 0  # of the present role
         self._lease_end_ms = 0  # of clock.boot(); NO_LEASE: no lease is needed
         self._has_role = False
@@ -154,7 +156,7 @@ class ControlledReplication(Replication):
             return missing
         watch = self._watch
         assert watch is not None
-        if not acks_of_whole_set(self._settings):
+        if not self._acks.of_whole_set:
             return None
 
         others = watch.others - self._polling
@@ -175,6 +177,7 @@ class ControlledReplication(Replication):
         changed."""
         self._apply()
         self._look_at_sends()
+        self._role.ask_soon()
 
     def _apply(self) -> None:
         if self._watch is not None:
@@ -236,7 +239,7 @@ class ControlledReplication(Replication):
         watch = SyncWatch(
             Mastership(broker_id, epoch, start), sync_state, self._settings, core, self._watch_link,
             self._role.altered, self._learners.__contains__, self._says_losses, self._copies,
-            self._count_acks, self.waiting_sends, self._answers_changed,
+            self._acks, self.waiting_sends, self._answers_changed,
         )  # fmt: skip
         self.waiting_sends.begin(SENDS_WAIT_S)
         watch.apply()
@@ -294,6 +297,8 @@ class ControlledReplication(Replication):
 
     async def lease(self, until_ms: int) -> None:
         self._set_lease(until_ms)
+        if self._watch is not None:
+            self._watch.acks_changed()
         self._look_at_sends()
 
     def _look_at_sends(self) -> None:
@@ -474,6 +479,24 @@ class ControlledReplication(Replication):
         if self._is_ending:
             raise StoreError("the log is about to be cut, or to begin elsewhere: this broker has "
                              "its role when that is done")  # fmt: skip
+
+
+class Acks:
+    """Whose acks an answer needs (sync_watch.AckRule)."""
+
+    def __init__(
+        self, settings: Settings, role: ControlledRole, count: Callable[[], None]
+    ) -> None:
+        self._settings, self._role = settings, role
+        self.count = count
+
+    @property
+    def of_whole_set(self) -> bool:
+        """Also where the setting has changed, until the controller knows of it: by a lease that it
+        granted before, it would elect another master at once."""
+        changes = self._role.changes
+        is_covered = changes is not None and changes.is_leased and changes.is_covered
+        return acks_of_whole_set(self._settings) or is_covered
 
 
 class Copies:

@@ -147,6 +147,10 @@ class ControlledRole:
         if self.known is None or info.master_epoch > self.known.master_epoch:
             self._soon.set()
 
+    def ask_soon(self) -> None:
+        """Asks the controller at once: what a lease says of this master's acks has changed."""
+        self._soon.set()
+
     def beat(self) -> None:
         """Tells the controllers now that the log has a new epoch."""
         self._heartbeats.beat()
@@ -199,8 +203,14 @@ class ControlledRole:
         await self._take(info, broker_id, epoch)
 
     async def _ask(self, broker_id: int, epoch: int) -> ReplicaInfo:
-        info = await self.link.replica_info(broker_id, epoch, self._replica_state().is_covered)
+        covered = self._replica_state().is_covered
+        if covered and self.changes is not None:
+            self.changes.is_covered = True  # before it is asked: its answer may be lost
+        info = await self.link.replica_info(broker_id, epoch, covered)
         self._grants_leases = info.lease_ms is not None
+        is_granted = bool(epoch and info.lease_ms and info.master_epoch == epoch)
+        if is_granted and not covered and self.changes is not None:
+            self.changes.is_covered = False
         return info
 
     async def _get_id(self) -> int:

@@ -75,6 +75,8 @@ class RoleChanges:
     def __init__(self, actions: RoleActions, broker_id: int) -> None:
         self.known: ReplicaInfo | None = None
         self.is_leased = False  # the controller grants leases
+        # Whether the controller may hold a lease by which acks need the whole sync state set.
+        self.is_covered = True
         self._actions = actions
         self._id = broker_id
         self._wake = asyncio.Event()

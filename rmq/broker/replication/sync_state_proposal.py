@@ -41,7 +41,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
+from rmq.broker.replication.role import in_sync_min
 from rmq.config import Settings
 
 SWAP_MS = 2000  # how long a member that is gone stays, for another that may replace it
@@ -160,10 +160,9 @@ class SyncStateProposal:
     def _locks_out(self, asked: frozenset[int], members: frozenset[int]) -> bool:
         """Whether this set would allow no answer, and those who leave have all that was
         answered."""
-        leaving = members - asked
         if len(asked) >= min(in_sync_min(self._settings), len(members)):
             return False
-        return acks_of_whole_set(self._settings) and all(map(self._has_all, leaving))
+        return all(map(self._has_all, members - asked))
 
     def _waits(
         self, asked: frozenset[int], wish: frozenset[int], members: frozenset[int], now: int

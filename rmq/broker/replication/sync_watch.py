@@ -33,7 +33,7 @@ from rmq.base import clock
 from rmq.broker.core_seam import HACalls, LogCalls, StatCalls
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink, ReplicaInfo
 from rmq.broker.replication.retry_backoff import RetryBackoff
-from rmq.broker.replication.role import acks_of_whole_set, in_sync_min
+from rmq.broker.replication.role import in_sync_min
 from rmq.broker.replication.sync_state import (
     AT_END_MS,
     LogSnapshot,
@@ -83,6 +83,17 @@ class CoreCalls(HACalls, LogCalls, StatCalls, Protocol):
     """What is used here of the core."""
 
 
+class AckRule(Protocol):
+    """Whose acks an answer needs."""
+
+    @property
+    def of_whole_set(self) -> bool:
+        """Whether all members of the sync state set must acknowledge, not only a number."""
+
+    def count(self) -> None:
+        """Otherwise: tells the core how many slaves must."""
+
+
 class TableCopies(Protocol):
     """What slaves have of the tables, which are not in the log. A slave that never says what it has
     counts as having them."""
@@ -108,13 +119,12 @@ class SyncWatch:
         is_learner: Callable[[int], bool],
         says_losses: Callable[[int], bool],
         copies: TableCopies,
-        count_acks: Callable[[], None],
+        acks: AckRule,
         sends: WaitingSends,
         answers_changed: Callable[[], None],
     ) -> None:
         """altered: called with the controller's answer; says_losses: whether the replica says when
-        it has lost something of its log, to a controller that does not elect it then; count_acks:
-        where not the whole set must acknowledge, tells the core how many slaves must; sends: those
+        it has lost something of its log, to a controller that does not elect it then; sends: those
         that wait while too few are in sync; answers_changed: called when other members answer than
         before."""
         self._mastership = mastership
@@ -125,7 +135,8 @@ class SyncWatch:
         self._is_learner = is_learner
         self._says_losses = says_losses
         self._copies = copies
-        self._count_acks = count_acks
+        self._acks = acks
+        self._is_of_whole_set = acks.of_whole_set  # as the core was told last
         self._sends = sends
         self._answers_changed = answers_changed
         self._change = SyncChange(state)
@@ -174,11 +185,17 @@ class SyncWatch:
     def apply(self) -> int:
         """Tells the core whose acks count; returns the offset that a new slave must reach."""
         short, wait = int(self.is_short), int(self._sends.is_on)
-        if acks_of_whole_set(self._settings):
+        self._is_of_whole_set = self._acks.of_whole_set
+        if self._is_of_whole_set:
             return self._core.set_sync_state(sorted(self.others), short, wait)
         self._core.set_sync_state(None, short, wait)
-        self._count_acks()
+        self._acks.count()
         return 0
+
+    def acks_changed(self) -> None:
+        """To be called when the rule whose acks are needed may have changed."""
+        if self._acks.of_whole_set != self._is_of_whole_set:
+            self.apply()
 
     async def run(self) -> None:
         """Runs until it is cancelled."""
@@ -264,7 +281,7 @@ class SyncWatch:
 
     def _has_all(self, member: int) -> bool:
         """Whether this member is sure to have everything that was answered, if it is elected."""
-        if member in self._with_less or self._is_learner(member):
+        if not self._acks.of_whole_set or member in self._with_less or self._is_learner(member):
             return False
         return self._says_losses(member)
 
@@ -319,7 +336,7 @@ class SyncWatch:
         """The confirmed offset. If this master is alone in the set, that is its log's end, and the
         end at the last look stands for it. Where a single ack is enough nothing counts as
         confirmed."""
-        if not acks_of_whole_set(self._settings):
+        if not self._acks.of_whole_set:
             return 0
         return self._core.stats()["log_dispatched"] if self.others else self._end
 

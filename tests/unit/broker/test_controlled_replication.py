@@ -30,6 +30,7 @@ from rmq.broker.replication.controlled_replication import (
     SENDS_WAIT_S,
     ControlledReplication,
 )
+from rmq.broker.replication.controller_link import ControllerError, ReplicaInfo
 from rmq.broker.replication.epochs import Epochs
 from rmq.broker.replication.ha_handshake import handshake_as_master
 from rmq.broker.replication.ha_socket import HASocket
@@ -528,6 +529,47 @@ async def test_who_was_stopped_beyond_its_lease_answers_no_change(
         clock.suspend(suspended_s)
         mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 2}
         assert (await client.call(401, fastjson.dumps(mode))).code == code
+
+
+@in_loop
+async def test_acks_need_the_whole_set_until_the_controller_knows_that_they_do_not(
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """allAckInSyncStateSet=false at run time: by the last lease another master would be elected at
+    once, and both would acknowledge. Once more it is set while a question is on its way."""
+    async with stage(clock, tmp_path) as on:
+        on.core.slaves = [(7, b"", 0, on.core.log_end, 0, 2)]
+        await on.passing(lambda: on.core.sync_state == ([2], 0) and on.core.lease_end_ms)
+        link, asked, is_lost = on.replication._role.link, list[bool](), True
+        ask = link.replica_info
+
+        async def replica_info(broker_id: int, epoch: int, is_covered: bool) -> ReplicaInfo:
+            asked.append(is_covered)
+            info = await ask(broker_id, epoch, is_covered)
+            if is_lost:
+                raise ControllerError(None, "its answer is lost")
+            return info
+
+        def change(text: str) -> None:
+            on.settings.set("allAckInSyncStateSet", text)
+            asked.clear()
+            on.broker.settings_changed(["allAckInSyncStateSet"])
+
+        monkeypatch.setattr(link, "replica_info", replica_info)
+        change("false")
+        await on.passing(lambda: False in asked[:-1])
+        assert on.core.sync_state == ([2], 0)
+        is_lost = False
+        await on.passing(lambda: on.core.sync_state == (None, 0))
+        is_lost = True
+        change("true")
+        assert on.core.sync_state == ([2], 0), "at once"
+        await on.passing(lambda: True in asked)
+        change("false")
+        await on.passing(lambda: False in asked[:-1])
+        assert on.core.sync_state == ([2], 0), "the controller has heard of it"
+        is_lost = False
+        await on.passing(lambda: on.core.sync_state == (None, 0))
 
 
 @pytest.mark.parametrize("reason", ["too few", "lease"])
