@@ -17,7 +17,8 @@ DefaultElectPolicy), which its brokers rely on. These differences are on purpose
     a change of the sync state set that is asked for twice is a success both times
     a clean that would leave replicas but nobody in sync is refused: no election could end that
     a master that is cleaned is no master any more
-    a member of the set whose log is empty, or has lost an epoch, is no candidate (electable())
+    a member of the set whose log is empty, or has lost an epoch, is no candidate (electable()); one
+    that may have lost the end of its log is a candidate after those that have not
     a first master with such a log is refused while another replica has a longer one (_with_more())
 
 Example: master 1 of epoch 4, in sync {1, 2}; 1 is silent. elect() gives master 2, epoch 5, in sync
@@ -211,18 +212,21 @@ def _refused_alteration(found: BrokerSet, asked: Alteration, live: Live) -> Deci
 
 # ------------------------------------------------------------------- who is master
 
+DOUBT_S = 120.0  # how long members in doubt wait; machines that lost power together boot meanwhile
 NOBODY = -1  # brokerId of an election that the controller itself asks for
 
 
 class Election(msgspec.Struct, frozen=True):
     """`broker_id`: which replica asks, NOBODY for the controller itself. `designated`: it must be
     that replica and no other. `unclean`: a replica whose log may lack acknowledged messages may be
-    elected, too. `at_once`: elect now or not at all."""
+    elected, too. `at_once`: elect now or not at all. `has_waited`: members that may have more than
+    those in doubt were waited for (is_waiting())."""
 
     broker_id: int = NOBODY
     designated: bool = False
     unclean: bool = False
     at_once: bool = False
+    has_waited: bool = False
     cluster: str | None = None  # to which the set must belong; None: to any
 
 
@@ -249,11 +253,12 @@ def elect(found: BrokerSet | None, asked: Election, live: Live) -> Decision:
                 sync_state_set_epoch=found.sync_state_set_epoch + 1,
             )
         )
-    why, gone = _why_not_first(found, asked, live) or _why_nobody(found, live), None
+    why, gone = _why_not_first(found, asked, live) or _why_nobody(found, asked, live), None
     if found.master_id is not None:
         gone = msgspec.structs.replace(found, master_id=None, master_epoch=found.master_epoch + 1)
     if asked.broker_id != NOBODY:
-        is_short = found.master_id in live and found.master_id not in electable(found, live)
+        candidates = electable(found, live, asked.has_waited)
+        is_short = found.master_id in live and found.master_id not in candidates
         return Decision(
             ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
             f"no master for {found.name}: {why}",
@@ -268,7 +273,7 @@ def _choose(found: BrokerSet, asked: Election, live: Live) -> int | None:
     if found.master_epoch == 0 and asked.broker_id in found.replicas:
         # Nothing was acknowledged yet, so the first that asks becomes master.
         return None if _with_more(found, asked, live) else asked.broker_id
-    candidates = [electable(found, live)]
+    candidates = [electable(found, live, asked.has_waited)]
     if asked.unclean or found.master_epoch == 0:
         candidates.append([each for each in found.replicas if each in live])
     for living in candidates:
@@ -309,17 +314,42 @@ def _why_not_first(found: BrokerSet, asked: Election, live: Live) -> str:
     )
 
 
-def electable(found: BrokerSet, live: Live) -> list[int]:
+def electable(found: BrokerSet, live: Live, has_waited: bool = False) -> list[int]:
     """The members of the sync state set that may be master. A member whose log is empty, or has
     lost an epoch, lacks what it acknowledged: its disk was replaced, or there was a power cut. It
-    may not be master while another member has everything, or is away and may have it."""
+    may not be master while another member has everything, or is away and may have it.
+
+    A member in doubt may lack the newest of it. It may not be master while another member is sure
+    to have everything, nor, for a while, when another one is away: that one may be back soon. After
+    a power cut of all of them those in doubt are all that there is, perhaps but for one whose
+    machine is lost, so they do not wait without end."""
     living = [each for each in found.sync_state_set if each in live]
     whole = [each for each in living if not live[each].lacks]
-    return living if len(living) == len(found.sync_state_set) and not whole else whole
+    sure = [each for each in whole if not live[each].is_doubted]
+    if sure:
+        return sure
+    if len(living) == len(found.sync_state_set):
+        return whole or living
+    return whole if has_waited else []
 
 
-def _why_nobody(found: BrokerSet, live: Live) -> str:
+def is_waiting(found: BrokerSet | None, live: Live) -> bool:
+    """Whether members in doubt wait for others that may have more."""
+    if found is None or electable(found, live):
+        return False
+    return bool(electable(found, live, has_waited=True))
+
+
+def _why_nobody(found: BrokerSet, asked: Election, live: Live) -> str:
     members = sorted(found.sync_state_set)
+    if not asked.has_waited and is_waiting(found, live):
+        doubted = [each for each in members if each in live and not live[each].lacks]
+        away = [each for each in members if each not in live]
+        return (
+            f"of {members}, who are in sync, {doubted} may have lost what was acknowledged last, "
+            f"as their machines were started again, and for {DOUBT_S:g} s {away} are waited for, "
+            "which may have it"
+        )
     short = [
         f"{each} (its log {live[each].lacks})"
         for each in members

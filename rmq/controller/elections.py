@@ -73,6 +73,7 @@ class Elections:
         # Names for which a failed write may still store another master -> revision it compares.
         self._doubtful: dict[str, int] = {}
         self._is_sweeping = False
+        self._waiting: dict[str, float] = {}  # names whose members in doubt wait: since when
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks()
         self._stopped = False  # connections that close because of a stop do not count as deaths
@@ -175,6 +176,7 @@ class Elections:
         await self._elect(name, decide)
 
     def _decide(self, found: BrokerSet | None, asked: Election, living: Live) -> Decision:
+        asked = msgspec.structs.replace(asked, has_waited=self._have_waited(found, living))
         decision = decisions.elect(found, asked, living)
         if found is None or not decision.changes:
             return decision
@@ -184,6 +186,15 @@ class Elections:
             return decision
         # Leases of the last mastership are over, or covered, so they need not be remembered.
         return msgspec.structs.replace(decision, after=self._with_our_leases(after, 0))
+
+    def _have_waited(self, found: BrokerSet | None, living: Live) -> bool:
+        """Whether members in doubt have waited for long enough. They ask again and again."""
+        if found is None or not decisions.is_waiting(found, living):
+            if found is not None:
+                self._waiting.pop(found.name, None)
+            return False
+        now = clock.monotonic()
+        return now - self._waiting.setdefault(found.name, now) >= decisions.DOUBT_S
 
     async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
         async with self._masterships.of(name), self._changes.of(name):

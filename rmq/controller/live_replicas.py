@@ -27,7 +27,8 @@ CONNECTIONS_MAX = 8  # of one replica; the one that was silent longest is forgot
 
 class LiveReplica(msgspec.Struct, frozen=True):
     """What a heartbeat said. `max_offset`: the end of the replica's log; `epoch`: the epoch of its
-    last record; `has_lost`: it has lost the end of its log, or a whole epoch."""
+    last record; `has_lost`: it has lost the end of its log, or a whole epoch; `is_doubted`: it may
+    have lost the end, as its machine was started again, and has found no master since."""
 
     address: str
     epoch: int = -1
@@ -36,6 +37,7 @@ class LiveReplica(msgspec.Struct, frozen=True):
     priority: int = PRIORITY_LEAST  # the smallest number is preferred
     timeout_ms: int = TIMEOUT_MS
     has_lost: bool = False
+    is_doubted: bool = False
 
     @property
     def lacks(self) -> str:

@@ -14,6 +14,7 @@ rmq adds these fields, which RocketMQ's brokers neither send nor look at:
 
     904     rmqCovered      "true": each ack of this master needs its whole sync state set
             rmqLost         "true": this log has lost an epoch that it had
+            rmqDoubted      "true": it may have lost its end
     1001    rmqNewEpoch     "true": the set may be the present one, and gets a new epoch
     1004    rmqBrokerId, rmqMasterEpoch, rmqCovered: the master asks for a lease
             reply: rmqLeaseMillis, how long it may go on after it sent the request; 0: it may not
@@ -136,6 +137,7 @@ async def _heartbeat(c: Requests, request: Command, connection: object) -> Comma
         ),
         timeout_ms=timeout_ms,
         has_lost=request.bool_field("rmqLost", False),
+        is_doubted=request.bool_field("rmqDoubted", False),
     )
     if c.live.heard(key, replica, connection):
         _log.info("replica %d of broker %s (%s) is there: %s", key[2], key[1], key[0],

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import struct
 import time
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from rmq.format.queue_ends import decode_ends, encode_ends
-from rmq.format.store_files import CHECKPOINT_OWN_AT, numbered_files, read_checkpoint
+from support.other_boot import other_boot
+
+from rmq.format.store_files import numbered_files
 from tests.ha.cluster import Broker, Cluster
 from tests.ha.history import Writer
 from tests.ha.nemesis import kill, kill_all, noted, restarted_with, start_all
@@ -31,8 +30,6 @@ from tests.ha.stores import read_log
 PAGE_BYTES = 4096
 UNSYNCED_S = 1.5
 IDENTITY = "brokerIdentity"
-CHECKPOINT_OWN_BYTES = 76  # cext/store/log/checkpoint.pxd
-OTHER_BOOT = bytes(range(16))
 
 
 @contextlib.contextmanager
@@ -101,21 +98,6 @@ def cut_log(store: Path, at: int) -> None:
             with path.open("r+b") as file:
                 file.seek(begin)
                 file.write(bytes(size - begin))
-
-
-def other_boot(store: Path) -> None:
-    """Makes it seem that the machine was started again after the broker wrote its files."""
-    path = store / "checkpoint"
-    page = bytearray(path.read_bytes())
-    own = memoryview(page)[CHECKPOINT_OWN_AT : CHECKPOINT_OWN_AT + CHECKPOINT_OWN_BYTES]
-    own[8:24] = OTHER_BOOT  # behind magic and version
-    own[-4:] = struct.pack(">I", zlib.crc32(own[:-4]))
-    path.write_bytes(page)
-    assert (found := read_checkpoint(path)) is not None
-    assert (found.own_problem, found.boot_id) == ("", OTHER_BOOT)
-    ends = store / "queueEnds"
-    if ends.exists():
-        ends.write_bytes(encode_ends(decode_ends(ends.read_bytes())._replace(boot_id=OTHER_BOOT)))
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.driven_clock import STEP_S
 from support.fed_slaves import log_of
+from support.other_boot import other_boot
 from support.popping import Popped, ack, change, pop, pop_all
 from support.topics import until_routed
 from support.waiting import HANG_S, wait_until
@@ -40,7 +41,6 @@ from rmq.format.store_files import Record, Segment, scan_segment
 from rmq.names import TIMER_TOPIC
 from tests.ha.cluster import Broker
 from tests.ha.setting import BROKER_NAME
-from tests.ha.store_faults import other_boot
 from tests.ha.trios import Controller, Trio
 
 FIELDS = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": "",

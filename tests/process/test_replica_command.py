@@ -129,8 +129,8 @@ def test_who_has_everything_leads_when_the_master_was_left_alone_before_it_died(
     cluster.brokers[1].kill()
     for number in (2, 3):
         cluster.brokers[number].start()
-    wait_until(lambda: in_sync(cluster) == [2, 3])
     wait_until(lambda: "running" in rmq("broker", "status", *names).stdout)
+    wait_until(lambda: in_sync(cluster) == [2, 3])
 
 
 @pytest.mark.parametrize("all_ack", [True, False])

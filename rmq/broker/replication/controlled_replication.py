@@ -36,7 +36,7 @@ from rmq.broker.replication.ha_handshake import handshake_as_master, handshake_a
 from rmq.broker.replication.ha_socket import HASocket
 from rmq.broker.replication.identity import IdentityFiles, identity_path
 from rmq.broker.replication.log_epochs import LogEpochs
-from rmq.broker.replication.lost_end import LostEnd, lost_end_path
+from rmq.broker.replication.lost_end import LostEnd, doubted_end_path, lost_end_path
 from rmq.broker.replication.master_search import SOON_TRIES, Master
 from rmq.broker.replication.replication import CoreCalls, Replication, ReplicationContext
 from rmq.broker.replication.role import acks_of_whole_set
@@ -85,6 +85,7 @@ class ControlledReplication(Replication):
             self,
         )
         self._lost_end = LostEnd(lost_end_path(settings))
+        self._doubted_end = LostEnd(doubted_end_path(settings))
         self._topics = context.topics
         self._delays = context.delays
         self._watch: SyncWatch | None = None  # only while this broker is master
@@ -232,7 +233,8 @@ class ControlledReplication(Replication):
         # All that is appended, written or not, is of the epoch before: this broker may have led it.
         start = core.log_copies()[0]
         await self._epochs.begin(epoch, (core.log_range()[0], start))
-        self._lost_end.forget()  # replicas that have more are away, or were left out on purpose
+        for end in (self._lost_end, self._doubted_end):
+            end.forget()  # replicas that have more are away, or were left out on purpose
         if self._has_followed:
             core.restart_timers(0)  # timed messages go on where the last master was
             self._has_followed = False
@@ -383,6 +385,7 @@ class ControlledReplication(Replication):
             is_covered=acks_of_whole_set(self._settings),
             newest_epoch=self._epochs.newest,
             has_lost_end=self._lost_end.has_lost(end),
+            is_doubted=self._doubted_end.has_lost(end),
             log_start=start,
             is_poisoned=bool(stats.get("poisoned")),
             standing_s=self._watched.standing_s if self._watched.is_out else 0,
@@ -421,6 +424,9 @@ class ControlledReplication(Replication):
             # A replica whose store was wiped stays in the sync state set when its first bytes come.
             why = f"the log of this broker is empty, its master's ends at {theirs.log_end}"
             self._lost_end.note(why, logging.INFO)
+        elif replica_state.is_doubted and theirs.log_end > end:
+            why = f"the log of this broker ends at {end}, its master's at {theirs.log_end}"
+            self._lost_end.note(f"the machine was started again, and {why}", logging.WARNING)
         if start == end and start != master.log_start:
             await self._begin_elsewhere(start, master)
         point = consistent_point(self._epochs.value, (start, end), theirs.epochs, theirs.log_end)
@@ -430,6 +436,7 @@ class ControlledReplication(Replication):
             await self._truncate(point, end, master.address)
         check_reach((start, end), master)
         self._lost_end.follows(theirs.log_end)
+        self._doubted_end.follows(theirs.log_end)
         await self._epochs.learn(theirs.epochs, (start, end))
         self._role.beat()
 
@@ -484,9 +491,7 @@ class ControlledReplication(Replication):
 class Acks:
     """Whose acks an answer needs (sync_watch.AckRule)."""
 
-    def __init__(
-        self, settings: Settings, role: ControlledRole, count: Callable[[], None]
-    ) -> None:
+    def __init__(self, settings: Settings, role: ControlledRole, count: Callable[[], None]) -> None:
         self._settings, self._role = settings, role
         self.count = count
 

@@ -56,6 +56,7 @@ class ReplicaState(msgspec.Struct, frozen=True):
     log_start: int = 0  # where its first file begins
     is_poisoned: bool = False  # a write or sync failed: it takes nothing until it is opened again
     standing_s: int = 0  # for how long its stuck reactor has taken no turn; 0: it is not stuck
+    is_doubted: bool = False  # it may have lost its end, or not (lost_end.py)
 
     @property
     def has_bytes(self) -> bool:
@@ -159,6 +160,7 @@ class ControllerHeartbeats:
             "confirmOffset": now.confirm_offset,
             "rmqCovered": now.is_covered,
             "rmqLost": now.has_lost or None,
+            "rmqDoubted": now.is_doubted or None,
         }
         command = Command(
             code=RequestCode.BROKER_HEARTBEAT,

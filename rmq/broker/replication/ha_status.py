@@ -103,7 +103,7 @@ def observe_members(sample: Sample, watch: Members, settings: Settings, core: HA
         )
         if silent := sorted(watch.members - watch.answering):
             sample.replication_problem += f"; {silent}, also members of the set, do not answer"
-        if sample.state == "running":
+        if sample.state in ("running", "full"):  # the core takes no sends, whatever the disk says
             sample.state = "alone"
 
 

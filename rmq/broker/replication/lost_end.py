@@ -8,6 +8,14 @@ damage at which the log was cut. The epoch file cannot show that: by its epochs 
 as up to date. If it were elected, the other replicas would have to cut messages that only they
 have.
 
+    <storePathRootDir>/rmqDoubtedEnd    the same from a start after which nobody knows whether the
+                                        end is missing: the machine was started again without a
+                                        clean stop, and what the broker had acknowledged was
+                                        written, but perhaps not synced
+
+A replica in doubt that finds its master's log to be longer notes a lost end. Until it finds a
+master, others are elected before it (rmq/controller/decisions.py).
+
 Example: the checkpoint says 5000, the log ends at 0: note(). Then a master is followed whose log
 ends at 7000: follows(7000); has_lost(6000) is true, has_lost(7000) is false from then on.
 """
@@ -66,3 +74,7 @@ class LostEnd:
 
 def lost_end_path(settings: Settings) -> Path:
     return Path(settings.storePathRootDir).expanduser() / "rmqLostEnd"
+
+
+def doubted_end_path(settings: Settings) -> Path:
+    return Path(settings.storePathRootDir).expanduser() / "rmqDoubtedEnd"

@@ -60,9 +60,7 @@ class Refusals(NamedTuple):
 class SyncStateProposal:
     """Used for one mastership; owned by one thread. Times are monotonic milliseconds."""
 
-    def __init__(
-        self, own_id: int, settings: Settings, has_all: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, own_id: int, settings: Settings, has_all: Callable[[int], bool]) -> None:
         """has_all: whether a member that is elected is sure to have everything that was
         answered."""
         self._own = frozenset({own_id})

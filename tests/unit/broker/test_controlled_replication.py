@@ -350,6 +350,33 @@ async def test_a_slave_says_that_its_master_has_removed_what_it_lacks(
             assert (await answering).broker_id == 1
 
 
+@pytest.mark.parametrize("master_end", [9000, 0])
+@in_loop
+async def test_who_is_in_doubt_has_lost_what_its_master_has_and_it_has_not(
+    clock: DrivenClock, tmp_path: Path, master_end: int
+) -> None:
+    """Until it has it. If the master has no more, nothing was lost."""
+    async with stage(clock, tmp_path) as on:
+        on.core.store("t", 0)
+        on.replication._doubted_end.note("the machine was started again")
+        state = on.replication._replica_state()
+        assert (state.is_doubted, state.has_lost) == (True, False)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            for each in (ours, theirs):
+                each.setblocking(False)
+            end = master_end or on.core.log_end
+            handshake = handshake_as_master(HASocket(theirs), end, Epochs.of([(1, 0)]))
+            answering = asyncio.ensure_future(handshake)
+            await on.replication._handshake_as_slave(HASocket(ours), Master("h:1", "h:2", 0, True))
+            await answering
+        state = on.replication._replica_state()
+        assert (state.is_doubted, state.has_lost) == (master_end > 0, master_end > 0)
+        on.core.log_end = end
+        state = on.replication._replica_state()
+        assert (state.is_doubted, state.has_lost) == (False, False)
+
+
 @in_loop
 async def test_only_a_master_makes_topics_and_groups_by_itself(
     clock: DrivenClock, tmp_path: Path

@@ -11,6 +11,7 @@ from support.broker_client import BrokerClient
 from support.calm_clock import calm_seconds
 from support.fake_core import FakeCore, control
 from support.live_broker import live_broker
+from support.live_replicas import SYNC, TOPIC, slave_of
 from support.name_server import in_loop
 from support.stored_table import OFFSETS, stored, stored_offsets
 from support.waiting import until
@@ -19,6 +20,7 @@ from rmq.base.journal_file import OFFSETS_NAME
 from rmq.broker.tables import metadata_journal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError, StorePoisonedError
+from rmq.format import fastjson
 from rmq.names import pop_retry_topics
 
 GROUPS = "subscriptionGroup.json"
@@ -476,3 +478,35 @@ async def test_a_commit_that_is_answered_while_the_broker_stops_is_in_its_store(
     await client.__aexit__()
     async with live_broker(tmp_path) as again:
         assert began <= answered <= again.offsets.query("g", "t", 0)
+
+
+@pytest.mark.usefixtures("clock")  # offsets are looked at once a second
+@in_loop
+async def test_what_operators_change_of_offsets_is_on_the_slaves_disk_when_it_is_answered(
+    tmp_path: Path,
+) -> None:
+    """Else it was lost where all brokers were killed, and the slave was the first to be back."""
+    async with (
+        live_broker(tmp_path / "m", **SYNC) as master,
+        BrokerClient(master.core.port) as client,
+        slave_of(master, tmp_path / "s") as slave,
+    ):
+        await until(lambda: len(master.core.ha_connections()) == 1)
+        assert (await client.call(17, topic="t", **TOPIC)).code == 0
+        for _ in range(5):
+            assert (await client.send("t")).code == 0
+        for name in ("g", "h", "copy"):
+            group = {"groupName": name, "retryMaxTimes": 7}
+            assert (await client.call(200, fastjson.dumps(group))).code == 0
+        for name in ("g", "h"):
+            master.offsets.commit(name, "t", 0, 5)
+        await until(lambda: slave.offsets.query("h", "t", 0) == 5)
+        reset = {"topic": "t", "group": "g", "timestamp": 0, "isForce": True, "offset": 2,
+                 "queueId": 0}  # fmt: skip
+        assert (await client.call(222, **reset)).code == 0
+        assert stored_offsets(tmp_path / "s")["t@g"] == {"0": 2}
+        clone = {"srcGroup": "g", "destGroup": "copy", "topic": "t", "offline": True}
+        assert (await client.call(314, **clone)).code == 0
+        assert stored_offsets(tmp_path / "s")["t@copy"] == {"0": 2}
+        assert (await client.call(207, groupName="h", cleanOffset=True)).code == 0
+        assert "t@h" not in stored_offsets(tmp_path / "s")

@@ -24,7 +24,6 @@ from support.live_replicas import MASTER, SYNC, TOPIC, slave_of, until_same_log
 from support.name_server import in_loop, name_server
 from support.queue_mappings import detail, item
 from support.store_copies import copy_store
-from support.stored_table import stored_offsets
 from support.waiting import until
 
 from rmq.broker.broker import Broker
@@ -577,38 +576,6 @@ async def test_a_reset_of_offsets_reaches_the_slave_also_downwards(tmp_path: Pat
 
 @pytest.mark.usefixtures("clock")  # the driven clock, as above
 @in_loop
-async def test_what_operators_change_of_offsets_is_on_the_slaves_disk_when_it_is_answered(
-    tmp_path: Path,
-) -> None:
-    """Else it was lost where all brokers were killed, and the slave was the first to be back."""
-    async with (
-        live_broker(tmp_path / "m", **SYNC) as master,
-        BrokerClient(master.core.port) as client,
-        slave_of(master, tmp_path / "s") as slave,
-    ):
-        await until(lambda: len(master.core.ha_connections()) == 1)
-        assert (await client.call(17, topic="t", **TOPIC)).code == SUCCESS
-        for _ in range(5):
-            assert (await client.send("t")).code == SUCCESS
-        for name in ("g", "h", "copy"):
-            group = {"groupName": name, "retryMaxTimes": 7}
-            assert (await client.call(200, fastjson.dumps(group))).code == SUCCESS
-        for name in ("g", "h"):
-            master.offsets.commit(name, "t", 0, 5)
-        await until(lambda: slave.offsets.query("h", "t", 0) == 5)
-        reset = {"topic": "t", "group": "g", "timestamp": 0, "isForce": True, "offset": 2,
-                 "queueId": 0}  # fmt: skip
-        assert (await client.call(222, **reset)).code == SUCCESS
-        assert stored_offsets(tmp_path / "s")["t@g"] == {"0": 2}
-        clone = {"srcGroup": "g", "destGroup": "copy", "topic": "t", "offline": True}
-        assert (await client.call(314, **clone)).code == SUCCESS
-        assert stored_offsets(tmp_path / "s")["t@copy"] == {"0": 2}
-        assert (await client.call(207, groupName="h", cleanOffset=True)).code == SUCCESS
-        assert "t@h" not in stored_offsets(tmp_path / "s")
-
-
-@pytest.mark.usefixtures("clock")  # as above
-@in_loop
 async def test_a_reset_that_was_taken_of_one_queue_is_not_kept_for_it_by_the_slave(
     tmp_path: Path,
 ) -> None:
@@ -805,7 +772,7 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "allowed", "expected", "with_accounts"),
+    ("address", "allowed", "expected", "armed"),
     [
         ("127.0.0.1", "", True, False),
         ("::1", "", True, False),
@@ -818,11 +785,9 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
         ("fe80::1%eth0", "fe80::/10", True, True),
     ],
 )
-def test_who_may_have_the_log(
-    address: str, allowed: str, expected: bool, with_accounts: bool
-) -> None:
+def test_who_may_have_the_log(address: str, allowed: str, expected: bool, armed: bool) -> None:
     assert is_replica(address, allowed) is expected
-    assert is_replica(address, allowed, trusts_machine=False) is with_accounts
+    assert is_replica(address, allowed, trusts_machine=False) is armed
 
 
 def test_what_is_no_address_ends_the_start(tmp_path: Path) -> None:

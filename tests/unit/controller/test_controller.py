@@ -329,6 +329,39 @@ async def test_leases_of_a_leader_before_are_waited_for(clock: DrivenClock, tmp_
         await until_master(two, 2)
 
 
+@pytest.mark.parametrize("is_back", [True, False])
+@in_loop
+async def test_who_may_lack_the_newest_leads_when_nobody_comes_who_has_it(
+    clock: DrivenClock, tmp_path: Path, is_back: bool
+) -> None:
+    """Both machines lost power; that of the old master stays away for ever, or for a minute: it was
+    killed only, and what it has acknowledged is there."""
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        async with Replica(server.port, 1) as one:
+            await joined(one, two)
+            assert await one.renew(1, covered=True) == 5000
+            await two.beat(rmqDoubted=True)
+        await until_gone(server, 1)
+        refused = await two.elect()
+        assert refused.code == 2012 and "[1] are waited for" in (refused.remark or "")
+        clock.advance(60)
+        await two.beat(rmqDoubted=True)
+        assert (await two.elect()).code == 2012
+        if is_back:
+            async with Replica(server.port, 1) as one:
+                await one.beat()
+                await one.elect()
+                await until_master(one, 1)
+            return
+        clock.advance(decisions.DOUBT_S - 61)
+        await two.beat(rmqDoubted=True)
+        assert (await two.elect()).code == 2012
+        clock.advance(2)
+        await two.beat(rmqDoubted=True)
+        assert (await two.elect()).code == 0
+        await until_master(two, 2)
+
+
 def test_a_lease_ends_also_while_machines_are_suspended(clock: DrivenClock) -> None:
     """Its master counts that time as well."""
     leases = Leases(5000)

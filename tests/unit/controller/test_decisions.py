@@ -28,6 +28,7 @@ from rmq.controller.decisions import (
     apply_broker_id,
     clean,
     elect,
+    is_waiting,
     next_broker_id,
     register,
 )
@@ -270,6 +271,40 @@ def test_who_lacks_what_it_acknowledged_is_no_master_while_another_one_may_have_
     assert ("Start [" in (decision.remark or "")) == (live.keys() < {1, 2} or 3 in live)
     # A master that lacks it must not stay master, whatever it was told before.
     assert chosen == (None if there.get(1) == "short" else 1)
+
+
+@pytest.mark.parametrize(
+    ("there", "expected", "after_a_while"),
+    [
+        # Members of {1, 2}: 1 was master.
+        ({2: "doubted"}, None, 2),
+        ({2: "doubted", 3: "whole"}, None, 2),
+        ({1: "doubted"}, None, 1),
+        ({1: "doubted", 2: "whole"}, 2, 2),
+        ({1: "whole", 2: "doubted"}, 1, 1),
+        ({1: "short", 2: "doubted"}, 2, 2),
+        ({1: "doubted", 2: "doubted"}, 1, 1),  # a power cut of both
+        ({1: "doubted", 2: "longer"}, 2, 2),
+        ({2: "short"}, None, None),
+    ],
+)
+def test_who_may_have_lost_its_end_waits_a_while_for_those_who_may_have_it(
+    there: dict[int, str], expected: int | None, after_a_while: int | None
+) -> None:
+    kinds: dict[str, dict[str, object]] = {
+        "whole": {}, "short": {"has_lost": True}, "doubted": {"is_doubted": True},
+        "longer": {"is_doubted": True, "max_offset": 2000},
+    }  # fmt: skip
+    live = {
+        each: msgspec.structs.replace(LIVE[each], **kinds[what]) for each, what in there.items()
+    }
+    found = msgspec.structs.replace(SET, master_id=None, master_epoch=5)
+    for has_waited, chosen in ((False, expected), (True, after_a_while)):
+        decision = elect(found, Election(2, has_waited=has_waited), live)
+        assert is_waiting(found, live) is (expected is None and after_a_while is not None)
+        assert (decision.after.master_id if decision.after is not None else None) == chosen
+        if is_waiting(found, live) and not has_waited:
+            assert "for 120 s [" in (decision.remark or "")
 
 
 # ------------------------------------------------------------------- who is gone for good
