@@ -9,7 +9,6 @@ in it; its seed makes the same choices again. Many rounds: rounds.py.
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys

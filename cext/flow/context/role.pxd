@@ -71,7 +71,7 @@ cdef enum RoleFact:
 cdef struct Role:
     int32_t state                   # RoleState
     uint32_t facts                  # of RoleFact
-    int64_t lease_end_ms            # monotonic; INT64_MAX: no lease is needed
+    int64_t lease_end_ms            # boot time; INT64_MAX: no lease is needed
     uint8_t stop_reason[TEXT_MAX]   # of FACT_STOPPED; zero-terminated
 
 # ------------------------------------------------------------------- what happens

@@ -138,16 +138,16 @@ cdef int roll(DelayService s, const TimerEntry* entry, const RecordView* view,
     cdef Queue* queue = timer_queue(s)
     cdef QueueEntry of_queue
     cdef Message m
-    cdef int64_t tags_code = 0
+    cdef int64_t stored_code = 0
     cdef bint relative = False
     cdef int status
     if queue == NULL:
         return NOT_READY
     if s.append.queues.read(queue, view.queue_offset, 1, &of_queue) == 1 \
             and of_queue.physical_offset == view.physical_offset:
-        tags_code = of_queue.tags_code
+        stored_code = of_queue.tags_code
     fill_message(s, view, found, True, &m)
-    m.own_tags_code = timer_due(view, found, tags_code, &m.tags_code, &relative)
+    m.own_tags_code = timer_due(view, found, stored_code, &m.tags_code, &relative)
     status = append(s, topic, queue, &m, found)
     s.timers.rolled += status == OK
     return status

@@ -245,9 +245,10 @@ class Replicas:
         master = found.master
         status = self._status(master.address) if master is not None and master.alive else None
         answering = status.rmqAnswering if status is not None and status.master else None
-        for replica in found.replicas if answering is not None else ():
-            if replica.in_sync:
-                replica.answers = replica.id in answering
+        if answering is not None:
+            for replica in found.replicas:
+                if replica.in_sync:
+                    replica.answers = replica.id in answering
         for row in status.haConnectionInfo if status is not None else ():
             slave = found.replica(row.rmqBrokerId)
             if slave is not None and slave is not master:
