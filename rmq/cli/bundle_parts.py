@@ -27,6 +27,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.group_lag import group_lag
 from rmq.client.blocking.replicas import Replicas
+from rmq.client.blocking.waiting_retries import waiting_retries
 from rmq.config import Settings
 from rmq.errors import RmqError
 from rmq.operations.broker_samples import BrokerSamples
@@ -168,12 +169,14 @@ def _routes(cluster: Cluster, topics: list[str]) -> Any:
 
 def _groups(cluster: Cluster, topics: list[str]) -> Any:
     known, rows = sorted(admin.groups(cluster)), []
+    waiting = waiting_retries(cluster)
     for name in islice(known, GROUPS_MAX):
         found = group_lag(cluster, name, set(topics), known)
         members = admin.online_members(cluster, name)
         rows.append({"group": name, "members": len(members), "lag": found.lag,
-                     "retry_lag": found.retry_lag, "dead_letters": found.dead_letters})  # fmt: skip
-    return {"groups": len(known), "rows": rows}
+                     "retry_lag": found.retry_lag, "delayed_retries": waiting.of(name),
+                     "dead_letters": found.dead_letters})  # fmt: skip
+    return {"groups": len(known), "delayed_retries_exact": waiting.is_exact, "rows": rows}
 
 
 def _replicas(cluster: Cluster, entries: list[BrokerEntry], settings: list[dict[str, str]]) -> Any:

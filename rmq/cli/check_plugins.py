@@ -124,22 +124,26 @@ def group(
 ) -> None:
     """Check a consumer group, for monitoring.
 
-    The lag counts messages that the group has not consumed yet, retries included. Dead letters
-    count until `rmq dlq resend` has sent them again or `rmq dlq dismiss` has put them aside.
-    UNKNOWN: there is no such group.
+    The lag counts messages that the group has not consumed yet, retries included, also those that
+    wait for their delay. Dead letters count until `rmq dlq resend` has sent them again or `rmq dlq
+    dismiss` has put them aside. UNKNOWN: there is no such group.
     """
     from rmq.client.blocking import admin
     from rmq.client.blocking.group_lag import group_lag
+    from rmq.client.blocking.waiting_retries import waiting_retries
 
     with Cluster(namesrv) as cluster:
         admin.require_groups(cluster, name)
         groups = admin.groups(cluster)
         found_lag = group_lag(cluster, name, set(cluster.topics()), groups)
+        delayed = waiting_retries(cluster).of(name)
         sent_again = _sent_again(cluster, found_lag.dead_letter_queues)
         online = len(admin.online_members(cluster, name))
     found = Result("GROUP")
-    lag = found_lag.lag + found_lag.retry_lag
+    lag = found_lag.lag + found_lag.retry_lag + (delayed or 0)
     found.number(Number("lag", lag, "", lag_warning, lag_critical), f"{name}: lag {lag}")
+    if delayed is not None:
+        found.numbers.append(Number("delayed_retries", delayed))
     found.numbers.append(Number("dead_letters", found_lag.dead_letters))
     waiting = found_lag.dead_letters - (sent_again or 0)
     which = "not sent again" if sent_again is not None else (

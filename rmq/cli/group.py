@@ -17,6 +17,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.group_lag import group_lag
 from rmq.client.blocking.partial import Missing
+from rmq.client.blocking.waiting_retries import LOOK_S, WaitingRetries, waiting_retries
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.names import (
@@ -31,8 +32,9 @@ from rmq.names import (
 SYSTEM_GROUPS = frozenset((TOOLS_CONSUMER_GROUP, FILTER_SERVER_GROUP, SELF_TEST_GROUP))
 LISTED = (
     *columns("GROUP", "MEMBERS", "MODEL", "LAG"), Column("RETRIES", "retry_lag"),
-    Column("DEAD LETTERS"), Column("MSG/S", "messages_per_second"),
-    Column("CONSUMES BY", is_wide=True), Column("FROM WHERE", is_wide=True),
+    Column("DELAYED", "delayed_retries"), Column("DEAD LETTERS"),
+    Column("MSG/S", "messages_per_second"), Column("CONSUMES BY", is_wide=True),
+    Column("FROM WHERE", is_wide=True), Column("EXACT", "delayed_retries_exact", is_wide=True),
 )  # fmt: skip
 QUEUES = (*columns("TOPIC", "BROKER", "QUEUE", "AT", "END", "LAG"), moment("LAST CONSUMED"))
 LETTERS = (*columns("TOPIC", "BROKER", "QUEUE", "FIRST", "END", "MESSAGES"), moment("LAST DIED"))
@@ -55,12 +57,15 @@ for command in (create, update, member, reset, skip, clone):
 def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
     """List consumer groups with members and lag.
 
-    LAG counts messages that the group has not consumed yet, RETRIES failed messages that will be
-    delivered again, DEAD LETTERS messages that were given up and are kept.
+    LAG counts messages that the group has not consumed yet, RETRIES failed messages that have come
+    back and will be delivered again, DELAYED failed messages that wait for their delay, DEAD
+    LETTERS messages that were given up and are kept. Messages that were popped and not yet
+    acknowledged are in none of them.
     """
     missing: Missing = {}
     with Cluster(namesrv) as cluster:
         topics, groups = set(cluster.topics()), admin.groups(cluster, missing)
+        waiting = waiting_retries(cluster, missing)
         rows = []
         for name in sorted(groups):
             if not with_system and (name in SYSTEM_GROUPS or name.startswith(SYSTEM_PREFIXES)):
@@ -74,14 +79,23 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
                     members.get("messageModel"),
                     found.lag,
                     found.retry_lag,
+                    waiting.of(name),
                     found.dead_letters,
                     found.messages_per_second,
                     members.get("consumeType"),
                     members.get("consumeFromWhere"),
+                    waiting.is_exact,
                 )
             )
     output.rows(LISTED, rows)
+    _note_more(waiting)
     _require_all(missing)
+
+
+def _note_more(waiting: WaitingRetries) -> None:
+    if waiting.by_topic is not None and not waiting.is_exact:
+        click.echo(f"delayed retries are those that were found within {LOOK_S:g} s; there may be "
+                   "more", err=True)  # fmt: skip
 
 
 def _require_all(missing: Missing) -> None:
@@ -99,13 +113,14 @@ def describe(name: str, namesrv: str, output: Output) -> None:
     """Show a group's lag in every queue, its members and subscriptions.
 
     Retries, which will be delivered again, and dead letters, which were given up, have rows of
-    their own with the topics %RETRY%NAME and %DLQ%NAME.
+    their own with the topics %RETRY%NAME and %DLQ%NAME. Delayed retries wait to come back.
     """
     missing: Missing = {}
     with Cluster(namesrv) as cluster:
         known = admin.groups(cluster, missing)
         members = admin.group_members(cluster, name, missing) or {}
         found = group_lag(cluster, name, set(cluster.topics()), known, missing)
+        waiting = waiting_retries(cluster, missing)
     if name not in known and not members and not found.queues:
         _require_all(missing)
         raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
@@ -118,6 +133,8 @@ def describe(name: str, namesrv: str, output: Output) -> None:
                 "group": name,
                 "lag": found.lag,
                 "retry_lag": found.retry_lag,
+                "delayed_retries": waiting.of(name),
+                "delayed_retries_exact": waiting.is_exact,
                 "dead_letters": found.dead_letters,
                 "messages_per_second": found.messages_per_second,
                 "queues": records(QUEUES, queues),
@@ -127,15 +144,19 @@ def describe(name: str, namesrv: str, output: Output) -> None:
                 "subscriptions": [_subscription(row) for _, row in sorted(table.items())],
             }
         )
+        _note_more(waiting)
         _require_all(missing)
         return
     letters = [(*_letters(each)[:3], None, each.max_offset, each.max_offset - each.min_offset, None)
                for each in found.dead_letter_queues]  # fmt: skip
     output.rows(QUEUES, [*queues, *retries, *letters])
+    delayed = waiting.of(name)
     click.echo(
-        f"lag {found.lag}, retries {found.retry_lag}, dead letters {found.dead_letters}, "
+        f"lag {found.lag}, retries {found.retry_lag}, delayed retries "
+        f"{'-' if delayed is None else delayed}, dead letters {found.dead_letters}, "
         f"{found.messages_per_second:.1f} messages a second"
     )
+    _note_more(waiting)
     if not online:
         click.echo("no member is online")
     for each in online:

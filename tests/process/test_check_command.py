@@ -1,5 +1,5 @@
 """Goal: an exit code and a line tell monitoring how brokers and groups are; messages in a group's
-retry topics and dead letters are counted apart.
+retry topics, those that wait for their delay, and dead letters are counted apart.
 
 Method: a real broker, groups that sent messages back and gave some up, thresholds above and below
 the real numbers. Cannot show: states of a broker with a full or broken disk; tests/fault has these,
@@ -24,11 +24,12 @@ from rmq.format.fastjson import MessageQueue
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
+LONG = 17  # delay levels before that of an hour
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    delays = ("--set", "messageDelayLevel=1s 1s 1s 1s")
+    delays = ("--set", f"messageDelayLevel={'1s ' * LONG}1h")
     with broker_process(tmp_path_factory.mktemp("check"), delays) as process:
         yield process
 
@@ -119,6 +120,38 @@ def test_a_group_by_thresholds(group: str, words: tuple[str, ...], status: int, 
     wait_until(lambda: described(group)["retry_lag"] >= 2)
     code, text = check("group", group, *words)
     assert (code, said in text) == (status, True), text
+
+
+def test_retries_that_wait_for_their_delay_are_told(broker: BrokerProcess) -> None:
+    """They are in no topic of the group yet; messages sent with the same delay are none of them."""
+    with Admin(namesrv_addr=broker.namesrv) as admin:
+        make_topic(admin, "of-patient", 1)
+    queue = MessageQueue("of-patient", "broker-a", 0)
+
+    def send_back(messages: list[Any], context: Any) -> Any:
+        context.delay_level_when_next_consume = LONG + 1
+        return LATER
+
+    with Producer("P", namesrv_addr=broker.namesrv) as producer:
+        for number in range(3):
+            producer.send(Message("of-patient", b"%d" % number), queue=queue)
+        producer.send(Message("of-patient", "sent so", delay_level=LONG + 1))
+        with PushConsumer(
+            "patient", send_back, namesrv_addr=broker.namesrv,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        ) as consumer:  # fmt: skip
+            consumer.subscribe("of-patient")
+            wait_until(lambda: _is_at(broker.namesrv, "patient", queue, 3))
+    found = described("patient")
+    assert (found["lag"], found["retry_lag"], found["dead_letters"]) == (0, 0, 0)
+    assert (found["delayed_retries"], found["delayed_retries_exact"]) == (3, True)
+    assert "retries 0, delayed retries 3," in rmq("group", "describe", "patient").stdout
+    rows = {each["group"]: each for each in json.loads(rmq("group", "list", "--json").stdout)}
+    assert rows["patient"]["delayed_retries"] == 3
+    code, text = check("group", "patient", "--lag-warning", "3")
+    assert (code, "patient: lag 3" in text) == (WARNING, True), text
+    assert "delayed_retries=3" in text
+    assert check("group", "patient", "--lag-warning", "4")[0] == OK
 
 
 def test_a_group_that_is_not_there_is_unknown() -> None:

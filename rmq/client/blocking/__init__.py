@@ -7,6 +7,7 @@
     answers             converts bodies to values of the expected types
     topics              a topic at each broker; changes only the values that are named
     group_lag           what a group has not consumed yet; retries and dead letters apart
+    waiting_retries     retries whose delay is not over, of all groups
     admin, lookup       an operator's questions about topics, groups, brokers; messages by key or id
     credentials         the account that signs the requests
     encryption          whether connections use TLS

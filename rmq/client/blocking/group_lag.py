@@ -7,6 +7,7 @@ Brokers report the topics in which a group has committed, and while the group is
 that it subscribes. Its retry topics may be neither, although messages wait there: messages that
 were popped and not acknowledged, or that came before a member read the topic. Retry topics are
 therefore asked for by name. From a retry queue without an offset the group will read everything.
+A retry whose delay is not over lies in none of these topics yet: waiting_retries.py counts it.
 """
 
 from __future__ import annotations
