@@ -2,6 +2,7 @@
 
     columns(("broker", "state", "cpu_percent"))     these in every table, the others with -o wide
     values(row)                                     of Figures, in the order of the columns
+    show_problems(rows)                             on standard error, of the rows that have one
 
 Keys end with the unit: in_messages_per_second, rss_mb (MB are millions of bytes), append_p99_ms. A
 percentage of 100 is all there is; a cpu_percent of 100 is one processor that is always busy.
@@ -12,9 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import click
+
+from rmq.cli.errors import ACCESS_HINTS
 from rmq.cli.table import Column, percent, plain, whole
+from rmq.errors import RemoteError
 from rmq.observe.rates import Figures
-from rmq.operations.texts import span
+from rmq.operations.texts import printable, span
 
 
 def _named(name: str) -> Callable[[Figures], Any]:
@@ -86,6 +91,21 @@ def columns(shown: Sequence[str]) -> tuple[Column, ...]:
 
 def values(row: Figures) -> list[Any]:
     return [value(row) for _, _, value, _ in _ROWS]
+
+
+def refusal(error: RemoteError) -> str:
+    """For BrokerSamples: why a broker does not tell, and what helps in words of commands."""
+    text, hint = error.remark.strip(), error.of_access(ACCESS_HINTS)
+    return f"{text} ({hint})" if hint else text
+
+
+def problems(rows: Sequence[Figures]) -> list[str]:
+    return [f"{row.broker} at {row.address}: {row.problem}" for row in rows if row.problem]
+
+
+def show_problems(rows: Sequence[Figures]) -> None:
+    for line in problems(rows):
+        click.echo(printable(line), err=True)
 
 
 def total(rows: Sequence[Figures]) -> Figures:

@@ -118,7 +118,7 @@ def add_cluster(bundle: Bundle, cluster: Cluster) -> list[dict[str, str]]:
 
 def _brokers(cluster: Cluster, entries: list[BrokerEntry]) -> Any:
     entries += cluster.brokers()
-    rows = BrokerSamples(cluster).poll()
+    rows = BrokerSamples(cluster, broker_figures.refusal).poll()
     return records(broker_figures.columns(()), map(broker_figures.values, rows))
 
 

@@ -16,9 +16,10 @@ from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.operations.texts import counted
 
-# States in which a broker that is not "running" goes on serving. In all other states it refuses
-# something, or does not answer.
-MILD = {"detached", "no controller"}
+# States of brokers that go on serving, and of those of which that is not known. In all other states
+# a broker refuses something, or does not answer.
+STATUSES = {"detached": Status.WARNING, "no controller": Status.WARNING,
+            "refused": Status.UNKNOWN}  # fmt: skip
 THRESHOLD = click.FloatRange(0)
 
 
@@ -70,17 +71,18 @@ def brokers(
     """Check all brokers, for monitoring.
 
     CRITICAL: a broker does not answer or refuses sends, or no name server answers. WARNING: a
-    broker does not reach its controller, or a slave does not get its master's log. The states are
-    those of `rmq broker status`.
+    broker does not reach its controller, or a slave does not get its master's log. UNKNOWN: a
+    broker refuses to tell this account. The states are those of `rmq broker status`.
     """
+    from rmq.cli.broker_figures import refusal
     from rmq.operations.broker_samples import BrokerSamples
 
     with Cluster(namesrv) as cluster:
-        rows = BrokerSamples(cluster).poll()
+        rows = BrokerSamples(cluster, refusal).poll()
     found = Result("BROKERS")
     for row in rows:
         if row.state != "running":
-            status = Status.WARNING if row.state in MILD else Status.CRITICAL
+            status = STATUSES.get(row.state, Status.CRITICAL)
             why = f" ({row.problem})" if row.problem else ""
             found.problem(status, f"{row.broker} at {row.address}: {row.state}{why}")
         if row.disk is not None:
@@ -92,7 +94,7 @@ def brokers(
             )  # fmt: skip
     running = sum(row.state == "running" for row in rows)
     found.numbers.insert(0, Number("brokers_running", running))
-    if running < (expect or 1):
+    if running + sum(row.state == "refused" for row in rows) < (expect or 1):
         found.problem(Status.CRITICAL, f"{running} of {expect or 1} expected brokers run")
     found.rest = f"{running} of {counted(len(rows), 'broker')} run"
     found.show(output)

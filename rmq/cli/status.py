@@ -39,9 +39,9 @@ def status(namesrv: str, pools: bool, store: Path | None, output: Output) -> Non
     """Show the state of the brokers.
 
     BEHIND is how much of a master's log the slave furthest behind lacks. Exit code 1 if a broker
-    does not answer, was poisoned by a failed write, has a full disk, gets no log from its master
-    (detached), waits for more slaves than follow it or are in sync (alone), or does not reach its
-    controller (no controller); 3 if no broker is registered.
+    does not answer or refuses to tell, was poisoned by a failed write, has a full disk, gets no log
+    from its master (detached), waits for more slaves than follow it or are in sync (alone), or does
+    not reach its controller (no controller); 3 if no broker is registered.
     """
     if store is not None:
         from rmq.cli.shards import show_shards
@@ -49,15 +49,14 @@ def status(namesrv: str, pools: bool, store: Path | None, output: Output) -> Non
         show_shards(store, output)
         return
     with Cluster(namesrv) as cluster:
-        samples = BrokerSamples(cluster)
+        samples = BrokerSamples(cluster, broker_figures.refusal)
         rows = samples.poll()
     if pools:
         output.rows(POOL_COLUMNS, [row for each in samples.newest() for row in _pools(each)])
     else:
         output.rows(COLUMNS, map(broker_figures.values, rows))
-        for row in rows if not output.is_data else ():
-            if row.problem:
-                click.echo(f"{row.broker} at {row.address}: {row.problem}", err=True)
+        if not output.is_data:
+            broker_figures.show_problems(rows)
     if not rows:
         raise UnreachableError(f"no broker is registered at {namesrv}")
     if any(row.state != "running" for row in rows):

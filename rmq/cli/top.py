@@ -30,6 +30,7 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
 from rmq.operations.broker_samples import BrokerSamples
+from rmq.operations.texts import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -81,6 +82,8 @@ def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
             for rows in polls:
                 _print(rows, output)
                 sys.stdout.flush()
+                if not output.is_data:
+                    broker_figures.show_problems(rows)
                 if once:
                     return
         except KeyboardInterrupt:
@@ -90,7 +93,7 @@ def top(namesrv: str, interval: float, once: bool, output: Output) -> None:
 def _polls(cluster: Cluster, interval: float, pause: Pause) -> Iterator[list[Figures]]:
     """Yields the rows of each interval. If name servers stop answering, says so and goes on
     asking."""
-    samples = BrokerSamples(cluster)
+    samples = BrokerSamples(cluster, broker_figures.refusal)
     samples.poll()
     while not pause(interval):
         try:
@@ -179,6 +182,9 @@ def _drawn(rows: list[Figures], width: int, is_wide: bool) -> Table:
         style = "bold red" if ill else "bold" if is_total else None
         cells = [column.cell(value) for column, value in zip(columns, row, strict=True)]
         table.add_row(*(cell.replace("[", "\\[") for cell in cells), style=style)
+    if told := [printable(each) for each in broker_figures.problems(rows)]:
+        table.caption = "\n".join(told).replace("[", "\\[")
+        table.caption_justify = "left"
     return table
 
 

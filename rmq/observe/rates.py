@@ -49,7 +49,7 @@ class Figures(msgspec.Struct, frozen=True):
     behind_mb: float | None  # of a master: how much of the log the slave furthest behind lacks
     epoch: int | None  # of the master, where a controller decides who that is
     in_sync: int | None  # of such a master: brokers that are in sync, itself included
-    problem: str  # with its copies, or with being one
+    problem: str  # with its copies, or with being one; why it tells nothing
 
 
 def figures(earlier: Sample | None, later: Sample) -> Figures:
@@ -95,9 +95,19 @@ def figures(earlier: Sample | None, later: Sample) -> Figures:
     )
 
 
-def unreachable(broker: str, address: str) -> Figures:
+def unreachable(broker: str, address: str, problem: str = "") -> Figures:
     """The row of a broker that does not answer."""
-    return figures(None, Sample(broker=broker, address=address, state="unreachable"))
+    return _without_figures(broker, address, "unreachable", problem)
+
+
+def refused(broker: str, address: str, problem: str) -> Figures:
+    """The row of a broker that answers, but does not tell."""
+    return _without_figures(broker, address, "refused", problem)
+
+
+def _without_figures(broker: str, address: str, state: str, problem: str) -> Figures:
+    sample = Sample(broker=broker, address=address, state=state, replication_problem=problem)
+    return figures(None, sample)
 
 
 def from_table(broker: str, address: str, table: Mapping[str, str]) -> Sample:

@@ -1,7 +1,10 @@
 """Broker samples: those of every registered broker, for `rmq top` and `rmq broker status`.
 
     samples = BrokerSamples(cluster)
-    samples.poll()        [Figures, ..] since the last poll, also for unreachable brokers
+    samples.poll()        [Figures, ..] since the last poll, also for brokers that tell none
+
+A broker that does not answer is "unreachable", one that refuses this account "refused"; the row's
+`problem` says why.
 
     sample_of(cluster, entry, address, "tables")    one broker's sample, and RocketMQ's table
 
@@ -11,20 +14,22 @@ Of a broker that is not rmq's, or of an older one, the sample has what RocketMQ'
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import BrokerEntry, Cluster, ClusterView
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
-from rmq.observe.rates import Figures, figures, from_table, unreachable
+from rmq.observe.rates import Figures, figures, from_table, refused, unreachable
 from rmq.observe.sample import Sample, decode
 
 
 class BrokerSamples:
     """Remembers the last sample of every broker."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, told: Callable[[RemoteError], str] = str) -> None:
+        """told: a refusal in words, with what helps."""
         self._cluster = cluster
+        self._told = told
         self._last: dict[str, Sample] = {}
 
     def poll(self) -> list[Figures]:
@@ -35,8 +40,12 @@ class BrokerSamples:
             for address in [entry.addresses[number] for number in sorted(entry.addresses)]:
                 try:
                     sample, _ = sample_of(self._cluster, entry, address)
-                except (UnreachableError, RemoteError, ProtocolError):
-                    rows.append(unreachable(entry.name, address))
+                except RemoteError as error:
+                    rows.append(refused(entry.name, address, self._told(error)))
+                    continue
+                except (UnreachableError, ProtocolError) as error:
+                    why = str(error).removeprefix(f"{address}: ")
+                    rows.append(unreachable(entry.name, address, why))
                     continue
                 seen[address] = sample
                 rows.append(figures(self._last.get(address), sample))
