@@ -15,7 +15,7 @@ from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
 from rmq.operations.json_lines import members
-from rmq.operations.texts import shown_body, time_text
+from rmq.operations.texts import printable, shown_body, time_text
 
 
 @click.command()
@@ -60,7 +60,8 @@ def consume(
     """Print the messages of a topic.
 
     Begins with the first message, with --follow at the end. No offsets are committed, and no
-    consumer group is disturbed. `rmq send --json-lines` accepts the output of --json.
+    consumer group is disturbed. `rmq send --json-lines` accepts the output of --json. On a
+    terminal, control characters of messages are replaced; a pipe or a file gets them.
     """
     if tags and sql is not None:
         raise click.UsageError("--tag and --sql cannot be combined; in SQL, a tag is called TAGS")
@@ -89,7 +90,7 @@ def consume(
 
 def _show(message: ReceivedMessage, form: MessageFormat | None, output: Output) -> None:
     if form is not None:
-        sys.stdout.buffer.write(form.bytes_of(message))
+        sys.stdout.buffer.write(form.bytes_of(message, for_terminal=sys.stdout.isatty()))
         sys.stdout.buffer.flush()
         return
     stored = message.stored
@@ -105,4 +106,5 @@ def _show(message: ReceivedMessage, form: MessageFormat | None, output: Output) 
         marks.append(f"id={message.properties.get('UNIQ_KEY', '-')}")
         marks.append(f"born={time_text(stored.born_timestamp_ms)} at {stored.born_host}")
         marks.append(f"retries={stored.reconsume_times}")
-    click.echo("  ".join([*marks, shown_body(message)]))
+    line = "  ".join([*marks, shown_body(message)])
+    click.echo(printable(line, "\n\t") if sys.stdout.isatty() else line)

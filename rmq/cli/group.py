@@ -27,6 +27,7 @@ from rmq.names import (
     SYSTEM_GROUP_PREFIX,
     TOOLS_CONSUMER_GROUP,
 )
+from rmq.operations.texts import printable
 
 # Groups that every broker has from its first start, for its own use and that of tools.
 SYSTEM_GROUPS = frozenset((TOOLS_CONSUMER_GROUP, FILTER_SERVER_GROUP, SELF_TEST_GROUP))
@@ -160,7 +161,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
     if not online:
         click.echo("no member is online")
     for each in online:
-        click.echo(f"member {each['client_id']} at {each['address']}")
+        click.echo(printable(f"member {each['client_id']} at {each['address']}"))
     _require_all(missing)
 
 

@@ -17,7 +17,7 @@ from rmq.cli.table import Column, columns, moment, records
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.format.fastjson import MessageQueue
-from rmq.operations.texts import time_text
+from rmq.operations.texts import printable, time_text
 from rmq.operations.times import moment_members
 
 QUEUES = (*columns("TOPIC", "BROKER", "QUEUE", "AT", "HELD"), moment("LAST PULLED"),
@@ -58,7 +58,8 @@ def member(name: str, client_id: str | None, namesrv: str, output: Output) -> No
         output.value([_members(name, each, info) for each, info in told])
         return
     for each, info in told:
-        click.echo(f"member {each}, started {time_text(_started_ms(info)) or 'at an unknown time'}")
+        started = time_text(_started_ms(info)) or "at an unknown time"
+        click.echo(printable(f"member {each}, started {started}"))
         output.rows(QUEUES, _queues(info))
         output.rows(TOPICS, _topics(info))
     if not told:

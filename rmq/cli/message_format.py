@@ -9,6 +9,7 @@ r"""Message format: what `rmq consume --format` prints of each message.
 
 The first two lines are kcat's. A part that a message does not have is empty. Nothing is added, not
 even a line end, and the body is printed byte for byte: "%k\t%s\n" prints a line of keys and body.
+Only on a terminal, which a stranger's body could command, are characters replaced that do so.
 
 Example: MessageFormat("%p:%o %s\n").bytes_of(message) is b"3:17 hello\n".
 """
@@ -21,7 +22,7 @@ from collections.abc import Callable
 import msgspec
 
 from rmq.client.blocking.tail import ReceivedMessage
-from rmq.operations.texts import time_text
+from rmq.operations.texts import printable, time_text
 
 Part = Callable[[ReceivedMessage], bytes]
 _TOKEN = re.compile(r"%h\{([^}]*)\}|%(.)|\\x([0-9a-fA-F]{2})|\\(.)|([^%\\]+)|(.)", re.DOTALL)
@@ -56,8 +57,16 @@ class MessageFormat:
         """ValueError: a verb or an escape does not exist; the text lists those that do."""
         self._parts = [_part(found) for found in _TOKEN.finditer(text)]
 
-    def bytes_of(self, message: ReceivedMessage) -> bytes:
-        return b"".join(part(message) for part in self._parts)
+    def bytes_of(self, message: ReceivedMessage, *, for_terminal: bool = False) -> bytes:
+        """for_terminal: what is the message's commands none; what the format says is as it is."""
+        shown = _harmless if for_terminal else bytes
+        return b"".join(
+            part if isinstance(part, bytes) else shown(part(message)) for part in self._parts
+        )
+
+
+def _harmless(value: bytes) -> bytes:
+    return printable(value.decode(errors="replace"), "\n\t").encode()
 
 
 def escaped(text: str) -> bytes:
@@ -66,15 +75,14 @@ def escaped(text: str) -> bytes:
         r"()()\\x([0-9a-fA-F]{2})|\\(.)|([^\\]+)|(.)", text, re.DOTALL))  # fmt: skip
 
 
-def _part(found: re.Match[str]) -> Part:
+def _part(found: re.Match[str]) -> Part | bytes:
     name, verb = found[1], found[2]
     if name is not None:
         return _property(name)
     if verb in _VERBS:
         return _VERBS[verb]
     if verb is None:
-        text = _plain_bytes(found)
-        return lambda message: text
+        return _plain_bytes(found)
     raise _unknown(found)
 
 

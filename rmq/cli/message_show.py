@@ -84,7 +84,7 @@ def direct(
         output.value({"client": said.client, "result": said.result, "remark": said.remark,
                       "spent_ms": said.took_ms})  # fmt: skip
     else:
-        remark = printable(f": {said.remark}") if said.remark else ""
-        click.echo(f"{said.client}: {said.result} after {said.took_ms} ms{remark}")
+        remark = f": {said.remark}" if said.remark else ""
+        click.echo(printable(f"{said.client}: {said.result} after {said.took_ms} ms{remark}"))
     if not said.is_done:
         sys.exit(1)

@@ -13,6 +13,7 @@ one thing after the other, such as `rmq consume`, prints a line or a document fo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
@@ -71,7 +72,15 @@ class Output:
 def _json(value: Any) -> str:
     import msgspec
 
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    return text if text.isprintable() or not sys.stdout.isatty() else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """The same JSON, without characters that could command a terminal."""
+    from json import dumps
+
+    return "".join(each if each.isprintable() else dumps(each)[1:-1] for each in text)
 
 
 def _yaml(value: Any) -> str:

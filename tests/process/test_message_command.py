@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.broker_process import BrokerProcess, broker_process
 from support.command_line import rmq as run
+from support.terminal import at_terminal
 from support.topics import make_topic
 from support.waiting import wait_until
 
@@ -44,6 +45,21 @@ def sent(namesrv: str, topic: str, *bodies: bytes) -> list[str]:
             ).message_id
             for body in bodies
         ]
+
+
+HOSTILE = b"\x1b]0;owned\x07 \x1b[2J \xc2\x9b2J end"
+
+
+def test_a_body_commands_a_terminal_in_no_form(namesrv: str) -> None:
+    """A pipe and a file get it byte for byte."""
+    sent(namesrv, "hostile", HOSTILE)
+    for words in ((), ("--body",), ("--format", "%t: %s\\n"), ("-o", "wide"), ("--json",)):
+        with at_terminal("consume", "hostile", *words) as terminal:
+            assert terminal.code() == 0
+        assert "end" in terminal.shown
+        assert not {"\x1b", "\x07", "\x9b"} & {*terminal.shown}, (words, terminal.shown)
+    assert run("consume", "hostile", "--body").stdout.encode() == HOSTILE + b"\n"
+    assert HOSTILE in json.loads(run("consume", "hostile", "--json").stdout)["body"].encode()
 
 
 def test_all_there_is_to_a_message(namesrv: str) -> None:

@@ -22,6 +22,21 @@ MESSAGE = ReceivedMessage(
 )  # fmt: skip
 
 
+HOSTILE = "\x1b]0;owned\x07a\r\n\tb\u009b2J\u202e"
+
+
+def test_on_a_terminal_a_message_commands_nothing() -> None:
+    """What the format itself says is its user's."""
+    properties = {"KEYS": HOSTILE}
+    stored = StoredMessage(topic="orders")
+    message = ReceivedMessage("b", stored, properties, HOSTILE.encode() + b"\xff", None)
+    clean = "\ufffd]0;owned\ufffda\ufffd\n\tb\ufffd2J\ufffd"
+    form = MessageFormat("\\x1b[1m%k\\r%s")
+    shown = form.bytes_of(message, for_terminal=True)
+    assert shown.decode() == f"\x1b[1m{clean}\r{clean}\ufffd"
+    assert form.bytes_of(message).count(b"\x1b]") == 2
+
+
 @pytest.mark.parametrize(
     ("form", "shown"),
     [
