@@ -1,8 +1,8 @@
 """`rmq export`: writes the messages of a topic to a file: Parquet, Arrow or JSON lines.
 
-A file gets its name when it is complete. Until then it has another one, and an export that fails
-leaves no file. The JSON lines are those of `rmq consume --json`; `rmq import` and `rmq send` take
-them.
+A file gets its name when it is complete. Until then it has another one, and an export that fails,
+is interrupted or killed (but not by SIGKILL) leaves no file. The JSON lines are those of `rmq
+consume --json`; `rmq import` and `rmq send` take them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import click
 
 from rmq.cli.options import namesrv_option
+from rmq.cli.signals import ended_as_ctrl_c
 from rmq.cli.starts import start_option
 from rmq.cli.store_places import progress_bar
 from rmq.cli.times import MOMENT
@@ -149,6 +150,12 @@ def whole_file(path: Path, mode: int | None = None) -> Iterator[Path]:
     target = Path(os.path.realpath(path))  # the file that a link leads to
     if target.is_dir():
         raise ConfigError(f"{path} is a directory: name a file")
+    with ended_as_ctrl_c(), _part_of(path, target, mode) as part:
+        yield part
+
+
+@contextmanager
+def _part_of(path: Path, target: Path, mode: int | None) -> Iterator[Path]:
     try:
         if target.exists() and not target.is_file():
             yield target

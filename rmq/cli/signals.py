@@ -1,11 +1,17 @@
 """Signals: SIGTERM, and SIGHUP of a closed terminal, end a command as Ctrl-C does: it cleans up.
 
-end_as_ctrl_c()         from now on these signals raise KeyboardInterrupt in the main thread
+end_as_ctrl_c()             from now on these signals raise KeyboardInterrupt in the main thread
+with ended_as_ctrl_c():     as long as there is something to clean up
 """
 
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def end_as_ctrl_c() -> None:
@@ -15,6 +21,23 @@ def end_as_ctrl_c() -> None:
     def end(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)
+
+
+@contextmanager
+def ended_as_ctrl_c() -> Iterator[None]:
+    """The same in the block alone. Threads other than the main one get no signals, and cannot say
+    what these do."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [signal.getsignal(number) for number in ENDS]
+    end_as_ctrl_c()
+    try:
+        yield
+    finally:
+        for number, handler in zip(ENDS, before, strict=True):
+            if handler is not None:  # one that Python did not set
+                signal.signal(number, handler)
