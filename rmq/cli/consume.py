@@ -1,8 +1,10 @@
-"""`rmq consume`: prints what a topic holds, and with --follow what arrives."""
+"""`rmq consume`: prints what a topic holds, and with --follow what arrives; alone, or with --group
+as a member of a consumer group (consume_member.py)."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import replace
 
 import click
@@ -20,6 +22,8 @@ from rmq.operations.texts import printable, shown_body, time_text
 
 @click.command()
 @click.argument("topic")
+@click.option("--group", "-g", help="Read as a member of this consumer group: begin where it is, "
+              "and commit what was printed.")
 @click.option("--tag", "tags", multiple=True, help="Only this tag. May be given several times.")
 @click.option("--sql", help="Only messages for which this SQL92 expression is true.")
 @click.option("--key", help="Only messages with this key.")
@@ -43,6 +47,7 @@ from rmq.operations.texts import printable, shown_body, time_text
 @output_option
 def consume(
     topic: str,
+    group: str | None,
     tags: tuple[str, ...],
     sql: str | None,
     key: str | None,
@@ -60,13 +65,20 @@ def consume(
     """Print the messages of a topic.
 
     Begins with the first message, with --follow at the end. No offsets are committed, and no
-    consumer group is disturbed. `rmq send --json-lines` accepts the output of --json. On a
-    terminal, control characters of messages are replaced; a pipe or a file gets them.
+    consumer group is disturbed. With --group the command is a member of the group, with its share
+    of the queues; a new group begins with the first message, also with --follow.
+
+    `rmq send --json-lines` accepts the output of --json. On a terminal, control characters of
+    messages are replaced; a pipe or a file gets them.
     """
     if tags and sql is not None:
         raise click.UsageError("--tag and --sql cannot be combined; in SQL, a tag is called TAGS")
     if body_only + output.is_data + (form is not None) > 1:
         raise click.UsageError("--body, --format and -o json or yaml cannot be used together")
+    if group is not None and (start, until, queues, broker) != (None, None, (), None):
+        raise click.UsageError("--group begins where the group is, in its share of the queues: it "
+                               "cannot be used with --from, --until, --queue or --broker. `rmq "
+                               "group reset` moves a group")  # fmt: skip
     if body_only:
         form = MessageFormat("%s\\n")
     start = start or Start("last" if follow else "first")
@@ -75,17 +87,31 @@ def consume(
     if follow and start.until_ms is not None:
         raise click.UsageError("--follow waits for new messages: it cannot be used with --until")
     with Cluster(namesrv) as cluster:
-        printed = 0
-        for message in tail(
-            cluster, topic, tags=tags, sql=sql, start=start, follow=follow,
-            queues=queues or None, broker=broker,
-        ):  # fmt: skip
-            if key is not None and key not in message.properties.get("KEYS", "").split():
-                continue
-            _show(message, form, output)
-            printed += 1
-            if printed == count:
-                break
+        if group is not None:
+            from rmq.cli.consume_member import joined
+
+            with joined(cluster, topic, group, tags=tags, sql=sql, end=not follow) as found:
+                _show_each(found, key, count, form, output)
+            return
+        _show_each(
+            tail(cluster, topic, tags=tags, sql=sql, start=start, follow=follow,
+                 queues=queues or None, broker=broker),
+            key, count, form, output,
+        )  # fmt: skip
+
+
+def _show_each(
+    messages: Iterable[ReceivedMessage], key: str | None, count: int | None,
+    form: MessageFormat | None, output: Output,
+) -> None:  # fmt: skip
+    printed = 0
+    for message in messages:
+        if key is not None and key not in message.properties.get("KEYS", "").split():
+            continue
+        _show(message, form, output)
+        printed += 1
+        if printed == count:
+            break
 
 
 def _show(message: ReceivedMessage, form: MessageFormat | None, output: Output) -> None:

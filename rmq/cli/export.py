@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -35,6 +35,7 @@ PART = ".part"
 _JSON_COLUMNS = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "bornTimestamp",
                  "bornHost", "reconsumeTimes", "properties", "body")  # fmt: skip
 Offsets = dict[str, dict[str, dict[str, int]]]
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def form_of(path: str, given: str | None) -> str:
@@ -51,16 +52,17 @@ def form_of(path: str, given: str | None) -> str:
     return FORMS[ending]
 
 
-form_option = click.option(
-    "--format", "form", type=click.Choice(["parquet", "arrow", "jsonl"]),
-    help="Format of the file.  [default: by its ending; jsonl for -]",
-)  # fmt: skip
+def form_option(*names: str) -> Callable[[Command], Command]:
+    return click.option(
+        *names, "form", type=click.Choice(["parquet", "arrow", "jsonl"]),
+        help="Format of the file.  [default: by its ending; jsonl for -]",
+    )  # fmt: skip
 
 
 @click.command()
 @click.argument("topic")
 @click.argument("path", metavar="FILE")
-@form_option
+@form_option("--format", "--to")
 @start_option(Start("first"))
 @click.option("--until", type=MOMENT, help="Only messages stored before this time.")
 @click.option("--tag", "tags", multiple=True, help="Only this tag. May be given several times.")

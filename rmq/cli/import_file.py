@@ -25,7 +25,7 @@ LINES_AT_ONCE = 4096
 @click.command("import")
 @click.argument("path", metavar="FILE")
 @click.argument("topic")
-@form_option
+@form_option("--format")
 @click.option("--id-prefix",
               help="Make unique keys of this, so that they are the same each time.")  # fmt: skip
 @namesrv_option

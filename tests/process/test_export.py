@@ -93,6 +93,12 @@ def test_other_programs_read_it(tmp_path: Path) -> None:
         assert pa.ipc.open_file(source).read_all().num_rows == 2 * COUNT
 
 
+def test_the_kind_of_a_file_by_either_name(tmp_path: Path) -> None:
+    lines = done("export", "orders", "-", "--to", "jsonl")
+    done("export", "orders", tmp_path / "rows", "--format", "jsonl")
+    assert (tmp_path / "rows").read_text() == lines
+
+
 def test_lines_are_those_of_consume() -> None:
     exported = [json.loads(line) for line in done("export", "binary", "-").splitlines()]
     consumed = [json.loads(line) for line in done("consume", "binary", "--json").splitlines()]
