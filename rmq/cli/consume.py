@@ -3,6 +3,8 @@ as a member of a consumer group (consume_member.py)."""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,6 +15,7 @@ from rmq.cli.message_format import MessageFormat
 from rmq.cli.options import Parsed, namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.starts import start_option
+from rmq.cli.store_places import progress_bar
 from rmq.cli.times import MOMENT
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import ReceivedMessage, Start, tail
@@ -105,13 +108,23 @@ def _show_each(
     form: MessageFormat | None, output: Output,
 ) -> None:  # fmt: skip
     printed = 0
-    for message in messages:
-        if key is not None and key not in message.properties.get("KEYS", "").split():
-            continue
-        _show(message, form, output)
-        printed += 1
-        if printed == count:
-            break
+    with progress_bar("consume", is_wanted=_goes_to_file()) as progress:
+        for message in messages:
+            if key is not None and key not in message.properties.get("KEYS", "").split():
+                continue
+            _show(message, form, output)
+            printed += 1
+            progress("messages", printed, count or 0)
+            if printed == count:
+                break
+
+
+def _goes_to_file() -> bool:
+    """Whoever reads a pipe, as less does, may have the terminal."""
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # it is none of the system's
+        return False
 
 
 def _show(message: ReceivedMessage, form: MessageFormat | None, output: Output) -> None:

@@ -56,9 +56,11 @@ def dlq() -> None:
 @output_option
 def list_groups(namesrv: str, output: Output) -> None:
     """List groups with dead letters, and how many were not sent again."""
-    rows = []
-    with Cluster(namesrv) as cluster:
-        for group in groups_with_letters(cluster):
+    rows: list[tuple[object, ...]] = []
+    with Cluster(namesrv) as cluster, progress_bar("dlq list") as progress:
+        groups = groups_with_letters(cluster)
+        for group in groups:
+            progress("groups", len(rows), len(groups))
             found = group_letters(cluster, group)
             rows.append((group, found.count, found.waiting, found.last_stored_ms))
     output.rows(LISTED, rows)

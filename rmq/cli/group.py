@@ -12,6 +12,7 @@ from rmq.cli.group_offsets import clone, reset, skip
 from rmq.cli.group_settings import create, update
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
+from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns, moment, records
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
@@ -64,11 +65,12 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
     acknowledged are in none of them.
     """
     missing: Missing = {}
-    with Cluster(namesrv) as cluster:
+    with Cluster(namesrv) as cluster, progress_bar("group list") as progress:
         topics, groups = set(cluster.topics()), admin.groups(cluster, missing)
         waiting = waiting_retries(cluster, missing)
-        rows = []
-        for name in sorted(groups):
+        rows: list[tuple[Any, ...]] = []
+        for done, name in enumerate(sorted(groups)):
+            progress("groups", done, len(groups))
             if not with_system and (name in SYSTEM_GROUPS or name.startswith(SYSTEM_PREFIXES)):
                 continue
             members = admin.group_members(cluster, name, missing) or {}

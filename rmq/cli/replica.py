@@ -23,12 +23,14 @@ import click
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.replica_switch import acks_of_all, elect_soon
+from rmq.cli.store_places import progress_bar
 from rmq.cli.table import columns
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.replicas import Replica, Replicas, ReplicaSet
 from rmq.codes import ResponseCode
 from rmq.errors import ConfigError, ProtocolError, RemoteError, RmqError, UnreachableError
 from rmq.operations.replica_sets import controllers_of, replica_sets
+from rmq.progress import Progress
 from rmq.scaling.replacement import command_of_master
 
 COLUMNS = columns("BROKER", "ID", "ADDRESS", "ROLE", "ALIVE", "IN SYNC", "EPOCH", "LOG END",
@@ -136,34 +138,44 @@ def promote(
         if found.master_id == broker_id:
             _say(output, f"{broker_name}: {broker_id} is the master already", elected_ms=0)
             return
-        with acks_of_all(replicas, found, broker_id, timeout_s) as is_told:
-            began = time.monotonic()
-            if is_told:
-                reply = elect_soon(replicas, broker_name, broker_id)
-            else:
-                reply = replicas.elect(broker_name, broker_id)
-            waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
-            if reply.code not in (ResponseCode.SUCCESS, waits):
-                raise RemoteError(reply.code, reply.remark or "no reason given")
-            if reply.code == waits and not output.is_data:
-                click.echo(f"{reply.remark}; waiting")
-            until = began + timeout_s
-            while _master_of(replicas, broker_name) != broker_id:
-                _check(
-                    until, f"{broker_id} is not master after {timeout_s:g} s: {reply.remark or ''}"
-                )
-                time.sleep(POLL_S)
-            elected_s = time.monotonic() - began
-        while not _takes_sends(replicas, target.address):
-            _check(until, f"{broker_id} is master, but takes no sends after {timeout_s:g} s: fewer "
-                          "brokers are in sync than minInSyncReplicas demands")  # fmt: skip
-            time.sleep(POLL_S)
-        ready_s = time.monotonic() - began
+        with progress_bar(f"promote {broker_name}") as progress:
+            elected_s, ready_s = _switch(replicas, found, target, timeout_s, output, progress)
     text = (
         f"{broker_name}: {broker_id} at {target.address} is master, elected after "
         f"{elected_s * 1000:.0f} ms and taking sends after {ready_s * 1000:.0f} ms"
     )
     _say(output, text, elected_ms=round(elected_s * 1000), ready_ms=round(ready_s * 1000))
+
+
+def _switch(
+    replicas: Replicas, found: ReplicaSet, target: Replica, timeout_s: float, output: Output,
+    progress: Progress,
+) -> tuple[float, float]:  # fmt: skip
+    """Returns the seconds until the replica was elected, and until it took sends."""
+    name, broker_id = found.name, target.id
+    with acks_of_all(replicas, found, broker_id, timeout_s, progress) as is_told:
+        began = time.monotonic()
+        if is_told:
+            reply = elect_soon(replicas, name, broker_id)
+        else:
+            reply = replicas.elect(name, broker_id)
+        waits = ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+        if reply.code not in (ResponseCode.SUCCESS, waits):
+            raise RemoteError(reply.code, reply.remark or "no reason given")
+        if reply.code == waits and not output.is_data:
+            click.echo(f"{reply.remark}; waiting")
+        until = began + timeout_s
+        while _master_of(replicas, name) != broker_id:
+            progress("seconds until it is elected", int(time.monotonic() - began), int(timeout_s))
+            _check(until, f"{broker_id} is not master after {timeout_s:g} s: {reply.remark or ''}")
+            time.sleep(POLL_S)
+        elected_s = time.monotonic() - began
+    while not _takes_sends(replicas, target.address):
+        progress("seconds until it takes sends", int(time.monotonic() - began), int(timeout_s))
+        _check(until, f"{broker_id} is master, but takes no sends after {timeout_s:g} s: fewer "
+                      "brokers are in sync than minInSyncReplicas demands")  # fmt: skip
+        time.sleep(POLL_S)
+    return elected_s, time.monotonic() - began
 
 
 def _check(until: float, text: str) -> None:

@@ -24,6 +24,7 @@ from rmq.client.blocking.replicas import Replicas, ReplicaSet
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.remoting import Command
+from rmq.progress import Progress, no_progress
 
 KEY = "allAckInSyncStateSet"
 RENEWALS_S = 5.0  # a master renews its lease each second, and tells then what its acks need
@@ -32,8 +33,9 @@ POLL_S = 0.01
 
 @contextmanager
 def acks_of_all(
-    replicas: Replicas, found: ReplicaSet, broker_id: int, timeout_s: float
-) -> Iterator[bool]:
+    replicas: Replicas, found: ReplicaSet, broker_id: int, timeout_s: float,
+    progress: Progress = no_progress,
+) -> Iterator[bool]:  # fmt: skip
     """In the block the master's acks wait for all replicas in sync. Yields whether it had to be
     told to do so. RmqError: the replica did not get everything that was acknowledged in time."""
     master = found.master
@@ -44,7 +46,8 @@ def acks_of_all(
     is_elected = False
     try:
         end, until = replicas.log_end(master.address), time.monotonic() + timeout_s
-        while replicas.acked(master.address, broker_id) < end:
+        while (has := replicas.acked(master.address, broker_id)) < end:
+            progress("bytes of the log", has, end)
             if time.monotonic() > until:
                 raise RmqError(
                     f"replica {broker_id} did not get all acknowledged messages within "

@@ -17,6 +17,7 @@ from rmq.base import patience
 from rmq.cli.options import namesrv_option, parse_pairs
 from rmq.cli.output import Output, output_option
 from rmq.cli.send_records import DELIMITER, records
+from rmq.cli.store_places import progress_bar
 from rmq.cli.times import DURATION, MOMENT
 from rmq.client.threaded.producer import Producer
 from rmq.codes import ResponseCode
@@ -127,9 +128,12 @@ def send(
         else:
             yield from (Message(topic, body) for body in _bodies(bodies, path))
 
+    total = 0 if is_read else count * (len(bodies) + (path is not None))
     given = client_keywords()
     given["namesrv_addr"] = namesrv
-    with Producer(CLIENT_PRODUCER_GROUP, **given) as producer:
+    # Not where its lines are typed, nor where each message is told.
+    bar = progress_bar(f"send {topic}", is_wanted=quiet and not (is_read and sys.stdin.isatty()))
+    with Producer(CLIENT_PRODUCER_GROUP, **given) as producer, bar as progress:
         chosen = None if queue is None else _queue(producer, topic, queue, namesrv)
         done = 0
         try:
@@ -143,6 +147,7 @@ def send(
                 with _awaited(done, namesrv):
                     sent = producer.send(message, queue=chosen)
                 done += 1
+                progress("messages", done, total)
                 if not quiet:
                     show_sent(sent, output)
         except RmqError:

@@ -19,9 +19,10 @@ from pathlib import Path
 import click
 
 from rmq.cli.output import Output, output_option
+from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns
 from rmq.errors import ConfigError, RmqError
-from rmq.operations.texts import span
+from rmq.operations.texts import counted, span
 from shards.command_client import CommandClient
 from shards.messages import (
     BusError,
@@ -108,21 +109,24 @@ def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
 
     Refused while one of them holds unconsumed messages. The directories of the shards stay.
     """
-    end = time.monotonic() + wait_s
-    with _bus(store) as bus:
+    began = time.monotonic()
+    with _bus(store) as bus, progress_bar(f"shrink to {counted(count, 'shard')}") as progress:
         if wait_s:
             for row in _status(bus):
                 if row.index >= count:
                     bus.ask(Drain(row.index), Done, 10.0)
         while True:
+            waited_s = time.monotonic() - began
+            progress("seconds of waiting for consumers", int(waited_s), int(wait_s))
             try:
-                click.echo(bus.ask(Shrink(count, discard), Done, RESTART_S).text)
-                return
+                done = bus.ask(Shrink(count, discard), Done, RESTART_S).text
+                break
             except BusError as error:
-                if time.monotonic() >= end:
+                if waited_s >= wait_s:
                     more = ". Sends stay stopped until `rmq broker drain --undo`" if wait_s else ""
                     raise RmqError(f"{error}{more}") from None
             time.sleep(RETRY_S)
+    click.echo(done)
 
 
 def _bus(store: Path) -> CommandClient:

@@ -54,12 +54,12 @@ def log_of(settings: Settings, root: Path, each: Path) -> Path | None:
 
 
 @contextmanager
-def progress_bar(name: str) -> Iterator[Progress]:
+def progress_bar(name: str, *, is_wanted: bool = True) -> Iterator[Progress]:
     """Yields the function that shows the progress: a bar on a terminal, else nothing. A total of 0
     means that it is not known."""
     from rmq.progress import no_progress
 
-    if not sys.stderr.isatty():  # without the cost of importing rich
+    if not is_wanted or not sys.stderr.isatty():  # without the cost of importing rich
         yield no_progress
         return
     try:

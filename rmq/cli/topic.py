@@ -10,6 +10,7 @@ import click
 from rmq.cli import missing_topic
 from rmq.cli.options import cluster_option, namesrv_option
 from rmq.cli.output import Output, output_option
+from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns, moment
 from rmq.cli.topic_copy import copy
 from rmq.cli.topic_perm import perm
@@ -48,10 +49,12 @@ topic.add_command(copy)
 @output_option
 def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
     """List topics with their queues and brokers."""
-    with Cluster(namesrv) as cluster:
+    with Cluster(namesrv) as cluster, progress_bar("topic list") as progress:
         hidden = set() if with_system else admin.system_topics(cluster)
-        rows = []
-        for name in cluster.topics():
+        rows: list[tuple[Any, ...]] = []
+        names = cluster.topics()
+        for done, name in enumerate(names):
+            progress("topics", done, len(names))
             if not with_system and (name in hidden or is_retry(name) or is_dead_letter(name)):
                 continue
             route = cluster.route(name)

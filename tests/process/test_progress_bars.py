@@ -48,6 +48,9 @@ def test_a_terminal_has_a_bar_of_each(broker: BrokerProcess, tmp_path: Path) -> 
          "20 dead letters to orders"),
         (("debug", "bundle", "--to", tmp_path / "b.tar.gz", "--store", broker.store),
          "bundle: ", "Look through it"),
+        (("group", "list"), "group list: groups", "deaf"),
+        (("topic", "list"), "topic list: topics", "orders"),
+        (("dlq", "list"), "dlq list: groups", "deaf"),
     ):  # fmt: skip
         shown = rmq_on_terminal(*words, "-n", broker.namesrv)
         assert shown.code == 0, shown.text
@@ -56,11 +59,27 @@ def test_a_terminal_has_a_bar_of_each(broker: BrokerProcess, tmp_path: Path) -> 
         assert shown.text.index(bar) < shown.text.rindex(said), "first how far, then what was done"
 
 
+def test_what_is_sent_or_written_silently_has_one(broker: BrokerProcess, tmp_path: Path) -> None:
+    where = ("-n", broker.namesrv)
+    shown = rmq_on_terminal("send", "orders", "x", "--count", "30", "-q", *where)
+    assert (shown.code, "send orders: messages" in shown.text) == (0, True), shown.text
+    shown = rmq_on_terminal("send", "orders", "x", "--count", "3", *where)
+    assert (shown.code, "send orders" in shown.text) == (0, False), "each is told"
+    with (tmp_path / "bodies").open("wb") as out:
+        shown = rmq_on_terminal("consume", "orders", "--body", *where, out=out)
+    assert (shown.code, "consume: messages" in shown.text) == (0, True), shown.text
+    assert (tmp_path / "bodies").read_bytes().startswith(b"0\n1\n")
+    shown = rmq_on_terminal("consume", "orders", "--body", *where)
+    assert "consume: messages" not in shown.text, "the messages are there themselves"
+
+
 def test_a_pipe_has_none(broker: BrokerProcess, tmp_path: Path) -> None:
     for words in (
         ("dlq", "resend", "deaf", "--yes", "--from", "first", "--to", "orders"),
         ("debug", "bundle", "--to", str(tmp_path / "b.tar.gz"), "--store", str(broker.store)),
-    ):
+        ("group", "list"), ("topic", "list"), ("consume", "orders"),
+        ("send", "orders", "x", "--count", "30", "-q"),
+    ):  # fmt: skip
         done = rmq(*words, "-n", broker.namesrv)
         assert done.returncode == 0, done.stderr
         assert done.stderr == ""

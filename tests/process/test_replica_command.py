@@ -18,6 +18,7 @@ from support.broker_process import broker_process
 from support.command_line import rmq
 from support.driven_clock import process_clock
 from support.forked_commands import forked_children
+from support.terminal import rmq_on_terminal
 from support.topics import make_topic
 from support.waiting import HANG_S, wait_until
 
@@ -151,9 +152,10 @@ def test_a_planned_switch_under_load_loses_nothing(tmp_path: Path, all_ack: bool
             before = traffic.sent
             wait_until(lambda before=before: traffic.sent > before + 50)  # type: ignore[misc]
             wait_until(lambda: in_sync(cluster) == [1, 2, 3])
-            done = rmq("replica", "promote", "broker-a", str(master), *names)
-            assert done.returncode == 0, done.stderr
-            assert "waiting" not in done.stdout and f"{master} at" in done.stdout
+            done = rmq_on_terminal("replica", "promote", "broker-a", master, *names)
+            assert done.code == 0, done.text
+            assert "waiting" not in done.text and f"{master} at" in done.text
+            assert "promote broker-a" in done.text, "a bar"
         after = traffic.sent
         wait_until(lambda: traffic.sent > after + 50)
         traffic.stop_sending()

@@ -9,7 +9,8 @@
     shown = rmq_on_terminal("bench", "pingpong", "-d", "0.3")
     shown.code, shown.text  # of a command that asks nothing, without control sequences
 
-The command has a process of its own, and the pseudo-terminal as its input, output and error.
+The command has a process of its own, and the pseudo-terminal as its input, output and error; its
+output may go elsewhere: rmq_on_terminal(.., out=file).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import termios
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 from support.shard import readable
 from support.source_tree import ROOT
@@ -70,8 +72,9 @@ def _control() -> None:
 
 @contextmanager
 def at_terminal(
-    *words: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS
-) -> Iterator[Terminal]:
+    *words: str, environment: Mapping[str, str] | None = None, columns: int = COLUMNS,
+    out: IO[bytes] | None = None,
+) -> Iterator[Terminal]:  # fmt: skip
     # The size is the terminal's: pytest's readline sets these two in the workers of a whole run.
     given = os.environ if environment is None else environment
     given = {name: value for name, value in given.items() if name not in ("COLUMNS", "LINES")}
@@ -79,7 +82,8 @@ def at_terminal(
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "rmq", *words], stdin=theirs, stdout=theirs, stderr=theirs,
+            [sys.executable, "-m", "rmq", *words],
+            stdin=theirs, stdout=out or theirs, stderr=theirs,
             start_new_session=True, preexec_fn=_control, cwd=ROOT, env=given,
         )  # fmt: skip
     except BaseException:
@@ -102,9 +106,9 @@ class Shown:
     text: str
 
 
-def rmq_on_terminal(*words: object) -> Shown:
+def rmq_on_terminal(*words: object, out: IO[bytes] | None = None) -> Shown:
     """Runs a command that asks nothing and ends by itself."""
     environment = {**os.environ, "TERM": "xterm"}
-    with at_terminal(*map(str, words), environment=environment) as terminal:
+    with at_terminal(*map(str, words), environment=environment, out=out) as terminal:
         code = terminal.code()
     return Shown(code, CONTROL.sub("", terminal.shown))
