@@ -31,6 +31,7 @@
     generate            generate systemd, compose, k8s, helm, grafana
     cluster_plan        cluster plan, cluster apply: add, drain and remove brokers
     send, consume       messages in, messages out
+    consume_member      consume --group: as a member of a group
     send_records        splits a stream of bytes into messages and their keys
     dlq                 dead letters: shown, and sent again
     config              settings of running servers
