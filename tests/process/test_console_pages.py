@@ -25,6 +25,7 @@ from rmq import Message, Producer, PushConsumer
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus
+from rmq.codes import RequestCode
 from rmq.console.pages import dead_letters, messages
 from rmq.console.settings import ConsoleSettings
 from rmq.format.fastjson import MessageQueue
@@ -442,6 +443,28 @@ def test_a_groups_members_and_what_one_says_of_itself(
         assert "CR_SUCCESS" in said
         assert got == [b"x"]
     assert console.get("/client", group="living", client="nobody").status_code in (404, 502)
+
+
+def test_retries_and_dead_letters_of_a_group_are_told_apart(
+    console: Browser, cluster: Cluster, broker: BrokerProcess
+) -> None:
+    """As `rmq group list` tells them: what has come again, what waits for its delay, what was given
+    up."""
+    make_topic(cluster, "failing", 1)
+    admin.create_group(cluster, "failing", {})
+    levels = (1, 1, 1, 17, 17, -1)  # -1: a dead letter
+    sent = send(broker, "failing", *(Message("failing", b"x") for _ in levels))
+    for each, level in zip(sent, levels, strict=True):
+        fields = {
+            "offset": int(each.offset_message_id[-16:], 16), "group": "failing",
+            "delayLevel": level, "originTopic": "failing", "maxReconsumeTimes": 16,
+        }  # fmt: skip
+        cluster.call(broker.address, RequestCode.CONSUMER_SEND_MSG_BACK, fields)
+    admin.commit_offset(cluster, "failing", MessageQueue("failing", "broker-a", 0), len(levels))
+    row = re.compile(r"\bfailing 0 0 2 3 2 1\b")
+    wait_until(lambda: row.search(shown(console, "/groups")))
+    text = "Lag 0 Retries 3 Delayed retries 2 Dead letters 1 "
+    wait_until(lambda: text in shown(console, "/group", group="failing"))
 
 
 def test_dead_letters_are_searched_sent_again_and_exported(

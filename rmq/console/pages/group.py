@@ -15,6 +15,7 @@ from starlette.responses import Response
 from rmq.client.blocking import admin
 from rmq.client.blocking.admin import QueueProgress
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.group_lag import GroupLag, group_lag
 from rmq.client.blocking.partial import Missing, lost
 from rmq.client.blocking.tail import Start
 from rmq.codes import ResponseCode
@@ -22,12 +23,13 @@ from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
 from rmq.console.forms import Field, flag, group_name, place, topic_name, whole
 from rmq.console.page import page
-from rmq.console.pages.groups import SETTINGS, settings_of
+from rmq.console.pages.groups import SETTINGS, dead_letters, delayed_retries, settings_of
 from rmq.console.pages.topics import page_of
 from rmq.console.section import section
 from rmq.console.spark_line import SparkLine
 from rmq.errors import RemoteError, RmqError
 from rmq.limits import TOPIC_QUEUES_MAX
+from rmq.names import dlq_topic
 from rmq.operations import group_changes
 from rmq.operations.offset_moves import carry_out, moves_to, summary
 from rmq.operations.texts import counted
@@ -40,10 +42,11 @@ class QueueLag(msgspec.Struct):
     history: SparkLine
 
 
-def progress_of(
-    cluster: Cluster, group: str, missing: Missing
-) -> tuple[list[QueueProgress], float]:  # fmt: skip
-    return admin.group_progress(cluster, group, missing=missing)
+def lag_of(cluster: Cluster, group: str, missing: Missing) -> GroupLag:
+    """Dead letters are asked for by themselves, as the account may not be allowed to see them."""
+    known = admin.groups(cluster, missing)
+    topics = {*cluster.topics()} - {dlq_topic(group)}
+    return group_lag(cluster, group, topics, known, missing)
 
 
 def members_of(cluster: Cluster, group: str, missing: Missing) -> dict[str, Any]:
@@ -54,8 +57,11 @@ async def group(request: Request) -> Response:
     console, name = console_of(request), request.query_params.get("group", "")
     missing: Missing = {}
     configs = await console.ask_some(request, missing, admin.groups)
-    progress, rate = await console.ask_some(request, missing, progress_of, name)
+    found = await console.ask_some(request, missing, lag_of, name)
+    progress = [*found.queues, *found.retry_queues]
     members = await section(console.ask_some(request, missing, members_of, name))
+    waiting = await section(console.ask_some(request, missing, delayed_retries))
+    letters = await section(console.ask_some(request, missing, dead_letters, (name,)))
     if name not in configs and not progress and not members.value:
         if missing:
             raise lost(missing)
@@ -69,9 +75,9 @@ async def group(request: Request) -> Response:
     names = sorted({each.queue.topic for each in progress})
     lines = {topic: SparkLine(history.of((name, topic))) for topic in names}
     return page(
-        request, "group.html", group=name, config=configs.get(name, {}), queues=queues, rate=rate,
-        lag=sum(each.lag for each in progress), count=len(progress), topics=lines, members=members,
-        missing=missing,
+        request, "group.html", group=name, config=configs.get(name, {}), queues=queues, found=found,
+        waiting=waiting.value, dead_letters=(letters.value or {}).get(name), count=len(progress),
+        topics=lines, members=members, missing=missing,
     )  # fmt: skip
 
 
