@@ -26,7 +26,7 @@ from rmq.operations.texts import printable, shown_body, time_text
 @click.command()
 @click.argument("topic")
 @click.option("--group", "-g", help="Read as a member of this consumer group: begin where it is, "
-              "and commit what was printed.")
+              "and commit what was printed.")  # fmt: skip
 @click.option("--tag", "tags", multiple=True, help="Only this tag. May be given several times.")
 @click.option("--sql", help="Only messages for which this SQL92 expression is true.")
 @click.option("--key", help="Only messages with this key.")
