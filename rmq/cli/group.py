@@ -91,12 +91,12 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
                 )
             )
     output.rows(LISTED, rows)
-    _note_more(waiting)
+    _note_more(waiting, missing)
     _require_all(missing)
 
 
-def _note_more(waiting: WaitingRetries) -> None:
-    if waiting.by_topic is not None and not waiting.is_exact:
+def _note_more(waiting: WaitingRetries, missing: Missing) -> None:
+    if waiting.by_topic is not None and not waiting.is_exact and not missing:
         click.echo(f"delayed retries are those that were found within {LOOK_S:g} s; there may be "
                    "more", err=True)  # fmt: skip
 
@@ -147,7 +147,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
                 "subscriptions": [_subscription(row) for _, row in sorted(table.items())],
             }
         )
-        _note_more(waiting)
+        _note_more(waiting, missing)
         _require_all(missing)
         return
     letters = [(*_letters(each)[:3], None, each.max_offset, each.max_offset - each.min_offset, None)
@@ -159,7 +159,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
         f"{'-' if delayed is None else delayed}, dead letters {found.dead_letters}, "
         f"{found.messages_per_second:.1f} messages a second"
     )
-    _note_more(waiting)
+    _note_more(waiting, missing)
     if not online:
         click.echo("no member is online")
     for each in online:

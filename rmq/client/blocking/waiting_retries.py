@@ -63,7 +63,7 @@ def waiting_retries(
         if error.code != ResponseCode.NO_PERMISSION:
             raise
         return WaitingRetries(None, False)
-    return WaitingRetries(look.found, look.is_exact)
+    return WaitingRetries(look.found, look.is_exact and not missing)
 
 
 def levels(cluster: ClusterView, broker: BrokerEntry) -> Iterator[QueueRange]:
