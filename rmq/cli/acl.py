@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -15,6 +16,9 @@ from rmq.cli.table import columns
 from rmq.client.blocking.accounts import ACTIONS, IS_THERE, entry
 from rmq.errors import RemoteError
 from rmq.operations.account_lists import acl_entries
+
+if TYPE_CHECKING:
+    from rmq.auth.fixed_accounts import FixedAccounts
 
 
 @click.group()
@@ -33,6 +37,7 @@ _entry_options = together(
     click.option("--default", "is_default", is_flag=True,
                  help="Put it into the Default policy, which applies if no other entry matches."),
     account_servers_option,
+    output_option,
 )  # fmt: skip
 
 
@@ -64,7 +69,7 @@ def deny(**given: Any) -> None:
 
 def _put(
     *, name: str, resources: tuple[str, ...], actions: str, sources: tuple[str, ...],
-    is_default: bool, namesrv: str, controller: str | None, denies: bool,
+    is_default: bool, namesrv: str, controller: str | None, denies: bool, output: Output,
 ) -> None:  # fmt: skip
     known = {each.lower(): each for each in ACTIONS}
     wanted = [each.strip() for each in actions.split(",") if each.strip()]
@@ -78,7 +83,12 @@ def _put(
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.put_acl(name, entries, is_default=is_default)
     verb = "may not" if denies else "may"
-    click.echo(f"{name} {verb} {', '.join(wanted)} {', '.join(resources)} on {', '.join(done)}")
+    output.result(
+        "denied" if denies else "allowed",
+        f"{name} {verb} {', '.join(wanted)} {', '.join(resources)} on {', '.join(done)}",
+        user=name, actions=[known[each.lower()] for each in wanted], resources=resources,
+        **{"from": sources}, servers=done,
+    )  # fmt: skip
 
 
 @acl.command()
@@ -86,16 +96,19 @@ def _put(
 @click.argument("resource", required=False)
 @click.option("--default", "is_default", is_flag=True, help="Delete from the Default policy.")
 @account_servers_option
+@output_option
 def delete(
-    name: str, resource: str | None, is_default: bool, namesrv: str, controller: str | None
-) -> None:
+    name: str, resource: str | None, is_default: bool, namesrv: str, controller: str | None,
+    output: Output,
+) -> None:  # fmt: skip
     """Delete a user's entries for RESOURCE, or all of its entries."""
     if is_default and resource is None:
         # Servers heed the kind of policy only with a resource: they would delete all entries.
         raise click.UsageError("--default needs a RESOURCE, whose entry is deleted")
     with accounts_of(namesrv, controller) as accounts:
         done = accounts.delete_acl(name, resource, is_default=is_default)
-    click.echo(f"{name}: deleted {resource or 'all entries'} on {', '.join(done)}")
+    text = f"{name}: deleted {resource or 'all entries'} on {', '.join(done)}"
+    output.result("deleted", text, user=name, resource=resource, servers=done)
 
 
 @acl.command("list")
@@ -126,7 +139,10 @@ def list_acls(
 @click.argument("files", nargs=-1, required=True,
                 type=click.Path(exists=True, dir_okay=False, path_type=Path))  # fmt: skip
 @account_servers_option
-def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) -> None:
+@output_option
+def import_files(
+    files: tuple[Path, ...], namesrv: str, controller: str | None, output: Output
+) -> None:
     """Create the users of RocketMQ's ACL 1.0 files (plain_acl.yml), with their permissions.
 
     Users that exist keep their password and get the permissions of the files. What has no
@@ -139,25 +155,36 @@ def import_files(files: tuple[Path, ...], namesrv: str, controller: str | None) 
     from rmq.auth.plain_acl import read
     from rmq.auth.policy import PolicyType
 
+    users: list[dict[str, str]] = []
     found = read(files)
     with accounts_of(namesrv, controller) as accounts:
         for name, user in found.users.items():
             try:
                 accounts.create_user(name, user.password, is_super=user.is_super)
-                click.echo(f"{name}: created")
+                output.say(f"{name}: created")
+                users.append({"user": name, "done": "created"})
             except RemoteError as error:
                 if not error.remark.endswith(IS_THERE):
                     raise
-                click.echo(f"{name}: exists already")
+                output.say(f"{name}: exists already")
+                users.append({"user": name, "done": "exists"})
             for kind, entries in found.acls[name].policies.items():
                 kept = [each.members() for each in entries if each.resource.is_as_written]
                 if kept:
                     accounts.put_acl(name, kept, is_default=kind is PolicyType.DEFAULT)
+    left_out = list(_left_out(found))
+    for text in left_out:
+        output.say(text)
+    output.result("imported", None, users=users, left_out=left_out)
+
+
+def _left_out(found: FixedAccounts) -> Iterator[str]:
+    """A line for each part of the files that no entry can say."""
     for name, acl in sorted(found.acls.items()):
         resources = {each.resource for entries in acl.policies.values() for each in entries}
         for text in sorted(str(each) for each in resources if not each.is_as_written):
-            click.echo(f"{name}: {text} is left out: it would match all names that begin so")
+            yield f"{name}: {text} is left out: it would match all names that begin so"
     for name in sorted(found.unsigned):
-        click.echo(f"{name}: its white addresses are left out: all requests must be signed")
+        yield f"{name}: its white addresses are left out: all requests must be signed"
     if found.white:
-        click.echo("globalWhiteRemoteAddresses are left out: all requests must be signed")
+        yield "globalWhiteRemoteAddresses are left out: all requests must be signed"

@@ -88,7 +88,7 @@ def _run(verb: Verb, applies: bool, given: Given) -> None:
 def _do(cluster: Cluster, survey: Survey, planned: Planned, given: Given) -> None:
     output, found = given["output"], planned.plan
     if found.doable and not given["yes"]:
-        click.confirm("Carry out this plan?", abort=True)
+        output.confirm("Carry out this plan?")
     execution = Execution(
         cluster, survey, lambda line: click.echo(line, err=output.is_data),
         given.get("quiet_s", QUIET_S), given.get("wait_s"), given.get("ignored", ()),

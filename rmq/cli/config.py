@@ -96,7 +96,7 @@ def set_settings(
         if not output.is_data:
             output.rows(CHANGES, rows)
         if not yes and rows:
-            click.confirm("Change these settings?", abort=True, err=output.is_data)
+            output.confirm("Change these settings?")
         for server in dict.fromkeys(row[0] for row in rows):
             remark = change(cluster, server, changes, name_servers=name_servers)
             click.echo(f"{server}: changed" + (f"; {remark}" if remark else ""), err=output.is_data)

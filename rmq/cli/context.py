@@ -35,6 +35,7 @@ def context() -> None:
 @click.option("--no-tls-verify", is_flag=True, help="Accept any server certificate.")
 @click.option("--use", "is_used", is_flag=True, help="Let commands use this cluster from now on.")
 @click.option("--replace", is_flag=True, help="Replace a context of this name.")
+@output_option
 def add(
     name: str,
     namesrv: str,
@@ -46,6 +47,7 @@ def add(
     no_tls_verify: bool,
     is_used: bool,
     replace: bool,
+    output: Output,
 ) -> None:
     """Give a cluster a name (a context).
 
@@ -65,14 +67,16 @@ def add(
     if is_used or contexts.current is None:
         contexts.current = name
     write_contexts(contexts)
-    used = ", used by commands from now on" if contexts.current == name else ""
-    click.echo(f"{name}: {namesrv}{used}")
+    is_used = contexts.current == name
+    used = ", used by commands from now on" if is_used else ""
+    output.result("added", f"{name}: {namesrv}{used}", name=name, namesrv=namesrv, used=is_used)
 
 
 @context.command()
 @click.argument("name", required=False)
 @click.option("--none", "is_none", is_flag=True, help="Use no context, but 127.0.0.1:9876.")
-def use(name: str | None, is_none: bool) -> None:
+@output_option
+def use(name: str | None, is_none: bool, output: Output) -> None:
     """Let commands use this cluster from now on."""
     if (name is None) != is_none:
         raise click.UsageError("give the NAME of a context, or --none")
@@ -81,7 +85,8 @@ def use(name: str | None, is_none: bool) -> None:
         contexts.get(name)
     contexts.current = name
     write_contexts(contexts)
-    click.echo(f"{name}: {contexts.get(name).namesrv}" if name else "127.0.0.1:9876")
+    namesrv = contexts.get(name).namesrv if name else "127.0.0.1:9876"
+    output.result("used", f"{name}: {namesrv}" if name else namesrv, name=name, namesrv=namesrv)
     for variable in (VARIABLE, "NAMESRV_ADDR"):
         if said := os.environ.get(variable):
             click.echo(f"but {variable}={said} takes precedence", err=True)
@@ -121,7 +126,8 @@ def show(context: click.Context, name: str | None, output: Output) -> None:
 
 @context.command()
 @click.argument("name")
-def remove(name: str) -> None:
+@output_option
+def remove(name: str, output: Output) -> None:
     """Remove a context."""
     contexts = read_contexts()
     contexts.get(name)
@@ -129,4 +135,4 @@ def remove(name: str) -> None:
     if contexts.current == name:
         contexts.current = None
     write_contexts(contexts)
-    click.echo(f"{name}: removed")
+    output.result("removed", f"{name}: removed", name=name)

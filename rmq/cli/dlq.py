@@ -131,6 +131,7 @@ def _row(each: ReceivedMessage) -> tuple[object, ...]:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Print how many would be sent, and send nothing.")
 @namesrv_option
+@output_option
 def resend(
     group: str,
     start: Start | None,
@@ -141,6 +142,7 @@ def resend(
     yes: bool,
     dry_run: bool,
     namesrv: str,
+    output: Output,
 ) -> None:
     """Send dead letters of a group again.
 
@@ -160,10 +162,10 @@ def resend(
         where = target or f"group {group}"
         said = f"{_counted(total)} to {where}"
         if dry_run or not total:
-            click.echo(said)
+            output.result("nothing", said, group=group, to=target, dead_letters=total)
             return
         if not yes:
-            click.confirm(f"Send {said} at {namesrv}?", abort=True)
+            output.confirm(f"Send {said} at {namesrv}?")
         keywords = client_keywords()
         keywords["namesrv_addr"] = namesrv
         try:
@@ -177,7 +179,8 @@ def resend(
             if sending.count:
                 click.echo(f"{_counted(sending.count)} of {total} were sent so far", err=True)
             raise
-    click.echo(f"{_counted(sending.count)} to {where}")
+    said = f"{_counted(sending.count)} to {where}"
+    output.result("sent", said, group=group, to=target, dead_letters=sending.count)
 
 
 @dlq.command()
@@ -185,7 +188,8 @@ def resend(
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--dry-run", is_flag=True, help="Print how many there are, and put none aside.")
 @namesrv_option
-def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
+@output_option
+def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str, output: Output) -> None:
     """Put the dead letters of a group aside, as if they were sent again.
 
     Use it for dead letters that nobody needs, or that were sent one by one (--id). `rmq dlq list`
@@ -194,12 +198,14 @@ def dismiss(group: str, yes: bool, dry_run: bool, namesrv: str) -> None:
     """
     with Cluster(namesrv) as cluster:
         found = letters_of(cluster, _topic_of(cluster, group))
-        said = f"{_counted(sum(each.waiting for each in found))} of group {group}"
+        total = sum(each.waiting for each in found)
+        said = f"{_counted(total)} of group {group}"
         if not dry_run:
             if not yes:
-                click.confirm(f"Put aside {said} at {namesrv}?", abort=True)
+                output.confirm(f"Put aside {said} at {namesrv}?")
             put_aside(cluster, found)
-    click.echo(said)
+    done = "nothing" if dry_run else "dismissed"
+    output.result(done, said, group=group, dead_letters=total)
 
 
 def _topic_of(cluster: Cluster, group: str) -> str:

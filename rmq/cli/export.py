@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import click
 
 from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
 from rmq.cli.signals import ended_as_ctrl_c
 from rmq.cli.starts import start_option
 from rmq.cli.store_places import progress_bar
@@ -70,6 +71,7 @@ def form_option(*names: str) -> Callable[[Command], Command]:
 @click.option("--column", "columns", multiple=True, help="Only this column (not for jsonl).")
 @click.option("--text", is_flag=True, help="Write bodies as UTF-8 text, not bytes (not for jsonl).")
 @namesrv_option
+@output_option
 def export(
     topic: str,
     path: str,
@@ -81,6 +83,7 @@ def export(
     columns: tuple[str, ...],
     text: bool,
     namesrv: str,
+    output: Output,
 ) -> None:
     """Write the messages of a topic to a file.
 
@@ -118,7 +121,8 @@ def export(
             return
         with whole_file(Path(path)) as part:
             count = _WRITERS[form](part, reader.schema, batches())
-    click.echo(f"{path}: {counted(count, 'message')} of {topic}")
+    said = f"{path}: {counted(count, 'message')} of {topic}"
+    output.result("exported", said, topic=topic, file=path, format=form, messages=count)
 
 
 def reader_access(namesrv: str) -> dict[str, Any]:

@@ -194,7 +194,8 @@ def _subscription(row: dict[str, Any]) -> dict[str, Any]:
 @click.option("--keep-offsets", is_flag=True, help="Keep the offsets for a new group of this name.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
-def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
+@output_option
+def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str, output: Output) -> None:
     """Delete a consumer group and its offsets."""
     with Cluster(namesrv) as cluster:
         admin.require_groups(cluster, name)
@@ -205,6 +206,6 @@ def delete(name: str, keep_offsets: bool, yes: bool, namesrv: str) -> None:
                 "stop them first"
             )
         if not yes:
-            click.confirm(f"Delete group {name}?", abort=True)
+            output.confirm(f"Delete group {name}?")
         admin.delete_group(cluster, name, clean_offsets=not keep_offsets)
-    click.echo(f"{name}: deleted")
+    output.result("deleted", f"{name}: deleted", group=name, offsets_kept=keep_offsets)

@@ -132,7 +132,7 @@ def _apply(
     if not yes and not dry_run:
         if not output.is_data:
             output.rows(COLUMNS, rows)
-        click.confirm(f"{summary(name, moves)} Go on?", abort=True, err=output.is_data)
+        output.confirm(f"{summary(name, moves)} Go on?")
     if not dry_run:
         if like is not None:
             make_like(cluster, like, name)

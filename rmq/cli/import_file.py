@@ -13,6 +13,7 @@ import click
 
 from rmq.cli.export import form_of, form_option, need_pyarrow, reader_access
 from rmq.cli.options import namesrv_option
+from rmq.cli.output import Output, output_option
 from rmq.cli.store_places import progress_bar
 from rmq.errors import MessageError, RmqError
 from rmq.names import SHARDING_KEY
@@ -29,8 +30,9 @@ LINES_AT_ONCE = 4096
 @click.option("--id-prefix",
               help="Make unique keys of this, so that they are the same each time.")  # fmt: skip
 @namesrv_option
+@output_option
 def import_file(
-    path: str, topic: str, form: str | None, id_prefix: str | None, namesrv: str
+    path: str, topic: str, form: str | None, id_prefix: str | None, namesrv: str, output: Output
 ) -> None:
     """Send the rows of a file to a topic.
 
@@ -74,7 +76,8 @@ def import_file(
             if done:
                 click.echo(f"of the {done} rows before, some or all may be stored", err=True)
             raise
-    click.echo(f"{topic}: {counted(count, 'message')} from {path}")
+    said = f"{topic}: {counted(count, 'message')} from {path}"
+    output.result("imported", said, topic=topic, file=path, format=form, messages=count)
 
 
 Rows = tuple[Any, Iterator[Any], int]  # schema, batches, number of rows (0: not known)

@@ -6,6 +6,11 @@
         if output.is_data:
             output.value({"lag": 17})       one line of JSON, or a document of YAML
 
+    def delete(.., output: Output) -> None:
+        output.confirm("Delete topic orders?")                      on standard error beside data
+        output.result("deleted", "orders: deleted", topic="orders")
+                                            the text, or {"done":"deleted","topic":"orders"}
+
 --json is -o json. Keys of data are snake_case, with their unit where they have one; a moment has
 two keys, in UTC and in ms since 1970 (docs/command-line.md has every key). A command that prints
 one thing after the other, such as `rmq consume`, prints a line or a document for each.
@@ -67,6 +72,24 @@ class Output:
         """Prints data."""
         assert self._data_text is not None
         click.echo(self._data_text(value))
+
+    def say(self, text: str) -> None:
+        """A line for people, while the work goes on; nothing beside data."""
+        if not self.is_data:
+            click.echo(text)
+
+    def confirm(self, question: str) -> None:
+        """Asks; click.Abort: it was not agreed to."""
+        click.confirm(question, abort=True, err=self.is_data)
+
+    def result(self, done: str, text: str | None, /, **facts: Any) -> None:
+        """What a command that changes something has done, at its end. done: a word for programs;
+        text: a line for people, None where they have been told (say()); facts: what it was done to,
+        and how much."""
+        if self.is_data:
+            self.value({"done": done, **facts})
+        elif text is not None:
+            click.echo(text)
 
 
 def _json(value: Any) -> str:

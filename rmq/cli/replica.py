@@ -224,9 +224,11 @@ def _takes_sends(replicas: Replicas, address: str) -> bool:
 @click.argument("broker_id", type=click.IntRange(1), metavar="ID")
 @places
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@output_option
 def remove(
-    broker_name: str, broker_id: int, controller: str | None, namesrv: str, yes: bool
-) -> None:
+    broker_name: str, broker_id: int, controller: str | None, namesrv: str, yes: bool,
+    output: Output,
+) -> None:  # fmt: skip
     """Remove a replica that is gone for good from the controller.
 
     The replica is no longer elected, and the master no longer waits for it. Nothing is deleted on
@@ -247,11 +249,13 @@ def remove(
             left = len(found.replicas) - 1
             click.echo(
                 f"Replica {broker_id} ({target.address}) of {broker_name} will not be elected any "
-                f"more; replicas left: {left}. Its disk is not touched."
+                f"more; replicas left: {left}. Its disk is not touched.",
+                err=output.is_data,
             )
-            click.confirm("Remove it?", abort=True)
+            output.confirm("Remove it?")
         replicas.remove(found, broker_id)
-    click.echo(f"{broker_name}: replica {broker_id} is removed")
+    text = f"{broker_name}: replica {broker_id} is removed"
+    output.result("removed", text, broker=broker_name, id=broker_id)
 
 
 @replica.command()

@@ -73,7 +73,8 @@ def show_shards(store: Path, output: Output) -> None:
 @click.argument("shard")
 @store_option
 @click.option("--undo", is_flag=True, help="Let the shard take sends again.")
-def drain(shard: str, store: Path, undo: bool) -> None:
+@output_option
+def drain(shard: str, store: Path, undo: bool, output: Output) -> None:
     """Stop sends to a shard.
 
     Its messages can still be consumed. Producers leave it when they refresh their routes, within 30
@@ -81,20 +82,27 @@ def drain(shard: str, store: Path, undo: bool) -> None:
     """
     with _bus(store) as bus:
         found = _find(bus, shard)
-        click.echo(f"{found.name}: {bus.ask(Drain(found.index, not undo), Done, 10.0).text}")
+        text = bus.ask(Drain(found.index, not undo), Done, 10.0).text
+    _tell(output, "undrained" if undo else "drained", found, text)
 
 
 @click.command()
 @click.argument("shard")
 @store_option
-def restart(shard: str, store: Path) -> None:
+@output_option
+def restart(shard: str, store: Path, output: Output) -> None:
     """Stop a shard cleanly and start it again.
 
     Also starts a shard that was given up after failed starts.
     """
     with _bus(store) as bus:
         found = _find(bus, shard)
-        click.echo(f"{found.name}: {bus.ask(Restart(found.index), Done, RESTART_S).text}")
+        text = bus.ask(Restart(found.index), Done, RESTART_S).text
+    _tell(output, "restarted", found, text)
+
+
+def _tell(output: Output, done: str, found: ShardStatus, text: str) -> None:
+    output.result(done, f"{found.name}: {text}", shard=found.index, broker=found.name, text=text)
 
 
 @click.command()
@@ -104,7 +112,8 @@ def restart(shard: str, store: Path) -> None:
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0, metavar="SECONDS",
               help="Stop sends, and wait at most this long for consumers.")  # fmt: skip
 @click.option("--discard", is_flag=True, help="Remove them even if messages are unconsumed.")
-def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
+@output_option
+def shrink(count: int, store: Path, wait_s: float, discard: bool, output: Output) -> None:
     """Remove the last shards of a broker.
 
     Refused while one of them holds unconsumed messages. The directories of the shards stay.
@@ -126,7 +135,7 @@ def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
                     more = ". Sends stay stopped until `rmq broker drain --undo`" if wait_s else ""
                     raise RmqError(f"{error}{more}") from None
             time.sleep(RETRY_S)
-    click.echo(done)
+    output.result("shrunk", done, shards=count, text=done)
 
 
 def _bus(store: Path) -> CommandClient:

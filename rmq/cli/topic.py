@@ -20,7 +20,14 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.codes import PERM_READ
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import is_dead_letter, is_retry
-from rmq.operations.topic_changes import MESSAGE_TYPES, PERMS, check_change, described, perm_text
+from rmq.operations.topic_changes import (
+    MESSAGE_TYPES,
+    PERMS,
+    check_change,
+    described,
+    perm_text,
+    state_members,
+)
 
 QUEUES = click.IntRange(1, TOPIC_QUEUES_MAX)
 LISTED = (*columns("TOPIC", "READ QUEUES", "WRITE QUEUES", "BROKERS"),
@@ -74,6 +81,7 @@ def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
 @click.option("--if-not-exists", is_flag=True, help="Do nothing on brokers where it exists.")
 @cluster_option
 @namesrv_option
+@output_option
 def create(
     name: str,
     queues: int,
@@ -83,6 +91,7 @@ def create(
     if_not_exists: bool,
     cluster_name: str | None,
     namesrv: str,
+    output: Output,
 ) -> None:
     """Create a topic. To change one, use `rmq topic update`."""
     with Cluster(namesrv) as cluster:
@@ -94,16 +103,24 @@ def create(
                 "topic update`, or leave it as it is with --if-not-exists"
             )
         missing = [broker for broker, state in found if state is None]
+        attributes = {"message.type": message_type} if message_type else {}
         if missing:
             admin.create_topic(
                 cluster, name, queues, perm=PERMS[perm], order=order, brokers=missing,
-                attributes={"message.type": message_type} if message_type else None,
+                attributes=attributes or None,
             )  # fmt: skip
     if missing:
         where = ", ".join(broker.name for broker in missing)
-        click.echo(f"{name}: {queues} queues on {where}")
+        output.say(f"{name}: {queues} queues on {where}")
     for state in there:
-        click.echo(f"{name}: exists, {described(state)}")
+        output.say(f"{name}: exists, {described(state)}")
+    made = [topics.TopicState(broker, name, queues, queues, PERMS[perm], order,
+                              attributes=attributes) for broker in missing]  # fmt: skip
+    output.result(
+        "created" if made else "exists", None, topic=name,
+        brokers=[{**state_members(each), "done": "created"} for each in made]
+        + [{**state_members(each), "done": "exists"} for each in there],
+    )  # fmt: skip
 
 
 @topic.command()
@@ -117,6 +134,7 @@ def create(
 @click.option("--yes", is_flag=True, help="Do not ask, even if messages can no longer be read.")
 @cluster_option
 @namesrv_option
+@output_option
 def update(
     name: str,
     queues: int | None,
@@ -127,6 +145,7 @@ def update(
     yes: bool,
     cluster_name: str | None,
     namesrv: str,
+    output: Output,
 ) -> None:
     """Change a topic. Settings that are not given stay as they are.
 
@@ -153,9 +172,12 @@ def update(
             missing_topic.refuse(cluster, name)
         check_change(there, named)
         if not yes:
-            ask_about_unread(cluster, there, named)
+            ask_about_unread(cluster, there, named, err=output.is_data)
+        changed = []
         for state in there:
-            click.echo(f"{name}: {described(topics.change(cluster, state, **named))}")
+            changed.append(topics.change(cluster, state, **named))
+            output.say(f"{name}: {described(changed[-1])}")
+    output.result("changed", None, topic=name, brokers=[*map(state_members, changed)])
 
 
 @topic.command()
@@ -196,11 +218,12 @@ def describe(name: str, namesrv: str, output: Output) -> None:
 @cluster_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
-def delete(name: str, cluster_name: str | None, yes: bool, namesrv: str) -> None:
+@output_option
+def delete(name: str, cluster_name: str | None, yes: bool, namesrv: str, output: Output) -> None:
     """Delete a topic and its messages."""
     with Cluster(namesrv) as cluster:
         cluster.route(name)  # raises an error for an unknown topic before the user is asked
         if not yes:
-            click.confirm(f"Delete topic {name} and its messages?", abort=True)
+            output.confirm(f"Delete topic {name} and its messages?")
         admin.delete_topic(cluster, name, cluster_name)
-    click.echo(f"{name}: deleted")
+    output.result("deleted", f"{name}: deleted", topic=name)

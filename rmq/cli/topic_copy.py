@@ -17,6 +17,7 @@ import click
 from rmq.cli import missing_topic
 from rmq.cli.contexts import Context, read_contexts
 from rmq.cli.options import ADDRESSES, namesrv_option
+from rmq.cli.output import Output, output_option
 from rmq.cli.starts import start_option
 from rmq.cli.store_places import progress_bar
 from rmq.client.blocking import topics
@@ -30,7 +31,7 @@ from rmq.names import CLIENT_PRODUCER_GROUP
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.message_copy import copy_of
 from rmq.operations.texts import counted
-from rmq.operations.topic_changes import PERMS, described
+from rmq.operations.topic_changes import PERMS, described, state_members
 
 if TYPE_CHECKING:
     from cext.client.message import Message
@@ -55,6 +56,7 @@ BATCH_MESSAGES, BATCH_BYTES = 64, 256 << 10
 @start_option(Start("first"), "With --messages: where to begin in each queue")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @namesrv_option
+@output_option
 def copy(
     source: str,
     copy: str | None,
@@ -67,6 +69,7 @@ def copy(
     start: Start,
     yes: bool,
     namesrv: str,
+    output: Output,
 ) -> None:
     """Make a topic like another one, here or in another cluster.
 
@@ -94,10 +97,15 @@ def copy(
         for each in made:
             if each.is_new:
                 topics.make(target, each.state)
-            click.echo(f"{name}: {'' if each.is_new else 'exists, '}{described(each.state)}")
+            output.say(f"{name}: {'' if each.is_new else 'exists, '}{described(each.state)}")
+        told: dict[str, int] = {}
         if messages:
             places = _places(cluster, source, start)
-            _Messages(cluster, given, name).copy(places)
+            told = {"messages": _Messages(cluster, given, name).copy(places)}
+            output.say(f"{name}: {counted(told['messages'], 'message')} copied")
+    brokers = [{**state_members(each.state), "done": "created" if each.is_new else "exists"}
+               for each in made]  # fmt: skip
+    output.result("copied", None, topic=name, source=source, brokers=brokers, **told)
 
 
 def _target(
@@ -176,7 +184,8 @@ class _Messages:
         self._cluster, self._given, self._name = cluster, given, name
         self._done = 0
 
-    def copy(self, places: Places) -> None:
+    def copy(self, places: Places) -> int:
+        """How many there were."""
         from rmq.client.threaded.producer import Producer
 
         total = sum(end - first for _, first, end in places)
@@ -195,7 +204,7 @@ class _Messages:
         except (RmqError, KeyboardInterrupt):
             click.echo(f"{self._done} of {counted(total, 'message')} were copied so far", err=True)
             raise
-        click.echo(f"{self._name}: {counted(self._done, 'message')} copied")
+        return self._done
 
     def _batches(self, queue: MessageQueue, first: int, end: int) -> Iterator[Sequence[Message]]:
         if first >= end:

@@ -3,6 +3,7 @@
     check_change(states, {"write_queues": 4})                       RmqError: why it must not be
     for line in unread(cluster, states, {"read_queues": 4}): ...    messages nobody could read
     for state in states: described(state)                           broker-a has 8 queues, rw
+    for state in states: state_members(state)                       the same as data
 
 States are those of rmq/client/blocking/topics.py, one for each broker.
 """
@@ -74,6 +75,14 @@ def described(state: TopicState) -> str:
     kind = state.attributes.get("message.type")
     perm = perm_text(state.perm) or "neither read nor written"
     return f"{state.broker.name} has {count}, {perm}{order}{f', {kind}' if kind else ''}"
+
+
+def state_members(state: TopicState) -> dict[str, Any]:
+    return {
+        "broker": state.broker.name, "read_queues": state.read_queues,
+        "write_queues": state.write_queues, "perm": perm_text(state.perm), "order": state.order,
+        "type": state.attributes.get("message.type"),
+    }  # fmt: skip
 
 
 def perm_text(perm: int) -> str:
