@@ -61,7 +61,10 @@ def _user(context: click.Context, parameter: click.Parameter, name: str | None) 
     if name is not None:
         from rmq.client.blocking.credentials import SECRET
 
-        secret = os.environ.get(SECRET) or click.prompt(f"Password of {name}", hide_input=True)
+        # On standard error: standard output may be data.
+        secret = os.environ.get(SECRET) or click.prompt(
+            f"Password of {name}", hide_input=True, err=True
+        )
         _use(name, secret)
 
 

@@ -44,8 +44,8 @@ def resend(
         cluster.route(where)  # raises an error if the topic does not exist
         message = copy_of(found, where)
     if not yes:
-        click.confirm(f"Send the message at {place_of(found)} of {found.stored.topic} to {where} "
-                      f"at {namesrv}?", abort=True, err=output.is_data)  # fmt: skip
+        output.confirm(f"Send the message at {place_of(found)} of {found.stored.topic} to {where} "
+                       f"at {namesrv}?")  # fmt: skip
     given = client_keywords()
     given["namesrv_addr"] = namesrv
     for sent in send_each([message], given):

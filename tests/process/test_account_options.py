@@ -77,6 +77,8 @@ def test_without_a_terminal_it_is_read(secured: SecuredBroker) -> None:
     done = run_and_tell(f"{secured.password}\n", *words)
     assert done.returncode == 0, done.stderr
     assert secured.password not in done.stdout + done.stderr
+    assert "Password of alice" in done.stderr, "standard output is for what was sent"
+    assert "Password" not in done.stdout
     done = run_and_tell("", *words)
     assert done.returncode == 1, "there is none, and nobody is asked for ever"
     assert "Aborted!" in done.stderr

@@ -95,8 +95,9 @@ def test_replicas_are_shown_switched_taken_off_and_added(
     assert rmq("replica", "status", *names).returncode == 1
     assert "is down: start it" in rmq("replica", "promote", "broker-a", "3", *names).stderr
     assert rmq("replica", "remove", "broker-a", "3", *names, text="n\n").returncode != 0
-    removed = rmq("replica", "remove", "broker-a", "3", *names, text="y\n")
-    assert removed.returncode == 0 and "Its disk is not touched" in removed.stdout
+    removed = rmq("replica", "remove", "broker-a", "3", "--json", *names, text="y\n")
+    assert removed.returncode == 0 and "Its disk is not touched" in removed.stderr
+    assert json.loads(removed.stdout) == {"done": "removed", "broker": "broker-a", "id": 3}
     assert [each["id"] for each in broker_set(cluster)["replicas"]] == [1, 2]
 
     port = cluster.addresses[3].rpartition(":")[2]

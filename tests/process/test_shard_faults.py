@@ -342,8 +342,10 @@ def test_shard_that_keeps_crashing_after_it_served_is_given_up(
         "given up after 3 crashes within 30 minutes; last: killed by signal 6 (SIGABRT)"
     )
     asyncio.run(sends(broker.ports[0], "t", 5))
-    done = rmq("broker", "restart", "1", "--store", str(broker.store))
-    assert "serves at" in done.stdout, done.stderr
+    done = rmq("broker", "restart", "1", "--json", "--store", str(broker.store))
+    told = json.loads(done.stdout)
+    assert "serves at" in told.pop("text"), done.stderr
+    assert told == {"done": "restarted", "shard": 1, "broker": "broker-a-1"}
     for _ in range(2):  # the count has begun again
         pid = until_stable(broker, strict_clock).pid
         os.kill(pid, signal.SIGKILL)
@@ -445,9 +447,12 @@ def test_shard_stays_while_something_is_on_its_way_in_it(tmp_path: Path) -> None
             refused = rmq("broker", "shrink", "--shards", "1", "--store", str(broker.store))
             assert refused.returncode == 1
             assert what in refused.stderr
-        words = ("shrink", "--shards", "1", "--discard", "--store", str(broker.store))
+        words = ("shrink", "--shards", "1", "--discard", "--json", "--store", str(broker.store))
         done = rmq("broker", *words)
         assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert str(broker.store / "shard-1") in told.pop("text")
+        assert told == {"done": "shrunk", "shards": 1}
 
 
 def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path: Path) -> None:
