@@ -21,10 +21,10 @@ from contextlib import contextmanager
 
 from cext.client.message import MessageExt
 from rmq.base import clock
+from rmq.base.server_address import split_address
 from rmq.cli.signals import ended_as_ctrl_c
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.connection import split_address
 from rmq.client.blocking.tail import ReceivedMessage, filter_expression, received
 from rmq.client.threaded.pull_consumer import PullConsumer
 from rmq.errors import ConfigError, ProtocolError, RmqError, RouteError
@@ -48,11 +48,12 @@ def joined(
     ends = {each.queue: each.max_offset for each in admin.topic_queues(cluster, topic)}
     _, expression = filter_expression(tags, sql)
     _check_members(cluster, topic, group, expression)
+    given = client_keywords()
+    given["namesrv_addr"] = ";".join(cluster.name_servers)
     with (
         ended_as_ctrl_c(),
         PullConsumer(
-            group, namesrv_addr=";".join(cluster.name_servers),
-            consume_from_where="CONSUME_FROM_FIRST_OFFSET", **client_keywords(),
+            group, consume_from_where="CONSUME_FROM_FIRST_OFFSET", **given
         ) as consumer,
     ):  # fmt: skip
         if sql is None:
