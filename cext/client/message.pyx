@@ -22,7 +22,8 @@ from cext.base.checksum cimport body_crc
 from cext.base.clock cimport wall_ms
 from cext.client.reply cimport Reply, text_str
 from cext.wire.codes cimport (
-    BORNHOST_V6_FLAG, COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, MAGIC_V1, MAGIC_V2,
+    BORNHOST_V6_FLAG, COMPRESSED_FLAG, COMPRESSION_LZ4_TYPE, COMPRESSION_TYPE_COMPARATOR,
+    COMPRESSION_ZLIB_TYPE, COMPRESSION_ZSTD_TYPE, MAGIC_V1, MAGIC_V2,
     STOREHOSTADDRESS_V6_FLAG,
 )
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX, RECORD_BYTES_MIN
@@ -371,11 +372,11 @@ def unpack_body(int sys_flag, bytes body not None):
     kind = sys_flag & COMPRESSION_TYPE_COMPARATOR
     from rmq.format.packed_body import inflated, lz4_unpacked, zstd_unpacked
     try:
-        if kind == 0 or kind == 0x300:
+        if kind == 0 or kind == COMPRESSION_ZLIB_TYPE:
             return inflated(body)
-        if kind == 0x100:
+        if kind == COMPRESSION_LZ4_TYPE:
             return lz4_unpacked(body)
-        if kind == 0x200:
+        if kind == COMPRESSION_ZSTD_TYPE:
             return zstd_unpacked(body)
     except ImportError as error:
         raise ProtocolError(

@@ -12,6 +12,7 @@ from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred
 from cext.flow.request_reply.reply_push cimport push_forget
 from cext.flow.request_router cimport route_frame
+from cext.net.client_hello cimport HELLO_RECORD
 from cext.net.connection cimport TURN_FULL as LEFT_UNREAD
 from cext.net.connection cimport Connection, OnBytes, OnClosed, OnDrained, OnRefused, Protocol
 from cext.wire.codes cimport FLAG_RESPONSE, SYSTEM_BUSY
@@ -48,10 +49,10 @@ cdef int64_t take_bytes(ConnectionEvents s, Connection* c, const uint8_t* bytes,
             break
         if status != OK:
             s.turn.counters.malformed_frames += 1
-            if available - used > 0 and bytes[used] == 0x16:
+            if available - used > 0 and bytes[used] == HELLO_RECORD:
                 log_event(s.turn, c, b"closed: the client speaks TLS, this port does not")
             elif status == TOO_LARGE:
-                log_event(s.turn, c, b"closed: frame longer than the limit of 16 MiB")
+                log_event(s.turn, c, b"closed: frame longer than the limit")
             else:
                 log_event(s.turn, c, b"closed: malformed frame")
             return -1

@@ -55,7 +55,7 @@ cdef enum:
     OPAQUE_MASK = 0x3FFFFFFF
     FETCH_AHEAD_MAX = 1024          # half messages, ended ones included
 
-cdef enum Outcome:
+cdef enum CheckResult:
     ASKED
     UNASKED                         # stored anew, but no producer was connected
     LEFT                            # too young, or left for a later round
@@ -101,8 +101,8 @@ cdef void fetch_from(TransactionService s, Queue* queue, int64_t offset) noexcep
     readahead_records(&s.checks.readahead, s.fetch.pool, offsets, sizes, n)
 
 
-cdef int repair_half(TransactionService s, Queue* queue, int64_t offset,
-                     int32_t size) noexcept nogil:
+cdef CheckResult repair_half(TransactionService s, Queue* queue, int64_t offset,
+                             int32_t size) noexcept nogil:
     """AWAY while its entry is made anew, LEFT when that failed for now, CONTROLS: it is lost."""
     cdef int status = readahead_repair(&s.checks.readahead, s.fetch.pool, s.append.queues, queue,
                                        offset, size)
@@ -111,7 +111,8 @@ cdef int repair_half(TransactionService s, Queue* queue, int64_t offset,
     return LEFT if status == NOT_READY else CONTROLS
 
 
-cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
+cdef CheckResult read_half(TransactionService s, Queue* queue, int64_t offset,
+                           Half* half) noexcept nogil:
     """ASKED: its producer may be asked. AWAY, LEFT, or CONTROLS: it is no proper half message."""
     cdef QueueEntry entry
     cdef RecordView* view = &half.view
@@ -150,7 +151,8 @@ cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* hal
     return CONTROLS
 
 
-cdef int is_due(TransactionService s, const CheckRules* rules, const Half* half) noexcept nogil:
+cdef CheckResult is_due(TransactionService s, const CheckRules* rules,
+                        const Half* half) noexcept nogil:
     """ASKED: it is due; or LEFT, or CONTROLS."""
     cdef int64_t age_ms = s.turn.wall_ms - half.view.born_timestamp_ms
     cdef int64_t immune_s
@@ -220,8 +222,8 @@ cdef bint next_properties(TransactionService s, const Half* half, Text* out) noe
     return True
 
 
-cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic, Queue* queue,
-                    int64_t offset, uint64_t* bytes) noexcept nogil:
+cdef CheckResult check_half(TransactionService s, const CheckRules* rules, Topic* topic,
+                            Queue* queue, int64_t offset, uint64_t* bytes) noexcept nogil:
     cdef Half half
     cdef Message m
     cdef Appended a
@@ -229,11 +231,11 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     cdef Connection* to
     cdef bint full = False
     cdef int status
-    cdef int outcome = read_half(s, queue, offset, &half)
-    if outcome == ASKED:
-        outcome = is_due(s, rules, &half)
-    if outcome != ASKED:
-        return outcome
+    cdef CheckResult result = read_half(s, queue, offset, &half)
+    if result == ASKED:
+        result = is_due(s, rules, &half)
+    if result != ASKED:
+        return result
     to = check_table_next(&s.checks, s.turn.net, s.auth, half.found.producer_group.bytes,
                           half.found.producer_group.length, &half.found.real_topic, &full)
     if to != NULL and s.turn.net.reply_pool.in_use > s.turn.net.reply_pool.count // 2:
@@ -270,7 +272,7 @@ cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue
     """Looks at half messages from x.following on; counts in x; its block gets those for control."""
     cdef int64_t passed = 0, looked = 0, pinned
     cdef uint64_t bytes = 0
-    cdef int outcome
+    cdef CheckResult result
     cdef bint written = False
     while (x.following < end and passed < PASSED_MAX and looked < LOOKED_MAX
            and bytes < CHECK_BYTES_MAX and x.asked + x.unasked < CHECKS_MAX
@@ -281,21 +283,21 @@ cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue
             continue
         looked += 1
         pinned = s.append.log.pinned_low
-        outcome = check_half(s, &x.rules, topic, queue, x.following, &bytes)
+        result = check_half(s, &x.rules, topic, queue, x.following, &bytes)
         s.append.log.unpin(pinned)
-        if outcome == STUCK and not written and write_and_dispatch(s.append) == OK:
+        if result == STUCK and not written and write_and_dispatch(s.append) == OK:
             written = True                  # between two half messages, when the turn is full
             continue
         written = False
-        if outcome == FULL or outcome == STUCK or outcome == AWAY:
-            x.check_stop = (PRODUCERS_FULL if outcome == FULL else
-                            LOG_FULL if outcome == STUCK else RECORDS_ON_DISK)
+        if result == FULL or result == STUCK or result == AWAY:
+            x.check_stop = (PRODUCERS_FULL if result == FULL else
+                            LOG_FULL if result == STUCK else RECORDS_ON_DISK)
             return
-        if outcome == ASKED:
+        if result == ASKED:
             x.asked += 1
-        elif outcome == UNASKED:
+        elif result == UNASKED:
             x.unasked += 1
-        elif outcome == CONTROLS:
+        elif result == CONTROLS:
             memcpy(x.block.bytes + x.block.length, &x.following, 8)
             x.block.length += 8
         x.following += 1
