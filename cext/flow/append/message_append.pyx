@@ -144,6 +144,29 @@ cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m
     return append_record(s, topic, queue, m, False, kind, out)
 
 
+cdef inline void fill_fields(Appender s, const Topic* topic, const Queue* queue, const Message* m,
+                             RecordFields* f) noexcept nogil:
+    """Fills everything that stands before the properties."""
+    f.queue_id = queue.queue_id
+    f.flag = m.flag
+    f.queue_offset = queue.next_offset
+    f.physical_offset = s.log.marks.appended
+    f.sys_flag = m.sys_flag
+    f.born_timestamp_ms = m.born_timestamp_ms
+    f.born_host = m.born_host
+    f.born_host_bytes = m.born_host_bytes
+    f.store_timestamp_ms = s.turn.wall_ms
+    f.store_host = s.turn.options.store_host
+    f.store_host_bytes = s.turn.options.store_host_bytes
+    f.reconsume_times = m.reconsume_times
+    f.prepared_offset = m.prepared_offset
+    f.body = m.body
+    f.body_bytes = m.body_bytes
+    f.body_crc = body_crc(m.body, m.body_bytes)
+    f.topic = topic.name
+    f.topic_bytes = topic.name_length
+
+
 cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Message* m,
                               bint scan, int32_t kind, Appended* out) noexcept nogil:
     cdef Counters* counters = &s.turn.counters
@@ -159,24 +182,7 @@ cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Mess
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY
-    fields.queue_id = queue.queue_id
-    fields.flag = m.flag
-    fields.queue_offset = queue.next_offset
-    fields.physical_offset = s.log.marks.appended
-    fields.sys_flag = m.sys_flag
-    fields.born_timestamp_ms = m.born_timestamp_ms
-    fields.born_host = m.born_host
-    fields.born_host_bytes = m.born_host_bytes
-    fields.store_timestamp_ms = s.turn.wall_ms
-    fields.store_host = s.turn.options.store_host
-    fields.store_host_bytes = s.turn.options.store_host_bytes
-    fields.reconsume_times = m.reconsume_times
-    fields.prepared_offset = m.prepared_offset
-    fields.body = m.body
-    fields.body_bytes = m.body_bytes
-    fields.body_crc = body_crc(m.body, m.body_bytes)
-    fields.topic = topic.name
-    fields.topic_bytes = topic.name_length
+    fill_fields(s, topic, queue, m, &fields)
     length_at = record_start(at, &fields)
     properties = length_at + 2
     if m.properties.bytes != NULL:

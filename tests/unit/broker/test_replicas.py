@@ -1,8 +1,7 @@
 """A slave has what its master has: the log, and the tables that are not in the log.
 
-Method: two live brokers in this process, joined by real sockets, and a name server where finding
-the master is tested. The bytes between the cores: tests/unit/flow/test_ha_stream.py. Killed
-processes: tests/process/test_replicas.py. Apache's brokers: tests/compat.
+Method: two live brokers in this process, joined by real sockets. The bytes between the cores:
+tests/unit/flow/test_ha_stream.py; killed processes: tests/process; Apache's brokers: tests/compat.
 """
 
 from __future__ import annotations
