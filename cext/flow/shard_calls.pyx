@@ -25,9 +25,7 @@ cdef class ShardCalls(AuthCalls):
         self.auth = s.auth
 
     def set_option(self, str name, int64_t value):
-        if name == "clock_skew_ms":         # tests change the clock that delays use
-            self.delays.schedule.skew_ms = value
-        elif name == "transactions_set_aside":  # given up, may still be committed
+        if name == "transactions_set_aside":  # given up, may still be committed
             self.transactions.halves.set_aside = value
         elif not (timer_option(self.delays, name, value)
                   or self.appender.flusher.set_option(name, value)):

@@ -37,7 +37,6 @@ cdef struct Schedule:
     int64_t clock_ms            # wall clock of this turn, unchanged: may go back
     bint clock_unsure           # it may have been set since the last turn: nothing is delivered
     int64_t clock_base          # wall minus boot clock, turn before; a change is a jump
-    int64_t skew_ms             # added to the wall clock; tests set it
     Readahead readahead         # shared by all levels: one reads at a time
     int32_t readahead_level     # the level it reads for while readahead.fetch is set
     uint64_t delivered

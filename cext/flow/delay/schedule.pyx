@@ -141,13 +141,12 @@ cdef void note_clock(DelayService s, int64_t wall) noexcept nogil:
     cdef Topic* topic
     cdef Queue* queue
     cdef int32_t i
-    s.schedule.clock_ms = wall + s.schedule.skew_ms
+    s.schedule.clock_ms = wall
     # Read within one and the same ms, both clocks are whole ms of one moment: a step is known to
     # 1 ms.
     s.schedule.clock_unsure = wall_ms() != wall
     if s.schedule.clock_unsure:
         return                          # interrupted between the two clocks: nothing to compare
-    wall += s.schedule.skew_ms
     by_ms = wall - boot - s.schedule.clock_base
     if s.schedule.clock_base != 0 and (by_ms > JUMP_MS or by_ms < -JUMP_MS):
         topic = schedule_topic(s)

@@ -159,7 +159,7 @@ cdef Outcome accept_recall(SendService s, Connection* c, const Header* h, const 
     if not is_text(&handle.broker, s.turn.options.broker_name, s.turn.options.broker_name_bytes):
         return reply_error(s.turn, c, h, ILLEGAL_OPERATION,
                            b"recall failed, broker service not available")
-    left_ms = handle.deliver_ms - (wall_ms() + s.delay.schedule.skew_ms)
+    left_ms = handle.deliver_ms - wall_ms()
     if not 0 < left_ms < s.delay.timers.max_delay_ms:
         return reply_error(s.turn, c, h, ILLEGAL_OPERATION, b"recall failed, timestamp invalid")
     return store_recall(s, c, h, &r, topic, &handle)

@@ -151,7 +151,7 @@ cdef inline int64_t sent_ms(TransactionService s) noexcept nogil:
     cdef int64_t wall = wall_ms()
     if wall > s.turn.wall_ms:
         s.turn.wall_ms = wall
-    return wall + s.delay.schedule.skew_ms
+    return wall
 
 
 cdef int check_due(TransactionService s, int64_t due_ms, int64_t now_ms) noexcept nogil:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
+from support.driven_clock import DrivenClock
 from support.live_broker import entries, fill_log, live_broker, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
@@ -213,7 +214,7 @@ async def test_damaged_waiting_messages_are_passed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("by_ms", [3_600_000, -3_600_000])
 @in_loop
 async def test_a_clock_that_is_set_delivers_nothing_early_nor_late(
-    tmp_path: Path, by_ms: int
+    clock: DrivenClock, tmp_path: Path, by_ms: int
 ) -> None:
     async with served(tmp_path, messageDelayLevel="1s 2s") as (broker, client):
         # The turn of the next send may have begun before this, that of the send after it not.
@@ -222,10 +223,10 @@ async def test_a_clock_that_is_set_delivers_nothing_early_nor_late(
         began = clock.monotonic()
         await client.send("t", b"before", i="DELAY\x012\x02")
         await pass_seconds(broker.core, 0.1)
-        broker.core.set_option("clock_skew_ms", by_ms)
+        clock.set_wall(by_ms / 1000)
         await pass_seconds(broker.core, 0.02)
         await client.send("t", b"after", i="DELAY\x012\x02")
-        passed_ms = now_ms() - began_ms
+        passed_ms = now_ms() - by_ms - began_ms
         skewed = entries(broker, SCHEDULE, 1)[1][2] - entries(broker, SCHEDULE, 1)[0][2]
         assert 0 <= skewed - by_ms <= passed_ms
         await until(lambda: len(records(broker, "t")) >= 2)
