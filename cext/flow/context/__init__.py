@@ -10,6 +10,7 @@
     role                master or slave, a checked state, and what clients of a slave are told
     client_state        what flow remembers of a connection, and why it leaves one unread
     control_link        the two rings between the reactor and the control thread
+    unsent              how much may wait for a client that does not read
     call_block          the memory of a call's results, when there are many
     options             the settings the hot path looks at, as C values
     rpc_times           how long requests took until their answer was queued

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
+from cext.flow.context.unsent cimport PULL_UNSENT_MAX
 from cext.flow.pull.held_pulls cimport defer, free_job, make_ready
 from cext.flow.pull.pull_answer cimport refuse_busy
 from cext.flow.pull.pull_job cimport PullJob
@@ -10,7 +11,6 @@ from cext.memory.chain cimport ChainEntry
 from cext.net.connection cimport UNREAD_UNSENT, Connection
 
 cdef enum:
-    UNSENT_MAX = 1048576            # unsent bytes of a connection from which on its pulls wait
     TURN_BYTES = 8388608            # of answers in one turn; further jobs wait for the next
 
 
@@ -39,7 +39,7 @@ cdef void answer_pulls(PullService s) noexcept nogil:
     cdef uint64_t bytes_end = s.turn.counters.bytes_out + TURN_BYTES
     cdef PullJob* job
     # While buffers are short, no client gets one answer queued behind another.
-    cdef uint64_t unsent_max = 0 if s.turn.net.is_short() else UNSENT_MAX
+    cdef uint64_t unsent_max = 0 if s.turn.net.is_short() else PULL_UNSENT_MAX
     s.ready = NULL
     s.scan_cost_left = SCAN_COST_OF_TURN
     while entry != NULL:

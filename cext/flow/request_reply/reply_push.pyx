@@ -14,6 +14,7 @@ from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
 from cext.flow.context.role cimport is_writable
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport address_text, host_text, reply_error
+from cext.flow.context.unsent cimport PUSH_UNSENT_MAX
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.request_reply.reply_table cimport (
     CLIENT_SHOWN,
@@ -55,7 +56,6 @@ from cext.wire.text cimport Text, text_copy, text_of
 
 cdef enum:
     PUSH_MS = 10000
-    PUSH_UNSENT_MAX = 16777216  # most bytes queued for a producer that does not read
     ADDRESS_MAX = 96
     REMARK_MAX = 512
     ADDED_MAX = 64              # PUSH_REPLY_TIME and a separator

@@ -23,7 +23,6 @@ from cext.wire.text cimport Text
 
 cdef enum:
     CONNECTIONS_MAX = 64            # of one group
-    CHECK_UNSENT_MAX = 262144       # no more is sent to a producer with more bytes unsent
 
 cdef struct CheckTarget:
     uint64_t connection

@@ -4,6 +4,7 @@ from libc.string cimport memchr, memcpy
 
 from cext.base.status cimport MALFORMED, OK, POOL_EMPTY
 from cext.flow.auth.admission cimport may_end_transaction
+from cext.flow.context.unsent cimport CHECK_UNSENT_MAX
 from cext.flow.fetch.readahead cimport readahead_open
 from cext.memory.name_map cimport (
     NameEntry,
