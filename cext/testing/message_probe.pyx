@@ -17,7 +17,7 @@ from cext.wire.message_id cimport (
 )
 from cext.wire.properties cimport (
     SendProperties,
-    append_property,
+    append_named,
     find_property,
     property_bytes,
     scan_batched,
@@ -123,8 +123,8 @@ def code_of_tag(bytes tag not None) -> int:
 
 def property_appended(bytes name not None, bytes value not None) -> bytes:
     out = bytearray(property_bytes(<uint32_t>len(name), <uint32_t>len(value)))
-    cdef uint32_t written = append_property(<uint8_t*><char*>out, name, <uint32_t>len(name),
-                                            <const uint8_t*>value, <uint32_t>len(value))
+    cdef uint32_t written = append_named(<uint8_t*><char*>out, name, <uint32_t>len(name),
+                                         <const uint8_t*>value, <uint32_t>len(value))
     return bytes(out[:written])
 
 

@@ -222,7 +222,7 @@ cdef class RecordBuild(Stage):
             fields.queue_offset = i
             fields.physical_offset = i * RECORD_BYTES
             properties = record_start(self.place, &fields)
-            length = append_property(properties + 2, b"TAGS", 4, <const uint8_t*> b"TagA", 4)
+            length = append_property(properties + 2, b"TAGS", <const uint8_t*> b"TagA", 4)
             self.failures += record_finish(self.place, properties, length) == 0
 
 

@@ -11,6 +11,7 @@ Example: KEYS 01 k1 02 TAGS 01 A 02 -> keys "k1", tags "A"; tags_code("A") == 65
 Any thread, no state but a table filled at import.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport strlen
 
 from cext.wire.text cimport Text
 
@@ -74,12 +75,22 @@ cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
 # bits), sign-extended; 0 for an empty tag. Invalid UTF-8 counts as U+FFFD, as Java decodes it.
 cdef int64_t tags_code(const uint8_t* utf8, uint32_t length) noexcept nogil
 
-# Writes name 0x01 value 0x02 and returns the bytes written. `out` needs property_bytes() of room.
-cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_length,
-                              const uint8_t* value, uint32_t value_length) noexcept nogil
-# The same for a number, in decimal digits (20 at most).
-cdef uint32_t append_number(uint8_t* out, const char* name, uint32_t name_length,
-                            int64_t value) noexcept nogil
+cdef uint32_t append_named(uint8_t* out, const char* name, uint32_t name_length,
+                           const uint8_t* value, uint32_t value_length) noexcept nogil
+cdef uint32_t append_named_number(uint8_t* out, const char* name, uint32_t name_length,
+                                  int64_t value) noexcept nogil
+
+
+cdef inline uint32_t append_property(uint8_t* out, const char* name, const uint8_t* value,
+                                     uint32_t value_length) noexcept nogil:
+    """Writes name 0x01 value 0x02 and returns the bytes written; `out` needs property_bytes() of
+    room. The compiler counts the length of a name that is a literal."""
+    return append_named(out, name, <uint32_t> strlen(name), value, value_length)
+
+
+cdef inline uint32_t append_number(uint8_t* out, const char* name, int64_t value) noexcept nogil:
+    """The same for a number, in decimal digits (20 at most)."""
+    return append_named_number(out, name, <uint32_t> strlen(name), value)
 
 
 cdef inline uint32_t property_bytes(uint32_t name_length, uint32_t value_length) noexcept nogil:

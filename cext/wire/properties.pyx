@@ -121,8 +121,8 @@ cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
     return seen
 
 
-cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_length,
-                              const uint8_t* value, uint32_t value_length) noexcept nogil:
+cdef uint32_t append_named(uint8_t* out, const char* name, uint32_t name_length,
+                           const uint8_t* value, uint32_t value_length) noexcept nogil:
     memcpy(out, name, name_length)
     out[name_length] = NAME_VALUE_SEPARATOR
     memcpy(out + name_length + 1, value, value_length)
@@ -130,11 +130,11 @@ cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_leng
     return property_bytes(name_length, value_length)
 
 
-cdef uint32_t append_number(uint8_t* out, const char* name, uint32_t name_length,
-                            int64_t value) noexcept nogil:
+cdef uint32_t append_named_number(uint8_t* out, const char* name, uint32_t name_length,
+                                  int64_t value) noexcept nogil:
     cdef uint8_t digits[24]
-    return append_property(out, name, name_length, digits,
-                           <uint32_t> (put_decimal(digits, value) - digits))
+    return append_named(out, name, name_length, digits,
+                        <uint32_t> (put_decimal(digits, value) - digits))
 
 
 # ---- tag codes ----

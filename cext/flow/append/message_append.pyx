@@ -35,7 +35,7 @@ cdef uint32_t add_own_properties(Appender s, uint8_t* properties, uint32_t lengt
     if scanned.uniq_key.bytes == NULL and s.turn.options.auto_uniq_key:
         key_bytes = write_unique_key(&s.key_maker, s.turn.wall_ms, key)
         at = length
-        length += append_property(properties + length, b"UNIQ_KEY", 8, key, key_bytes)
+        length += append_property(properties + length, b"UNIQ_KEY", key, key_bytes)
         scanned.uniq_key = text_of(properties + at + 9, key_bytes)
     memcpy(properties + length, s.turn.options.extra_properties,
            s.turn.options.extra_properties_bytes)

@@ -107,9 +107,9 @@ cdef void fill_message(DelayService s, const RecordView* view, const SendPropert
             text_i64(&found.timer_roll_times, &times)
         times = min(max(times, <int64_t> 0), <int64_t> 0x7FFFFFFE)
         if rolled or times > 0:
-            length += append_number(out + length, b"TIMER_ROLL_TIMES", 16, times + rolled)
-        length += append_number(out + length, b"TIMER_ENQUEUE_MS", 16, view.store_timestamp_ms)
-        length += append_number(out + length, b"TIMER_DEQUEUE_MS", 16, s.turn.wall_ms)
+            length += append_number(out + length, b"TIMER_ROLL_TIMES", times + rolled)
+        length += append_number(out + length, b"TIMER_ENQUEUE_MS", view.store_timestamp_ms)
+        length += append_number(out + length, b"TIMER_DEQUEUE_MS", s.turn.wall_ms)
     message_of_record(m, view)
     m.properties = text_of(out, length)
 

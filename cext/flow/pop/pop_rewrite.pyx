@@ -50,6 +50,6 @@ cdef uint32_t rewrite_record(const uint8_t* at, uint32_t size, const Topic* topi
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
-    length += append_property(properties + length, b"POP_CK", 6, <const uint8_t*> extra_info,
+    length += append_property(properties + length, b"POP_CK", <const uint8_t*> extra_info,
                               info_bytes)
     return record_finish(out, length_at, length)

@@ -334,7 +334,7 @@ cdef uint32_t fill_properties(PopService s, const RecordView* view,
     if length > 0 and out[length - 1] != PROPERTY_SEPARATOR:
         out[length] = PROPERTY_SEPARATOR
         length += 1
-    return length + append_number(out + length, b"1ST_POP_TIME", 12, pop_ms)
+    return length + append_number(out + length, b"1ST_POP_TIME", pop_ms)
 
 
 cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t i,

@@ -53,10 +53,10 @@ cdef int append_entry(PopService s, const uint8_t* body, uint32_t length, const 
         queue = topic_queue(topic, s.append.queues, revive_queue)
     if queue == NULL:
         return NOT_FOUND
-    bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, tag_bytes)
-    bytes += append_number(properties + bytes, b"TIMER_DELIVER_MS", 16, due_ms)
+    bytes = append_property(properties, b"TAGS", <const uint8_t*> tag, tag_bytes)
+    bytes += append_number(properties + bytes, b"TIMER_DELIVER_MS", due_ms)
     if mark != NULL:
-        bytes += append_number(properties + bytes, mark, <uint32_t> strlen(mark), marked)
+        bytes += append_number(properties + bytes, mark, marked)
     memset(&m, 0, sizeof(m))
     m.body = body
     m.body_bytes = length

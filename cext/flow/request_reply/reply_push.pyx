@@ -302,7 +302,7 @@ cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const 
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
-    length += append_number(properties + length, b"PUSH_REPLY_TIME", 15, s.turn.wall_ms)
+    length += append_number(properties + length, b"PUSH_REPLY_TIME", s.turn.wall_ms)
     fields.properties = text_of(properties, length)
     if not send_push(s, to, &fields, f):
         fail_push(s, p, b"no buffer is free")

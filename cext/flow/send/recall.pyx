@@ -62,12 +62,12 @@ cdef int write_properties(SendService s, const RecallRequest* r, const Topic* to
     bytes += 1 + handle.key.length
     out[bytes] = 2
     bytes += 1
-    bytes += append_property(out + bytes, b"UNIQ_KEY", 8, handle.key.bytes, handle.key.length)
-    bytes += append_number(out + bytes, b"TIMER_DELIVER_MS", 16, handle.deliver_ms)
-    bytes += append_number(out + bytes, b"BORN_TIMESTAMP", 14, born_ms)
+    bytes += append_property(out + bytes, b"UNIQ_KEY", handle.key.bytes, handle.key.length)
+    bytes += append_number(out + bytes, b"TIMER_DELIVER_MS", handle.deliver_ms)
+    bytes += append_number(out + bytes, b"BORN_TIMESTAMP", born_ms)
     if group_bytes > 0:
-        bytes += append_property(out + bytes, b"PGROUP", 6, group, group_bytes)
-    bytes += append_property(out + bytes, b"TAGS", 4, <const uint8_t*> b"_RECALL_TAG_", 12)
+        bytes += append_property(out + bytes, b"PGROUP", group, group_bytes)
+    bytes += append_property(out + bytes, b"TAGS", <const uint8_t*> b"_RECALL_TAG_", 12)
     return <int> bytes
 
 

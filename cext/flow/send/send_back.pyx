@@ -109,15 +109,15 @@ cdef int write_properties(SendService s, const RecordView* view, const Topic* re
     else:
         bytes = copy_properties_without(view.properties, bytes, LEFT_OUT, 7, out)
     if found.retry_topic.bytes == NULL:
-        bytes += append_property(out + bytes, b"RETRY_TOPIC", 11, view.topic, view.topic_bytes)
+        bytes += append_property(out + bytes, b"RETRY_TOPIC", view.topic, view.topic_bytes)
     if found.origin_message_id.bytes == NULL:
-        bytes += append_property(out + bytes, b"ORIGIN_MESSAGE_ID", 17, id, write_offset_message_id(
+        bytes += append_property(out + bytes, b"ORIGIN_MESSAGE_ID", id, write_offset_message_id(
             id, view.store_host, view.store_host_bytes, view.physical_offset))
-    bytes += append_property(out + bytes, b"WAIT", 4, <const uint8_t*> b"false", 5)
-    bytes += append_number(out + bytes, b"DELAY", 5, level)
+    bytes += append_property(out + bytes, b"WAIT", <const uint8_t*> b"false", 5)
+    bytes += append_number(out + bytes, b"DELAY", level)
     if level > 0:
-        bytes += append_property(out + bytes, b"REAL_TOPIC", 10, retry.name, retry.name_length)
-        bytes += append_number(out + bytes, b"REAL_QID", 8, queue_id)
+        bytes += append_property(out + bytes, b"REAL_TOPIC", retry.name, retry.name_length)
+        bytes += append_number(out + bytes, b"REAL_QID", queue_id)
     return <int> bytes
 
 

@@ -217,7 +217,7 @@ cdef bint next_properties(TransactionService s, const Half* half, Text* out) noe
     length = copy_properties_without(half.view.properties, length, &name, 1, at)
     if length > PROPERTIES_BYTES_MAX - TIMES_BYTES_MAX:
         return False
-    length += append_number(at + length, name, 23, half.times + 1)
+    length += append_number(at + length, name, half.times + 1)
     out[0] = text_of(at, length)
     return True
 

@@ -83,8 +83,8 @@ cdef inline void note_fresh(TransactionService s, const Message* m, const Append
 
 
 cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) noexcept nogil:
-    cdef uint32_t length = append_property(out, b"REAL_TOPIC", 10, topic.name, topic.name_length)
-    return length + append_number(out + length, b"REAL_QID", 8, queue.queue_id)
+    cdef uint32_t length = append_property(out, b"REAL_TOPIC", topic.name, topic.name_length)
+    return length + append_number(out + length, b"REAL_QID", queue.queue_id)
 
 
 cdef int delay(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
@@ -98,7 +98,7 @@ cdef int delay(TransactionService s, const Topic* topic, const Queue* queue, Mes
     if level > s.delay.schedule.count:
         level = s.delay.schedule.count
     bytes = copy_properties_without(s.delay.redirect.before, length, LEFT_OUT, 6, out)
-    bytes += append_number(out + bytes, b"DELAY", 5, level)
+    bytes += append_number(out + bytes, b"DELAY", level)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
     m.own_tags_code = True
@@ -118,7 +118,7 @@ cdef int half(TransactionService s, const Topic* topic, const Queue* queue, Mess
         return NOT_STARTED
     bytes = copy_properties_without(s.delay.redirect.before, length, LEFT_OUT + 4, 4, out)
     if found.uniq_key.bytes != NULL and found.uniq_key.length <= 64:
-        bytes += append_property(out + bytes, b"__transactionId__", 17, found.uniq_key.bytes,
+        bytes += append_property(out + bytes, b"__transactionId__", found.uniq_key.bytes,
                                  found.uniq_key.length)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
@@ -173,7 +173,7 @@ cdef uint32_t add_due(TransactionService s, uint8_t* out, const Topic* topic, co
                       Message* m, int64_t due_ms) noexcept nogil:
     """Adds what a timed message has besides its sender's properties; returns the bytes."""
     cdef int64_t precision_ms = s.delay.timers.precision_ms
-    cdef uint32_t bytes = append_number(out, b"TIMER_OUT_MS", 12,
+    cdef uint32_t bytes = append_number(out, b"TIMER_OUT_MS",
                                         (due_ms - 1) // precision_ms * precision_ms)
     m.own_tags_code = True
     m.tags_code = due_ms
