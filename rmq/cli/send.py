@@ -128,6 +128,16 @@ def send(
         else:
             yield from (Message(topic, body) for body in _bodies(bodies, path))
 
+    def marked() -> Iterator[Message]:
+        for message in chain.from_iterable(messages() for _ in range(count)):
+            for name, value in properties.items():
+                message.put_property(name, value)
+            if tag is not None:
+                message.tags = tag
+            if keys is not None:
+                message.keys = keys
+            yield message
+
     total = 0 if is_read else count * (len(bodies) + (path is not None))
     given = client_keywords()
     given["namesrv_addr"] = namesrv
@@ -135,25 +145,26 @@ def send(
     bar = progress_bar(f"send {topic}", is_wanted=quiet and not (is_read and sys.stdin.isatty()))
     with Producer(CLIENT_PRODUCER_GROUP, **given) as producer, bar as progress:
         chosen = None if queue is None else _queue(producer, topic, queue, namesrv)
-        done = 0
-        try:
-            for message in chain.from_iterable(messages() for _ in range(count)):
-                for name, value in properties.items():
-                    message.put_property(name, value)
-                if tag is not None:
-                    message.tags = tag
-                if keys is not None:
-                    message.keys = keys
-                with _awaited(done, namesrv):
-                    sent = producer.send(message, queue=chosen)
-                done += 1
-                progress("messages", done, total)
-                if not quiet:
-                    show_sent(sent, output)
-        except RmqError:
-            if done:  # with this number the user can send the rest of a file
-                click.echo(f"{counted(done, 'message')} sent before the error", err=True)
-            raise
+        for done, sent in enumerate(_sent(producer, marked(), chosen, namesrv), 1):
+            progress("messages", done, total)
+            if not quiet:
+                show_sent(sent, output)
+
+
+def _sent(
+    producer: Producer, messages: Iterator[Message], queue: MessageQueue | None, namesrv: str
+) -> Iterator[SendResult]:
+    done = 0
+    try:
+        for message in messages:
+            with _awaited(done, namesrv):
+                sent = producer.send(message, queue=queue)
+            done += 1
+            yield sent
+    except RmqError:
+        if done:  # with this number the user can send the rest of a file
+            click.echo(f"{counted(done, 'message')} sent before the error", err=True)
+        raise
 
 
 def _check_source(is_read: bool, json_lines: bool, delimited: bool, count: int) -> None:
