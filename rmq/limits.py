@@ -33,6 +33,7 @@ GROUP_BYTES_MAX = 255  # any group
 # Names that a client may use; longer names come from stores and other brokers.
 TOPIC_CHARACTERS_MAX = 127
 RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
+MAPPING_ITEMS_MAX = 65536  # of a static topic at one broker; RocketMQ has no such limit
 TOPIC_QUEUES_MAX = 65535  # one topic's queues; rmq's own, so that no request walks 2^31 queues
 GROUP_CHARACTERS_MAX = 120
 # rmq's own; clients send ip@pid#nanoseconds and may add a unit name

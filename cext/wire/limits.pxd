@@ -23,6 +23,8 @@ cdef enum:
     RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
     # Of the queues of one topic: a limit of rmq, so that no request walks 2^31 queues.
     TOPIC_QUEUES_MAX = 65535
+    # Of the items in the mapping of a static topic at one broker; RocketMQ has no such limit.
+    MAPPING_ITEMS_MAX = 65536
     # Of the slaves that follow one master at a time: a limit of rmq, as each has a place there.
     SLAVES_MAX = 16
     # Of the levels that messageDelayLevel may name; each is a queue of SCHEDULE_TOPIC_XXXX.

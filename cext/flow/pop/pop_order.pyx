@@ -2,8 +2,7 @@
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-cdef enum:
-    QUEUES_MAX = 65536
+from cext.wire.limits cimport TOPIC_QUEUES_MAX
 
 
 cdef OrderBlock* order_find(const PopPair* pair, int32_t queue_id) noexcept nogil:
@@ -15,7 +14,7 @@ cdef OrderBlock* order_find(const PopPair* pair, int32_t queue_id) noexcept nogi
 cdef OrderBlock* order_obtain(PopPair* pair, int32_t queue_id) noexcept nogil:
     cdef int32_t slots = 8
     cdef void** orders
-    if queue_id < 0 or queue_id >= QUEUES_MAX:
+    if queue_id < 0 or queue_id >= TOPIC_QUEUES_MAX:
         return NULL
     if queue_id >= pair.order_slots:
         while slots <= queue_id:

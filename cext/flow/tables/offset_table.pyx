@@ -14,10 +14,10 @@ from cext.memory.name_map cimport (
     name_map_remove,
     name_pair,
 )
+from cext.wire.limits cimport TOPIC_QUEUES_MAX
 
 cdef enum:
     SEPARATOR = 64          # between topic and group: an @, as in RocketMQ's file
-    QUEUES_MAX = 65536
     ENTRIES_MAX = 4194304   # pairs of topic and group; a client cannot grow the table further
 
 
@@ -115,7 +115,7 @@ cdef int entry_of(OffsetTable* table, const uint8_t* topic, uint32_t topic_lengt
     cdef uint8_t name[PAIR_BYTES_MAX]
     cdef GroupOffsets* entry
     cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
-    if length < 0 or queue_id < 0 or queue_id >= QUEUES_MAX:
+    if length < 0 or queue_id < 0 or queue_id > TOPIC_QUEUES_MAX:
         return TOO_LARGE
     if table.names.live >= ENTRIES_MAX and name_map_find(&table.names, name, length) == NULL:
         return POOL_EMPTY

@@ -3,10 +3,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport MALFORMED, OK, POOL_EMPTY
-
-cdef enum:
-    QUEUES_MAX = 65536              # of a topic
-    ITEMS_MAX = 65536               # of a topic's mapping
+from cext.wire.limits cimport MAPPING_ITEMS_MAX, TOPIC_QUEUES_MAX
 
 cdef struct PackedHead:             # as QueueMapping.packed() in rmq/broker/tables writes it
     int32_t queue_count
@@ -54,7 +51,8 @@ cdef int queue_mapping_make(const uint8_t* bytes, uint32_t length,
     if length < sizeof(head):
         return MALFORMED
     memcpy(&head, bytes, sizeof(head))
-    if (not 0 <= head.queue_count <= QUEUES_MAX or not 0 <= head.item_count <= ITEMS_MAX
+    if (not 0 <= head.queue_count <= TOPIC_QUEUES_MAX
+            or not 0 <= head.item_count <= MAPPING_ITEMS_MAX
             or length != sizeof(head) + head.item_count * sizeof(item)):
         return MALFORMED
     mapping = <QueueMapping*> malloc(sizeof(QueueMapping) + head.item_count * sizeof(LogicItem)

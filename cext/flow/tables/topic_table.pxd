@@ -17,7 +17,6 @@ from cext.store.queues.queue_store cimport QueueStore
 from cext.wire.system_topics cimport TopicKind
 
 cdef enum:
-    QUEUES_PER_TOPIC_MAX = 65536
     TOPIC_NUMBERS = 20      # of TopicNumbers
 
 cdef enum MessageKind:      # RocketMQ's message_type; all other messages are "normal"

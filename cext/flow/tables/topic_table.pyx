@@ -13,6 +13,7 @@ from cext.memory.name_map cimport (
     name_map_remove,
 )
 from cext.memory.use_count cimport free_removed, removed_list_add
+from cext.wire.limits cimport TOPIC_QUEUES_MAX
 from cext.wire.system_topics cimport topic_kind
 
 
@@ -22,7 +23,7 @@ cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int
     cdef Topic* topic = <Topic*> name_map_find(topics, name, length)
     cdef Queue** queues
     cdef int32_t slots = read_queues if read_queues > write_queues else write_queues
-    if read_queues < 0 or write_queues < 0 or slots > QUEUES_PER_TOPIC_MAX:
+    if read_queues < 0 or write_queues < 0 or slots > TOPIC_QUEUES_MAX:
         return NULL
     if topic == NULL:
         topic = <Topic*> calloc(1, sizeof(Topic))

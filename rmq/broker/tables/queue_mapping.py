@@ -26,10 +26,9 @@ from typing import Annotated
 import msgspec
 
 from rmq.format import fastjson
-from rmq.limits import TOPIC_QUEUES_MAX
+from rmq.limits import MAPPING_ITEMS_MAX, TOPIC_QUEUES_MAX
 
 GLOBAL_SCOPE = "__global__"
-ITEMS_MAX = 65536  # of a topic on a broker; RocketMQ has no such limit
 _HEAD = struct.Struct("=ii")
 _ITEM = struct.Struct("=iiiiqqq")  # as MappedItem of cext/flow/control/topic_calls.pyx
 
@@ -129,8 +128,8 @@ class QueueMapping(msgspec.Struct, frozen=True, rename="camel"):
             return f"the mapping is of topic {self.topic[:130]!r}"
         if self.bname != broker_name:
             return f"the mapping is of broker {self.bname[:130]!r}, this one is {broker_name}"
-        if sum(map(len, self.hosted_queues.values())) > ITEMS_MAX:
-            return f"the mapping has more than {ITEMS_MAX} items"
+        if sum(map(len, self.hosted_queues.values())) > MAPPING_ITEMS_MAX:
+            return f"the mapping has more than {MAPPING_ITEMS_MAX} items"
         for queue_id, chain in self.hosted_queues.items():
             if not 0 <= queue_id < self.total_queues:
                 return f"queue {queue_id} is none of {self.total_queues}"
