@@ -20,6 +20,7 @@ from cext.flow.tables.offset_table cimport (
     offsets_remove,
     offsets_take_changed,
 )
+from cext.flow.tables.tables cimport Tables
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.store.queues.consume_queue cimport Queue
 from cext.wire.text cimport Text
@@ -64,8 +65,8 @@ cdef void reset_one(PullService s, OneOffset* x) noexcept nogil:
                                                   x.group.length), x.queue_id, -1)
 
 
-cdef void query_one(PullService s, OneOffset* x) noexcept nogil:
-    x.offset = offset_query(&s.tables.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+cdef void query_one(Tables s, OneOffset* x) noexcept nogil:
+    x.offset = offset_query(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
                             x.group.length, x.queue_id)
     x.status = OK
 
@@ -325,7 +326,7 @@ cdef class OffsetCalls(GroupCalls):
         x.group = borrowed(group)
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> query_one, <void*> self.pulls, &x)
+        self._call(<CallFn> query_one, <void*> self.tables, &x)
         return x.offset
 
     def offsets(self, int32_t which=0):

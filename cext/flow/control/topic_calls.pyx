@@ -15,6 +15,7 @@ from cext.flow.pop.pop_table cimport pair_remove
 from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.tables.delivery_counters cimport delivery_counters_remove_topic
 from cext.flow.tables.queue_mapping cimport QueueMapping, queue_mapping_make
+from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport (
     TOPIC_NUMBERS,
     Topic,
@@ -46,8 +47,8 @@ cdef struct PutTopic:
     int status
 
 
-cdef void put_topic(PopService s, PutTopic* x) noexcept nogil:
-    cdef Topic* topic = topic_put(&s.tables.topics, x.name.bytes, x.name.length, x.read_queues,
+cdef void put_topic(Tables s, PutTopic* x) noexcept nogil:
+    cdef Topic* topic = topic_put(&s.topics, x.name.bytes, x.name.length, x.read_queues,
                                   x.write_queues, x.perm, x.order)
     x.status = OK if topic != NULL else POOL_EMPTY
 
@@ -134,9 +135,8 @@ cdef struct TopicStats:
     uint64_t bytes_out
 
 
-cdef void topic_stats(PopService s, TopicStats* x) noexcept nogil:
-    cdef const Topic* topic = <const Topic*> name_map_find(&s.tables.topics, x.name.bytes,
-                                                           x.name.length)
+cdef void topic_stats(Tables s, TopicStats* x) noexcept nogil:
+    cdef const Topic* topic = <const Topic*> name_map_find(&s.topics, x.name.bytes, x.name.length)
     x.found = topic != NULL
     if topic != NULL:
         x.messages_in = topic.messages_in
@@ -184,18 +184,18 @@ cdef uint32_t slots_of(const Topic* topic) noexcept nogil:
     return <uint32_t> topic.queue_slots if topic.queues != NULL else 0
 
 
-cdef void copy_topics(PopService s, CopyTopics* x) noexcept nogil:
+cdef void copy_topics(Tables s, CopyTopics* x) noexcept nogil:
     cdef NameEntry* entry
     cdef const Topic* topic
     cdef uint64_t start = x.cursor, cursor, bytes = 0
     cdef uint8_t* at
     cdef int count = 0
-    cursor = name_map_next(&s.tables.topics, start, &entry)
+    cursor = name_map_next(&s.topics, start, &entry)
     while cursor != 0 and count < TOPICS_PER_CALL:
         topic = <const Topic*> entry.value
         bytes += TOPIC_FIXED_BYTES + topic.name_length + 16 * <uint64_t> slots_of(topic)
         count += 1
-        cursor = name_map_next(&s.tables.topics, cursor, &entry)
+        cursor = name_map_next(&s.topics, cursor, &entry)
     x.status = block_take(&x.block, bytes)
     if x.status != OK:
         return
@@ -203,7 +203,7 @@ cdef void copy_topics(PopService s, CopyTopics* x) noexcept nogil:
     x.cursor = 0
     cursor = start
     while count > 0:
-        cursor = name_map_next(&s.tables.topics, cursor, &entry)
+        cursor = name_map_next(&s.topics, cursor, &entry)
         topic = <const Topic*> entry.value
         at = copy_topic(at, topic, slots_of(topic))
         count -= 1
@@ -243,7 +243,7 @@ cdef class TopicCalls(ConnectionCalls):
         x.write_queues = write_queues
         x.perm = perm
         x.order = order != 0
-        self._call(<CallFn> put_topic, <void*> self.pops, &x)
+        self._call(<CallFn> put_topic, <void*> self.tables, &x)
         raise_status(x.status, f"topic {name!r}")
 
     def remove_topic(self, bytes name, int64_t kept_from=INT64_MAX):
@@ -263,7 +263,7 @@ cdef class TopicCalls(ConnectionCalls):
     def topic_stats(self, bytes topic):
         cdef TopicStats x
         x.name = borrowed(topic)
-        self._call(<CallFn> topic_stats, <void*> self.pops, &x)
+        self._call(<CallFn> topic_stats, <void*> self.tables, &x)
         if not x.found:
             return None
         return x.messages_in, x.bytes_in, x.messages_out, x.bytes_out
@@ -273,7 +273,7 @@ cdef class TopicCalls(ConnectionCalls):
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_topics, <void*> self.pops, &x)
+            self._call(<CallFn> copy_topics, <void*> self.tables, &x)
             raise_status(x.status, "copy of the topics")
             read_topics(&x.block, out)
             block_free(&x.block)
