@@ -216,7 +216,7 @@ def test_one_broker_of_two_that_does_not_answer_hides_nothing_of_the_other(tmp_p
                 assert away.status_code == 503
             for words, there in (
                 (("list",), "billing"),
-                (("describe", "billing"), "lag 1, retries 0, dead letters 1"),
+                (("describe", "billing"), "lag 1, retries 0, delayed retries 0, dead letters 1"),
             ):
                 done = rmq("group", *words, "-n", passage.address)
                 assert done.returncode == 3
