@@ -18,7 +18,7 @@ from rmq.format import fastjson
 from rmq.format.remoting import Command
 
 REMARK = "User: alice check signature failed."
-HINT = "the password (secretKey) is another one"
+HINT = "the password (secretKey) is wrong"
 TABLE = {"brokerVersionDesc": "V5_5_0"}
 
 
