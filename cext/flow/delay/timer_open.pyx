@@ -13,6 +13,7 @@ import pathlib
 import shutil
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport OK
@@ -256,6 +257,7 @@ cdef void timers_resume(DelayService s) noexcept nogil:
         s.timers.clocks[i].awaited_ms = 0
         s.timers.recovered.before[i] = s.timers.position.before[i]
     s.timers.recovered.fed = s.timers.position.fed
+    memset(s.timers.fresh, 0, sizeof(s.timers.fresh))   # the queue may be another master's by now
     s.timers.fed = 0
     s.timers.ready = False
     s.timers.started = True
