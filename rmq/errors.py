@@ -115,6 +115,10 @@ class NoControllerError(UnreachableError):
     """No controller can be reached that leads."""
 
 
+class PartialError(UnreachableError):
+    """Some of several peers cannot be reached; what the others have was given."""
+
+
 class RequestTimeoutError(UnreachableError):
     """There was no answer in time. The request may have been carried out nevertheless."""
 

@@ -126,22 +126,29 @@ def group(
 ) -> None:
     """Check a consumer group, for monitoring.
 
-    The lag counts messages that the group has not consumed yet, retries included, also those that
-    wait for their delay. Dead letters count until `rmq dlq resend` has sent them again or `rmq dlq
-    dismiss` has put them aside. UNKNOWN: there is no such group.
+    The lag counts messages that the group has not consumed yet, retries and delayed retries
+    included. Dead letters count until `rmq dlq resend` has sent them again or `rmq dlq dismiss` has
+    put them aside. UNKNOWN: there is no such group. CRITICAL: a broker does not answer.
     """
     from rmq.client.blocking import admin
     from rmq.client.blocking.group_lag import group_lag
+    from rmq.client.blocking.partial import Missing
     from rmq.client.blocking.waiting_retries import waiting_retries
 
+    missing: Missing = {}
     with Cluster(namesrv) as cluster:
-        admin.require_groups(cluster, name)
-        groups = admin.groups(cluster)
-        found_lag = group_lag(cluster, name, set(cluster.topics()), groups)
-        delayed = waiting_retries(cluster).of(name)
+        groups = admin.groups(cluster, missing)
+        if name not in groups and not missing:
+            code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            raise RemoteError(code, f"no consumer group {name}")
+        found_lag = group_lag(cluster, name, set(cluster.topics()), groups, missing)
+        delayed = waiting_retries(cluster, missing).of(name)
         sent_again = _sent_again(cluster, found_lag.dead_letter_queues)
-        online = len(admin.online_members(cluster, name))
+        online = len(admin.online_members(cluster, name, missing))
     found = Result("GROUP")
+    for broker, why in sorted(missing.items()):
+        text = f"{broker} does not answer ({why}): what lies there alone is not counted"
+        found.problem(Status.CRITICAL, text)
     lag = found_lag.lag + found_lag.retry_lag + (delayed or 0)
     found.number(Number("lag", lag, "", lag_warning, lag_critical), f"{name}: lag {lag}")
     if delayed is not None:

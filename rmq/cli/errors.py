@@ -3,7 +3,8 @@
     0    done
     1    refused or failed; or a check found something wrong, as the help of the command says
     2    wrong usage or configuration
-    3    no server answers at the address, or the one there speaks another protocol
+    3    no server answers at the address, or the one there speaks another protocol; or one of
+         several brokers does not answer, and what the others have was shown
     4    the store is held by another process
     130  interrupted (Ctrl-C)
 
@@ -26,6 +27,7 @@ from rmq.errors import (
     ConfigError,
     NoControllerError,
     NotBuiltError,
+    PartialError,
     RemoteError,
     RmqError,
     StoreLockedError,
@@ -85,6 +87,8 @@ def describe_error(error: RmqError) -> Described:
     where = None
     if isinstance(error, NoControllerError):
         where = "Start one with `rmq controller`, or give its address: --controller HOST:PORT"
+    elif isinstance(error, PartialError):
+        where = "see which brokers answer: `rmq broker status`"
     elif isinstance(error, UnreachableError) and FOREIGN in str(error):
         where = (
             "Another program uses this port. Give the address of the name server: -n HOST:PORT "

@@ -17,10 +17,10 @@ from rmq.cli.table import Column, columns, moment, records
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.group_lag import group_lag
-from rmq.client.blocking.partial import Missing
+from rmq.client.blocking.partial import Missing, require_all
 from rmq.client.blocking.waiting_retries import LOOK_S, WaitingRetries, waiting_retries
 from rmq.codes import ResponseCode
-from rmq.errors import RemoteError, UnreachableError
+from rmq.errors import RemoteError
 from rmq.names import (
     FILTER_SERVER_GROUP,
     PROXY_GROUP_PREFIXES,
@@ -59,10 +59,10 @@ for command in (create, update, member, reset, skip, clone):
 def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
     """List consumer groups with members and lag.
 
-    LAG counts messages that the group has not consumed yet, RETRIES failed messages that have come
-    back and will be delivered again, DELAYED failed messages that wait for their delay, DEAD
-    LETTERS messages that were given up and are kept. Messages that were popped and not yet
-    acknowledged are in none of them.
+    LAG counts messages that the group has not consumed yet, RETRIES failed messages that are back
+    and not consumed yet, DELAYED failed messages that still wait for their delay, DEAD LETTERS
+    messages that were given up and are kept. Messages that were popped and not acknowledged yet
+    are not counted. Exit code 3 if a broker does not answer: what lies there alone is missing.
     """
     missing: Missing = {}
     with Cluster(namesrv) as cluster, progress_bar("group list") as progress:
@@ -92,20 +92,14 @@ def list_groups(namesrv: str, with_system: bool, output: Output) -> None:
             )
     output.rows(LISTED, rows)
     _note_more(waiting, missing)
-    _require_all(missing)
 
 
 def _note_more(waiting: WaitingRetries, missing: Missing) -> None:
-    if waiting.by_topic is not None and not waiting.is_exact and not missing:
+    """Says what is not in what was shown. PartialError: what lies on a broker alone."""
+    require_all(missing)
+    if waiting.by_topic is not None and not waiting.is_exact:
         click.echo(f"delayed retries are those that were found within {LOOK_S:g} s; there may be "
                    "more", err=True)  # fmt: skip
-
-
-def _require_all(missing: Missing) -> None:
-    """UnreachableError, after what the other brokers know was shown: some do not answer."""
-    if missing:
-        texts = [f"{name}: {why}" for name, why in sorted(missing.items())]
-        raise UnreachableError(f"what lies there alone is missing: {'; '.join(texts)}")
 
 
 @group.command()
@@ -115,8 +109,9 @@ def _require_all(missing: Missing) -> None:
 def describe(name: str, namesrv: str, output: Output) -> None:
     """Show a group's lag in every queue, its members and subscriptions.
 
-    Retries, which will be delivered again, and dead letters, which were given up, have rows of
-    their own with the topics %RETRY%NAME and %DLQ%NAME. Delayed retries wait to come back.
+    Retries, which are delivered again, and dead letters, which were given up, have rows of their
+    own with the topics %RETRY%NAME and %DLQ%NAME. Delayed retries still wait for their delay. Exit
+    code 3 if a broker does not answer: what lies there alone is missing.
     """
     missing: Missing = {}
     with Cluster(namesrv) as cluster:
@@ -125,7 +120,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
         found = group_lag(cluster, name, set(cluster.topics()), known, missing)
         waiting = waiting_retries(cluster, missing)
     if name not in known and not members and not found.queues:
-        _require_all(missing)
+        require_all(missing)
         raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
     online = [_member(row) for row in members.get("connectionSet") or []]
     queues, retries = map(_progress, found.queues), map(_progress, found.retry_queues)
@@ -148,7 +143,6 @@ def describe(name: str, namesrv: str, output: Output) -> None:
             }
         )
         _note_more(waiting, missing)
-        _require_all(missing)
         return
     letters = [(*_letters(each)[:3], None, each.max_offset, each.max_offset - each.min_offset, None)
                for each in found.dead_letter_queues]  # fmt: skip
@@ -159,12 +153,11 @@ def describe(name: str, namesrv: str, output: Output) -> None:
         f"{'-' if delayed is None else delayed}, dead letters {found.dead_letters}, "
         f"{found.messages_per_second:.1f} messages a second"
     )
-    _note_more(waiting, missing)
     if not online:
         click.echo("no member is online")
     for each in online:
         click.echo(printable(f"member {each['client_id']} at {each['address']}"))
-    _require_all(missing)
+    _note_more(waiting, missing)
 
 
 def _progress(each: admin.QueueProgress) -> tuple[Any, ...]:

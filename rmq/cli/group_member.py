@@ -16,6 +16,7 @@ from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns, moment, records
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing, require_all
 from rmq.format.fastjson import MessageQueue
 from rmq.operations.texts import printable, time_text
 from rmq.operations.times import moment_members
@@ -44,18 +45,22 @@ def member(name: str, client_id: str | None, namesrv: str, output: Output) -> No
     CLIENT is the id of one member, as `rmq group describe` shows it; without it, all are asked. AT
     is the member's offset in each of its queues, HELD the number of messages that it has pulled and
     not consumed yet. Times and rates are those of the last minutes. Clients of RocketMQ 5 that
-    connect through a proxy do not answer.
+    connect through a proxy do not answer. Exit code 3 if a broker does not answer: members that are
+    connected to it alone are missing.
     """
+    missing: Missing = {}
     with Cluster(namesrv) as cluster:
         if client_id is not None:
-            asked = [client_id]
+            told = [(client_id, admin.running_info(cluster, name, client_id))]
         else:
-            asked = [str(each.get("clientId")) for each in admin.online_members(cluster, name)]
-            if not asked:
+            online = admin.online_members(cluster, name, missing)
+            if not online and not missing:
                 admin.require_groups(cluster, name)
-        told = [(each, admin.running_info(cluster, name, each)) for each in asked]
+            ids = [str(each.get("clientId")) for each in online]
+            told = [(each, admin.running_info(cluster, name, each, missing)) for each in ids]
     if output.is_data:
         output.value([_members(name, each, info) for each, info in told])
+        require_all(missing)
         return
     for each, info in told:
         started = time_text(_started_ms(info)) or "at an unknown time"
@@ -64,6 +69,7 @@ def member(name: str, client_id: str | None, namesrv: str, output: Output) -> No
         output.rows(TOPICS, _topics(info))
     if not told:
         click.echo("no member is online")
+    require_all(missing)
 
 
 def _members(name: str, client_id: str, info: Mapping[str, Any]) -> dict[str, Any]:

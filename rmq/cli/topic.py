@@ -17,9 +17,10 @@ from rmq.cli.topic_perm import perm
 from rmq.cli.unread import ask_about_unread
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.partial import Missing, require_all
 from rmq.codes import PERM_READ
 from rmq.limits import TOPIC_QUEUES_MAX
-from rmq.names import is_dead_letter, is_retry
+from rmq.names import is_dead_letter, is_retry, is_system
 from rmq.operations.topic_changes import (
     MESSAGE_TYPES,
     PERMS,
@@ -56,13 +57,16 @@ topic.add_command(copy)
 @output_option
 def list_topics(namesrv: str, with_system: bool, output: Output) -> None:
     """List topics with their queues and brokers."""
+    missing: Missing = {}
     with Cluster(namesrv) as cluster, progress_bar("topic list") as progress:
-        hidden = set() if with_system else admin.system_topics(cluster)
+        hidden = set() if with_system else admin.system_topics(cluster, missing=missing)
+        hidden |= missing.keys()  # the topic of its name, of which only a broker itself tells
         rows: list[tuple[Any, ...]] = []
         names = cluster.topics()
         for done, name in enumerate(names):
             progress("topics", done, len(names))
-            if not with_system and (name in hidden or is_retry(name) or is_dead_letter(name)):
+            of_system = name in hidden or is_system(name) or is_retry(name) or is_dead_letter(name)
+            if of_system and not with_system:
                 continue
             route = cluster.route(name)
             brokers = sorted({entry.broker_name for entry in route.entries})
@@ -187,10 +191,12 @@ def update(
 def describe(name: str, namesrv: str, output: Output) -> None:
     """Show the queues of a topic: offsets, and whether each is read and written.
 
-    A queue without PERM holds messages but is not read: the topic had more queues before.
+    A queue without PERM holds messages but is not read: the topic had more queues before. Exit code
+    3 if a broker does not answer: its queues are missing.
     """
+    missing: Missing = {}
     with Cluster(namesrv) as cluster:
-        found = topics.queues(cluster, name)
+        found = topics.queues(cluster, name, missing)
     rows = [
         (
             each.range.queue.broker_name,
@@ -211,6 +217,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
             f"update {name} --read-queues N` or `--perm rw`",
             err=True,
         )
+    require_all(missing)
 
 
 @topic.command()

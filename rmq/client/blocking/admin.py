@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmq.client.blocking.cluster import BrokerEntry, ClusterView
-from rmq.client.blocking.partial import Missing, of_brokers, of_masters
+from rmq.client.blocking.partial import Missing, lost, of_brokers, of_masters
 from rmq.client.connection.replicas import Purpose
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
@@ -126,14 +126,21 @@ def queue_ranges(
     return sorted(found, key=lambda each: each.queue.queue_id)
 
 
-def system_topics(cluster: ClusterView, brokers: list[BrokerEntry] | None = None) -> set[str]:
+def system_topics(
+    cluster: ClusterView, brokers: list[BrokerEntry] | None = None, missing: Missing | None = None
+) -> set[str]:
     """The system topics of these brokers, or of all masters; topics that are named like clusters
     and brokers are among them."""
-    found: set[str] = set()
-    for broker in cluster.masters() if brokers is None else brokers:
+
+    def topics(broker: BrokerEntry) -> list[str]:
         reply = _call(cluster, broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-        found.update(map(str, fastjson.loads_object(reply.body).get("topicList") or []))
-    return found
+        return list(map(str, fastjson.loads_object(reply.body).get("topicList") or []))
+
+    if brokers is None:
+        parts = of_masters(cluster, topics, missing)
+    else:
+        parts = [topics(each) for each in brokers]
+    return {topic for part in parts for topic in part}
 
 
 # ---- groups
@@ -262,9 +269,11 @@ def group_members(
     return merged
 
 
-def online_members(cluster: ClusterView, group: str) -> list[dict[str, Any]]:
+def online_members(
+    cluster: ClusterView, group: str, missing: Missing | None = None
+) -> list[dict[str, Any]]:
     """The group's members, with the names on the wire: clientId, clientAddr, language, version."""
-    return (group_members(cluster, group) or {}).get("connectionSet") or []
+    return (group_members(cluster, group, missing) or {}).get("connectionSet") or []
 
 
 def groups_of_topic(
@@ -293,12 +302,17 @@ def producers(
     return {group: list(clients.values()) for group, clients in sorted(found.items())}
 
 
-def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, Any]:
-    """A member's information about itself: properties, subscriptions, queues, rates."""
+def running_info(
+    cluster: ClusterView, group: str, client_id: str, missing: Missing | None = None
+) -> dict[str, Any]:
+    """A member's information about itself: properties, subscriptions, queues, rates. It may be
+    connected to any broker; those that are missing already are not asked."""
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": False}
+    away: Missing = {} if missing is None else missing
     refusal: RemoteError | None = None
-    unreached: UnreachableError | None = None
     for broker in cluster.masters():
+        if broker.name in away:
+            continue
         assert broker.master is not None
         try:
             reply = cluster.call(
@@ -309,10 +323,11 @@ def running_info(cluster: ClusterView, group: str, client_id: str) -> dict[str, 
         except RemoteError as error:
             refusal = error  # the member may be connected to another broker
         except UnreachableError as error:
-            unreached = error
-    failure = unreached or refusal
-    assert failure is not None
-    raise failure
+            away[broker.name] = str(error)
+    if away:
+        raise lost(away)
+    assert refusal is not None
+    raise refusal
 
 
 # ---- offsets

@@ -23,7 +23,7 @@ from rmq.client.blocking.admin import (
     queue_ranges,
 )
 from rmq.client.blocking.cluster import ClusterView
-from rmq.client.blocking.partial import Missing, of_brokers
+from rmq.client.blocking.partial import Missing, left_out, of_brokers
 from rmq.client.connection.replicas import Purpose
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
@@ -63,9 +63,10 @@ def group_lag(
     for topic in retry_topics(group, topics, groups):
         for found in _ranges(cluster, topic, missing):
             if (topic, found.queue.broker_name) not in told:
-                at = committed_offset(cluster, group, found.queue)
-                first = max(found.min_offset, at or 0)
-                retries.append(QueueProgress(found.queue, found.max_offset, first, 0))
+                with left_out(missing, found.queue.broker_name):
+                    at = committed_offset(cluster, group, found.queue)
+                    first = max(found.min_offset, at or 0)
+                    retries.append(QueueProgress(found.queue, found.max_offset, first, 0))
     letters = dlq_topic(group)
     return GroupLag(
         [each for each in progress if not is_retry(each.queue.topic)],

@@ -4,6 +4,7 @@
     found = admin.groups(cluster, missing)      the groups of the brokers that answer
     missing                                     {"broker-b": "10.0.0.2:10911: cannot connect (..)"}
     admin.groups(cluster)                       all of them, or UnreachableError
+    require_all(missing)                        PartialError: names those that are missing
 
 For showing, what is known is better than nothing, if it is said what is missing. For deciding it is
 not: a group that the brokers of now do not have may be at the one that is away.
@@ -11,11 +12,12 @@ not: a group that the brokers of now do not have may be at the one that is away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from rmq.client.blocking.cluster import BrokerEntry, ClusterView
-from rmq.errors import UnreachableError
+from rmq.errors import PartialError, UnreachableError
 
 T = TypeVar("T")
 Missing = dict[str, str]  # broker name -> why it did not answer
@@ -27,7 +29,7 @@ def of_brokers(
 ) -> list[T]:  # fmt: skip
     """ask(name) of each broker; places: names and addresses. With `missing` brokers that do not
     answer are put there. UnreachableError: none answers, or one does not and `missing` is None."""
-    later: list[str] = []  # those that did not answer a moment ago, and would cost a time limit
+    later: list[tuple[str, str]] = []  # those that did not answer a moment ago, and would cost a time limit
     found: list[T] = []
     first: UnreachableError | None = None
 
@@ -43,17 +45,28 @@ def of_brokers(
 
     for name, address in places:
         if missing is not None and cluster.replicas.is_gone(address):
-            later.append(name)
+            later.append((name, address))
         else:
             try_(name)
-    for name in later:
+    for name, address in later:
         if not found:
             try_(name)
         elif missing is not None:
-            missing.setdefault(name, "it did not answer a moment ago")
+            missing.setdefault(name, f"{address}: no answer a moment ago")
     if first is not None and not found:
         raise first
     return found
+
+
+@contextmanager
+def left_out(missing: Missing | None, name: str) -> Iterator[None]:
+    """If the broker does not answer in the block, it is put into `missing`."""
+    try:
+        yield
+    except UnreachableError as error:
+        if missing is None:
+            raise
+        missing.setdefault(name, str(error))
 
 
 def lost(missing: Missing) -> UnreachableError:
@@ -61,10 +74,19 @@ def lost(missing: Missing) -> UnreachableError:
     return UnreachableError("; ".join(missing.values()))
 
 
+def require_all(missing: Missing) -> None:
+    """PartialError, after what the others have was shown: some brokers do not answer."""
+    if missing:
+        texts = [f"{name}: {why}" for name, why in sorted(missing.items())]
+        raise PartialError(f"what lies there alone is missing: {'; '.join(texts)}")
+
+
 def of_masters(
     cluster: ClusterView, ask: Callable[[BrokerEntry], T], missing: Missing | None
 ) -> list[T]:
-    """The same of the masters of all brokers."""
-    masters = {each.name: each for each in cluster.masters()}
+    """The same of the masters of all brokers. Those that are missing already are not asked."""
+    masters = {each.name: each for each in cluster.masters() if each.name not in (missing or ())}
+    if missing and not masters:
+        raise lost(missing)
     places = [(name, each.master or "") for name, each in masters.items()]
     return of_brokers(cluster, places, lambda name: ask(masters[name]), missing)

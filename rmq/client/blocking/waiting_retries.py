@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from rmq.base import clock
 from rmq.client.blocking.admin import QueueRange, runtime_info
 from rmq.client.blocking.cluster import BrokerEntry, ClusterView
-from rmq.client.blocking.partial import Missing, of_masters
+from rmq.client.blocking.partial import Missing, left_out, of_masters
 from rmq.client.blocking.reads import Read, read
 from rmq.codes import ResponseCode
-from rmq.errors import RemoteError, UnreachableError
+from rmq.errors import RemoteError
 from rmq.format.fastjson import MessageQueue
 from rmq.names import SCHEDULE_TOPIC, is_retry, retry_topic
 
@@ -53,12 +53,8 @@ def waiting_retries(
         of_each = of_masters(cluster, lambda broker: [*levels(cluster, broker)], missing)
         waiting = [each for rows in of_each for each in rows]
         for each in sorted(waiting, key=lambda each: each.max_offset - each.min_offset):
-            try:
+            with left_out(missing, each.queue.broker_name):
                 look.through(each)
-            except UnreachableError as error:
-                if missing is None:
-                    raise
-                missing.setdefault(each.queue.broker_name, str(error))
     except RemoteError as error:
         if error.code != ResponseCode.NO_PERMISSION:
             raise
