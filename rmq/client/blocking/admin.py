@@ -306,7 +306,8 @@ def running_info(
     cluster: ClusterView, group: str, client_id: str, missing: Missing | None = None
 ) -> dict[str, Any]:
     """A member's information about itself: properties, subscriptions, queues, rates. It may be
-    connected to any broker; those that are missing already are not asked."""
+    connected to any broker; those that are missing already are not asked. RemoteError: none of them
+    has it, or it does not answer. UnreachableError: it may be at one that does not answer."""
     fields = {"consumerGroup": group, "clientId": client_id, "jstackEnable": False}
     away: Missing = {} if missing is None else missing
     refusal: RemoteError | None = None
@@ -324,7 +325,8 @@ def running_info(
             refusal = error  # the member may be connected to another broker
         except UnreachableError as error:
             away[broker.name] = str(error)
-    if away:
+    # With `missing` the member was found at a broker that answers, and its refusal says more.
+    if away and (missing is None or refusal is None):
         raise lost(away)
     assert refusal is not None
     raise refusal
