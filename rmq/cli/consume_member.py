@@ -69,8 +69,8 @@ def _check_members(cluster: Cluster, topic: str, group: str, expression: str) ->
         return
     if found.get("consumeType") != PULLS:
         raise RmqError(
-            f"group {group} has members online that do not pull: while this one is there, nobody "
-            "would read the retries in its share; stop them, or name another group"
+            f"group {group} has members online that do not pull: a member that pulls would get a "
+            "share of its retries, and not read them; stop the others, or name another group"
         )
     table = found.get("subscriptionTable") or {}
     theirs = {str(name): str(row.get("subString")) for name, row in table.items()
@@ -79,7 +79,7 @@ def _check_members(cluster: Cluster, topic: str, group: str, expression: str) ->
         told = ", ".join(f"{name} ({text})" for name, text in sorted(theirs.items())) or "nothing"
         raise RmqError(
             f"group {group} has members online that subscribe to {told}: members of a group must "
-            "all subscribe to the same; stop them, or name another group"
+            "all have the same subscription; stop the others, or name another group"
         )
 
 

@@ -1,7 +1,7 @@
 """Signals: SIGTERM, and SIGHUP of a closed terminal, end a command as Ctrl-C does: it cleans up.
 
 end_as_ctrl_c()             from now on these signals raise KeyboardInterrupt in the main thread
-with ended_as_ctrl_c():     as long as there is something to clean up
+with ended_as_ctrl_c():     in the block alone, while there is something to clean up
 """
 
 from __future__ import annotations

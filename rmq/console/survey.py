@@ -21,7 +21,7 @@ from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.console.brokers import Account
 from rmq.console.history import History
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
-from rmq.observe.rates import Figures, figures, unreachable
+from rmq.observe.rates import Figures, figures, refused, unreachable
 from rmq.observe.sample import Sample
 from rmq.operations.broker_samples import recent_rates, sample_of
 
@@ -117,14 +117,10 @@ class Surveyor:
                 sight = _sight(cluster, entry, broker_id, address, before.get(address))
             except RemoteError as error:
                 refusal = error
-                figures_ = msgspec.structs.replace(
-                    unreachable(entry.name, address), state="refused", problem=error.remark
-                )
+                figures_ = refused(entry.name, address, error.remark)
                 sight = BrokerSight(entry, broker_id, address, figures_)
             except (UnreachableError, ProtocolError) as error:
-                figures_ = msgspec.structs.replace(
-                    unreachable(entry.name, address), problem=str(error)
-                )
+                figures_ = unreachable(entry.name, address, str(error))
                 sight = BrokerSight(entry, broker_id, address, figures_)
             survey.brokers.append(sight)
         if refusal is not None and not any(each.sample for each in survey.brokers):

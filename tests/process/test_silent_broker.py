@@ -3,19 +3,20 @@ did not; what changes something still needs all of them.
 
 Method: two broker processes, one of which tells the name server an address at which nobody listens:
 a broker behind a network that is down. Cannot show: a process that stands still, for which each
-command waits once (tests/unit/cli/test_partial.py); the console's pages
-(tests/process/test_console_states.py).
+question waits once (tests/unit/cli/test_partial.py).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 from support.broker_process import broker_process, start_broker
 from support.command_line import rmq
+from support.console import served_console, text_of
 from support.topics import until_routed
 from support.waiting import wait_until
 
@@ -24,6 +25,7 @@ from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode
+from rmq.console.settings import ConsoleSettings
 from rmq.format.fastjson import MessageQueue
 
 
@@ -92,6 +94,16 @@ def test_topics_are_listed_and_described_by_the_others(namesrv: str) -> None:
     done = rmq("topic", "describe", "t", "-n", namesrv, "--json")
     check_partial(done)
     assert [each["broker"] for each in json.loads(done.stdout)] == ["broker-a"]
+
+
+def test_the_console_shows_groups_of_the_others(namesrv: str) -> None:
+    away = re.compile(r"broker-b .*does not answer: 127\.0\.0\.2:")
+    with served_console(ConsoleSettings(namesrv)) as console:
+        for path, found in (("/groups", r"\bg 2 0 1 0 0 0\b"), ("/group?group=g", r"Lag 2 ")):
+            answer = console.get(path)
+            text = text_of(answer.text)
+            assert answer.status_code == 200, text
+            assert away.search(text) and re.search(found, text), text
 
 
 def test_what_changes_all_of_them_is_refused(namesrv: str) -> None:

@@ -29,7 +29,7 @@ def of_brokers(
 ) -> list[T]:  # fmt: skip
     """ask(name) of each broker; places: names and addresses. With `missing` brokers that do not
     answer are put there. UnreachableError: none answers, or one does not and `missing` is None."""
-    later: list[tuple[str, str]] = []  # those that did not answer a moment ago, and would cost a time limit
+    later: list[tuple[str, str]] = []  # silent a moment ago: asking them may cost a time limit
     found: list[T] = []
     first: UnreachableError | None = None
 

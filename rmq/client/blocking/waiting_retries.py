@@ -14,7 +14,7 @@ at which least waits are read first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rmq.base import clock
@@ -47,11 +47,11 @@ class WaitingRetries:
 def waiting_retries(
     cluster: ClusterView, missing: Missing | None = None, look_s: float = LOOK_S
 ) -> WaitingRetries:
-    """Those of all masters; with `missing` (partial.py) of those that answer."""
-    look = _Look(cluster, clock.monotonic() + look_s)
+    """Those of all masters; missing: see partial.py."""
     try:
-        of_each = of_masters(cluster, lambda broker: [*levels(cluster, broker)], missing)
-        waiting = [each for rows in of_each for each in rows]
+        parts = of_masters(cluster, lambda broker: levels(cluster, broker), missing)
+        look = _Look(cluster, clock.monotonic() + look_s)
+        waiting = [each for part in parts for each in part]
         for each in sorted(waiting, key=lambda each: each.max_offset - each.min_offset):
             with left_out(missing, each.queue.broker_name):
                 look.through(each)
@@ -62,15 +62,17 @@ def waiting_retries(
     return WaitingRetries(look.found, look.is_exact and not missing)
 
 
-def levels(cluster: ClusterView, broker: BrokerEntry) -> Iterator[QueueRange]:
+def levels(cluster: ClusterView, broker: BrokerEntry) -> list[QueueRange]:
     """The messages that wait at each delay level of a broker, in its queue of the level."""
+    found = []
     for key, value in runtime_info(cluster, broker).items():
         level, (delivered, _, end) = key.removeprefix(LEVEL), value.partition(",")
         if not key.startswith(LEVEL) or not all(map(str.isdecimal, (level, delivered, end))):
             continue
         if int(delivered) < int(end):
             queue = MessageQueue(SCHEDULE_TOPIC, broker.name, int(level) - 1)
-            yield QueueRange(queue, int(delivered), int(end), 0)
+            found.append(QueueRange(queue, int(delivered), int(end), 0))
+    return found
 
 
 class _Look:

@@ -16,8 +16,9 @@ from starlette.responses import Response
 
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
-from rmq.client.blocking.partial import Missing, of_masters
+from rmq.client.blocking.partial import Missing, of_brokers
 from rmq.client.blocking.waiting_retries import WaitingRetries, waiting_retries
+from rmq.client.connection.replicas import Purpose
 from rmq.codes import RequestCode, ResponseCode
 from rmq.console.change import Change, Plan
 from rmq.console.console import console_of
@@ -29,6 +30,7 @@ from rmq.console.section import section
 from rmq.console.survey import GroupSight
 from rmq.errors import RmqError, UnreachableError
 from rmq.format import fastjson
+from rmq.format.remoting import Command
 from rmq.limits import TOPIC_QUEUES_MAX
 from rmq.names import dlq_topic, is_retry, is_system_group, retry_topic
 
@@ -64,14 +66,16 @@ def delayed_retries(cluster: Cluster, missing: Missing) -> WaitingRetries:
 def dead_letters(
     cluster: Cluster, names: Sequence[str], missing: Missing
 ) -> dict[str, int | None]:  # fmt: skip
-    """How many dead letters each of these groups has; None: the account may not see them."""
+    """How many each of these groups has; None: the account may not see them."""
     found: dict[str, int | None] = dict.fromkeys(names, 0)
     asked = [{"topic": dlq_topic(name)} for name in names]
-    for replies in of_masters(
-        cluster,
-        lambda broker: cluster.ask_all(broker.name, RequestCode.GET_TOPIC_STATS_INFO, asked),
-        missing,
-    ):
+    places = [(each.name, cluster.address_of(each.name, Purpose.STATE))
+              for each in cluster.masters()]  # fmt: skip
+
+    def stats(broker: str) -> list[Command]:
+        return cluster.ask_all(broker, RequestCode.GET_TOPIC_STATS_INFO, asked)
+
+    for replies in of_brokers(cluster, places, stats, missing):
         for name, reply in zip(names, replies, strict=True):
             before = found[name]
             if reply.code == ResponseCode.NO_PERMISSION or before is None:
@@ -148,8 +152,8 @@ async def groups(request: Request) -> Response:
             row.sight = sights[row.name]
     return page(
         request, "groups.html", paging=paging, part=part, with_system=with_system,
-        sort=asked.get("sort", ""), left_out=survey.left_out, waiting=waiting.value,
-        missing=missing,
+        sort=asked.get("sort", ""), left_out=survey.left_out, missing=missing,
+        waiting=waiting.value,
     )  # fmt: skip
 
 

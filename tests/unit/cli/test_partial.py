@@ -54,6 +54,16 @@ def test_who_was_silent_is_not_asked_again() -> None:
         assert other.requests == []
 
 
+def test_who_did_not_answer_another_question_is_not_asked_either() -> None:
+    """All questions of a console's page know who was silent a moment ago."""
+    with ScriptedPeer({}) as other:
+        brokers, missing = Brokers(a=other.address), Missing()
+        with brokers.peer, Cluster(brokers.peer.address) as cluster:
+            cluster.replicas.gone(other.address)
+            assert list(admin.groups(cluster, missing)) == ["g"]
+        assert other.requests == [] and missing.keys() == {"a"}
+
+
 def test_if_nobody_answers_that_is_all_there_is_to_say() -> None:
     brokers, missing = Brokers(b=NOBODY), Missing()
     with brokers.peer, Cluster(brokers.peer.address) as cluster:
