@@ -16,6 +16,8 @@ from cext.wire.system_topics cimport (
     HALF_TOPIC_BYTES,
     OP_HALF_TOPIC,
     OP_HALF_TOPIC_BYTES,
+    SCHEDULE_TOPIC,
+    SCHEDULE_TOPIC_BYTES,
     TIMER_TOPIC,
     TIMER_TOPIC_BYTES,
     is_named,
@@ -75,10 +77,12 @@ cdef int64_t slave_replayed(SlaveReplay s, const RecordView* view) noexcept nogi
     cdef int64_t due_ms = 0
     cdef bint relative = False
     cdef int32_t i
-    levels.count = s.delay.schedule.count
-    for i in range(levels.count):
-        levels.milliseconds[i] = s.delay.schedule.levels[i].delay_ms
-    if is_named(view.topic, view.topic_bytes, OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES):
+    levels.count = 0
+    if is_named(view.topic, view.topic_bytes, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES):
+        levels.count = s.delay.schedule.count
+        for i in range(levels.count):
+            levels.milliseconds[i] = s.delay.schedule.levels[i].delay_ms
+    elif is_named(view.topic, view.topic_bytes, OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES):
         end_halves(s, view)
     elif is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES):
         begin_halves(s, view)
