@@ -118,7 +118,7 @@ cdef void housekeeping_turn(Housekeeping s) noexcept nogil:
     push_expire(s.reply)
     report_counters(s)
     report_failed_reads(s)
-    log_disk_alerts(s.append)
+    log_disk_alerts(&s.append.alerts, s.turn, s.append.log, s.append.queues)
     report_dropped_lines(s)
 
 

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.base.latency cimport Latency
 from cext.flow.append.ack_queue cimport Acks
+from cext.flow.append.disk_alerts cimport DiskAlerts
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.tables.tables cimport Tables
@@ -76,9 +77,4 @@ cdef class Appender(Service):
     cdef int64_t write_us               # the longest write-out of this turn (message_send.pxd)
     cdef bint backpressure              # connections that send are left unread
     cdef int64_t nearly_full_since_ms   # monotonic; 0: the log is not nearly full
-    cdef bint poison_logged
-    cdef char poison_remark[512]        # what disk_alerts.pyx made of the poison; empty: none yet
-    cdef int32_t prepare_status_logged  # alerts that the log has already (disk_alerts.pyx)
-    cdef int32_t room_status_logged
-    cdef uint64_t queue_failures_logged
-    cdef bint queue_alert_logged
+    cdef DiskAlerts alerts              # what is logged already of a disk in trouble

@@ -93,10 +93,10 @@ cdef int give_up(Appender s) noexcept nogil:
 
 
 cdef void handle_poison(Appender s) noexcept nogil:
-    cdef const char* remark = poison_remark(s)
-    if not s.poison_logged:
-        s.poison_logged = True
-        log_poison_event(s)
+    cdef const char* remark = poison_remark(&s.alerts, s.log)
+    if not s.alerts.poison_logged:
+        s.alerts.poison_logged = True
+        log_poison_event(s.turn, s.log)
     refuse_all(s, remark)
 
 
@@ -120,7 +120,7 @@ cdef bint is_written(Appender s) noexcept nogil:
 
 
 cdef void poison_turn(Appender s) noexcept nogil:
-    if s.log.poisoned() and not s.poison_logged:
+    if s.log.poisoned() and not s.alerts.poison_logged:
         handle_poison(s)
 
 

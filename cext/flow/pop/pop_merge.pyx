@@ -48,7 +48,7 @@ cdef void refuse_record(PopService s, const AckReply* r, int status) noexcept no
         remark = refuse_remark(&s.turn.role)
     elif status == POISONED:
         code = SERVICE_NOT_AVAILABLE
-        remark = poison_remark(s.append)
+        remark = poison_remark(&s.append.alerts, s.append.log)
     s.turn.counters.busy_replies += code == SYSTEM_BUSY
     if r.connection == NULL or r.connection.id != r.connection_id:
         return

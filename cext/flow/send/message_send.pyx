@@ -139,11 +139,13 @@ cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
     if status == RING_FULL:
         return TURN_FULL
     if status == POISONED:
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s.append))
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
+                      poison_remark(&s.append.alerts, s.append.log))
     if status == TIMER_ILLEGAL:
         return refuse_timer(s, c, h)
     if status == NO_SPACE:
-        log_disk_alerts(s.append)                # it may be over before the next look
+        # It may be over before the next look.
+        log_disk_alerts(&s.append.alerts, s.turn, s.append.log, s.append.queues)
     if status == NOT_READY and s.append.log.pooled:
         status = STORE_POOL_FULL
     refusal = refusal_of(refusals, status)
