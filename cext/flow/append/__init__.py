@@ -4,6 +4,7 @@
     message_append      one message becomes one record
     log_copy            bytes of a master's log are added to a slave's
     append_status       why a message became no record
+    log_room            what the appender keeps of the room in the log, for the next two
     turn_room           how much one turn may append, asked before a request changes anything
     backpressure        sockets are left unread while the next log segment is missing
     log_turn            the log's part of a turn: sleep, views, one sync for many

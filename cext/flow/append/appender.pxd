@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from cext.base.latency cimport Latency
 from cext.flow.append.ack_queue cimport Acks
 from cext.flow.append.disk_alerts cimport DiskAlerts
+from cext.flow.append.log_room cimport Backpressure, TurnRoom
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.tables.tables cimport Tables
@@ -55,18 +56,7 @@ cdef class Appender(Service):
     cdef int32_t dispatch_first         # above 0 only with a store pool, or with full queues
     cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
     cdef int queue_status               # why the first of them got no queue entry; or OK
-    # How far this turn may go (turn_room.pxd): entries in `dispatches`, and offset in the log.
-    cdef int32_t list_end
-    cdef int64_t log_end
-    cdef bint turn_full                 # some request found no room: the next turn follows at once
-    cdef bint stuck                     # the turn before was full as well, and moved nothing
-    cdef bint connections_first         # the requests of now come straight from connections
-    cdef bint room_owed                 # something else than a connection found no room
-    cdef int64_t room_wanted            # most bytes asked for in vain
-    cdef int64_t blocks_wanted          # the same, where the log's file has no blocks yet
-    cdef int64_t blocks_since_ms        # monotonic, since when it waits for them; 0: it does not
-    cdef int64_t blocks_late            # where its blocks ended when they did not come in time
-    cdef int64_t moved_before           # sum of the marks when the turn began
+    cdef TurnRoom room                  # how far this turn may go (turn_room.pxd)
     cdef OnArrival on_arrival
     cdef OnQueueRemoved on_queue_removed
     cdef void* arrival_owner
@@ -75,6 +65,5 @@ cdef class Appender(Service):
     cdef Latency append_latency         # from the poll that brought a message to its write
     cdef uint64_t appends_seen          # messages_in at the last write-out
     cdef int64_t write_us               # the longest write-out of this turn (message_send.pxd)
-    cdef bint backpressure              # connections that send are left unread
-    cdef int64_t nearly_full_since_ms   # monotonic; 0: the log is not nearly full
+    cdef Backpressure backpressure      # whether connections that send are left unread
     cdef DiskAlerts alerts              # what is logged already of a disk in trouble

@@ -7,14 +7,15 @@ from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 
 cdef void backpressure_turn(Appender s) noexcept nogil:
     if not s.log.nearly_full():
-        s.nearly_full_since_ms = 0
-        s.backpressure = False
-    elif s.nearly_full_since_ms == 0:
-        s.nearly_full_since_ms = s.turn.now_ms
-        s.backpressure = True
-    elif s.turn.now_ms - s.nearly_full_since_ms > s.turn.options.page_cache_busy_ms:
-        s.backpressure = False            # until the next segment is there, and nearly full too
-    if not s.backpressure and s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0:
+        s.backpressure.since_ms = 0
+        s.backpressure.leaves_unread = False
+    elif s.backpressure.since_ms == 0:
+        s.backpressure.since_ms = s.turn.now_ms
+        s.backpressure.leaves_unread = True
+    elif s.turn.now_ms - s.backpressure.since_ms > s.turn.options.page_cache_busy_ms:
+        # Until the next segment is there, and nearly full too.
+        s.backpressure.leaves_unread = False
+    if not s.backpressure.leaves_unread and s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0:
         s.turn.net.go_on_reading_all(UNREAD_BACKPRESSURE)
 
 

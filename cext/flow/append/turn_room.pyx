@@ -41,13 +41,13 @@ cdef void room_open(Appender s) noexcept nogil:
     check(2 * record_room(s) <= <int64_t> s.log.ring.size,
           b"an empty turn has room for the largest record, and for another's view of the log",
           record_room(s), <int64_t> s.log.ring.size)
-    s.blocks_late = -1
+    s.room.blocks_late = -1
     room_turn(s)
 
 
 cdef bint wait_for_pool(Appender s) noexcept nogil:
     """False: the pool is full and the committer does not get on."""
-    if not s.log.pooled or ring_room(s) >= s.room_wanted:
+    if not s.log.pooled or ring_room(s) >= s.room.bytes_wanted:
         return True
     # As without a pool, the reactor waits for the page cache, but not for ever.
     if not s.log.wait_for_commit(POOL_WAIT_US):
@@ -59,56 +59,58 @@ cdef bint wait_for_pool(Appender s) noexcept nogil:
 cdef bint wait_for_blocks(Appender s) noexcept nogil:
     """Waits for blocks, over several turns if need be. False: they do not come."""
     cdef int64_t room = load_acquire_i64(&s.log.link.room)
-    if s.blocks_wanted == 0 or s.log.wait_for_room(s.blocks_wanted, BLOCKS_WAIT_US):
-        s.blocks_since_ms = 0
+    if s.room.blocks_wanted == 0 or s.log.wait_for_room(s.room.blocks_wanted, BLOCKS_WAIT_US):
+        s.room.blocks_since_ms = 0
         return True
-    if s.blocks_since_ms == 0:
-        s.blocks_since_ms = s.turn.now_ms
-    if s.turn.now_ms - s.blocks_since_ms <= s.turn.options.page_cache_busy_ms:
+    if s.room.blocks_since_ms == 0:
+        s.room.blocks_since_ms = s.turn.now_ms
+    if s.turn.now_ms - s.room.blocks_since_ms <= s.turn.options.page_cache_busy_ms:
         return True
-    s.blocks_since_ms = 0
-    s.blocks_late = room
+    s.room.blocks_since_ms = 0
+    s.room.blocks_late = room
     return False
 
 
 cdef void room_turn(Appender s) noexcept nogil:
-    cdef bint comes_on = not s.turn_full or (wait_for_pool(s) and wait_for_blocks(s))
-    if not s.turn_full:
-        s.blocks_since_ms = 0
-    s.stuck = s.turn_full and (
-        not comes_on or (moved(s) == s.moved_before and s.blocks_since_ms == 0))
-    s.moved_before = moved(s)
-    s.list_end = list_room(s)
-    s.log_end = INT64_MAX
-    if s.room_owed:
-        s.list_end -= s.dispatch_max // 2
-        s.log_end = s.log.marks.written + <int64_t> s.log.ring.size - record_room(s)
-    s.turn_full = s.room_owed = False
-    s.room_wanted = s.blocks_wanted = 0
-    s.connections_first = True
+    cdef bint comes_on = not s.room.turn_full or (wait_for_pool(s) and wait_for_blocks(s))
+    if not s.room.turn_full:
+        s.room.blocks_since_ms = 0
+    s.room.stuck = s.room.turn_full and (
+        not comes_on or (moved(s) == s.room.moved_before and s.room.blocks_since_ms == 0))
+    s.room.moved_before = moved(s)
+    s.room.list_end = list_room(s)
+    s.room.log_end = INT64_MAX
+    if s.room.owed:
+        s.room.list_end -= s.dispatch_max // 2
+        s.room.log_end = s.log.marks.written + <int64_t> s.log.ring.size - record_room(s)
+    s.room.turn_full = s.room.owed = False
+    s.room.bytes_wanted = s.room.blocks_wanted = 0
+    s.room.connections_first = True
 
 
 cdef void room_rest(Appender s) noexcept nogil:
-    s.list_end = list_room(s)
-    s.log_end = INT64_MAX
-    s.connections_first = False
+    s.room.list_end = list_room(s)
+    s.room.log_end = INT64_MAX
+    s.room.connections_first = False
 
 
 cdef int no_room(Appender s, uint32_t bytes) noexcept nogil:
     if s.queue_status != OK:
         return s.queue_status if s.queue_status != POOL_EMPTY else NOT_READY
-    if (s.stuck and moved(s) == s.moved_before) or (s.log.pooled and s.turn.options.pool_fail_fast):
+    if ((s.room.stuck and moved(s) == s.room.moved_before)
+            or (s.log.pooled and s.turn.options.pool_fail_fast)):
         s.turn.counters.tail_full += 1
         return NOT_READY
-    s.turn_full = True
-    s.room_wanted = max(s.room_wanted, <int64_t> bytes)
-    s.room_owed = s.room_owed or not s.connections_first
+    s.room.turn_full = True
+    s.room.bytes_wanted = max(s.room.bytes_wanted, <int64_t> bytes)
+    s.room.owed = s.room.owed or not s.room.connections_first
     return RING_FULL
 
 
 cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
     cdef int status
-    if s.dispatch_count + records > s.list_end or s.log.marks.appended + bytes > s.log_end:
+    if (s.dispatch_count + records > s.room.list_end
+            or s.log.marks.appended + bytes > s.room.log_end):
         return no_room(s, bytes)
     status = queue_room(s.queues, queue)
     if status != OK:
@@ -123,16 +125,17 @@ cdef int send_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) no
     if status == NOT_READY and load_acquire_i64(&s.log.link.room) > s.log.room_end:
         status = append_room(s, queue, bytes, records)      # blocks have just come
     if (status != NOT_READY or not s.log.awaits_room(bytes)
-            or load_acquire_i64(&s.log.link.room) == s.blocks_late):
+            or load_acquire_i64(&s.log.link.room) == s.room.blocks_late):
         return status
     status = no_room(s, bytes)
     if status == RING_FULL:
-        s.blocks_wanted = max(s.blocks_wanted, <int64_t> bytes)
+        s.room.blocks_wanted = max(s.room.blocks_wanted, <int64_t> bytes)
     return status
 
 
 cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil:
-    if (s.dispatch_count + records > s.list_end or s.log.marks.appended + bytes > s.log_end
+    if (s.dispatch_count + records > s.room.list_end
+            or s.log.marks.appended + bytes > s.room.log_end
             or ring_room(s) < <int64_t> bytes):
         return no_room(s, bytes)
     return OK
@@ -142,7 +145,7 @@ cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil:
 
 cdef bint was_full(Appender s) noexcept nogil:
     """Whether something waits for the room that the next turn begins with."""
-    return s.turn_full or s.turn.net.place.connection != NULL
+    return s.room.turn_full or s.turn.net.place.connection != NULL
 
 
 cdef int32_t room_wait(Appender s) noexcept nogil:

@@ -483,7 +483,7 @@ cdef Outcome accept_send(SendService s, Connection* c, const Header* h, const Fr
     if (s.turn.options.fast_failure and s.turn.stalled_ms >= s.turn.options.send_wait_ms
             and not resubmitted):
         return refuse_late(s, c, h)
-    if s.append.backpressure:
+    if s.append.backpressure.leaves_unread:
         s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this send still has room
     if topic.mapping != NULL and is_logical(h):
         item = logic_leader(topic.mapping, r.queue_id, next_random(s))

@@ -105,7 +105,7 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
     m.born_host_bytes = c.address_bytes
     if queue == NULL or not is_writable(&s.turn.role):
         return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
-    if s.append.backpressure:
+    if s.append.backpressure.leaves_unread:
         s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as for sends
     if not h.flag & FLAG_ONE_WAY:
         reply_to(&to, c, h)
