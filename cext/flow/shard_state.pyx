@@ -57,7 +57,7 @@ cdef void join_services(ShardState s) noexcept:
     s.reply.append = s.send.append = s.pop.append = s.append
     s.pull.fetch = s.delay.fetch = s.transaction.fetch = s.fetch
     s.send.fetch = s.pop.fetch = s.fetch
-    s.transaction.delay = s.reply.delay = s.send.delay = s.pop.delay = s.delay
+    s.transaction.delay = s.send.delay = s.pop.delay = s.delay
     s.send.transaction = s.pop.transaction = s.transaction
     s.send.reply = s.reply
     s.ha.turn = s.turn

@@ -7,6 +7,7 @@
     refusal             a response code and a text: how a request fails
     small_replies       answers without a body, frames to the control thread, lines of the log
     reply_space         bytes written straight into what a connection sends next
+    property_scratch    where the properties of a message are written while they are changed
     role                master or slave, a checked state, and what clients of a slave are told
     client_state        what flow remembers of a connection, and why it leaves one unread
     control_link        the two rings between the reactor and the control thread

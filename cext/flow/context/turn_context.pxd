@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from cext.flow.context.control_link cimport ControlLink
 from cext.flow.context.options cimport Options
+from cext.flow.context.property_scratch cimport PropertyScratch
 from cext.flow.context.role cimport Role
 from cext.flow.context.rpc_times cimport RpcTimes
 from cext.flow.context.service cimport Service
@@ -56,6 +57,7 @@ cdef class TurnContext(Service):
     cdef Counters counters
     cdef ControlLink link
     cdef RpcTimes rpc                   # from the poll that brought a request to its answer
+    cdef PropertyScratch scratch        # for whoever changes the properties of a message
     cdef int64_t now_ms                 # monotonic, of this turn
     cdef int64_t wall_ms                # of this turn; never goes back
     # The longest write-out of the turn before; requests that came meanwhile waited for as long

@@ -1,5 +1,6 @@
 """Turn context. See turn_context.pxd."""
 cimport cython
+from libc.stdint cimport uint8_t
 from posix.unistd cimport getpid
 
 from cext.base.clock cimport wall_ms
@@ -13,6 +14,7 @@ from cext.flow.context.client_state cimport (
 )
 from cext.flow.context.control_link cimport link_arena_bytes, link_close, link_open
 from cext.flow.context.options cimport options_read
+from cext.flow.context.property_scratch cimport PROPERTY_SCRATCH_BYTES
 from cext.flow.context.role cimport (
     is_slave,
     is_writable,
@@ -21,7 +23,7 @@ from cext.flow.context.role cimport (
     set_is_short,
 )
 from cext.flow.context.service cimport no_memory, pool_numbers
-from cext.memory.arena cimport Arena
+from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.net.connection cimport UNREAD_UNSENT
 from cext.net.reactor cimport reactor_arena_bytes
 
@@ -35,6 +37,7 @@ cdef class TurnContext:
     cdef uint64_t arena_bytes(self, dict given) except? 0:
         # The reactor's part; it is taken when the shard opens its store.
         return (link_arena_bytes(LINK_MESSAGES, given["connections_max"])
+                + 2 * arena_page_bytes(PROPERTY_SCRATCH_BYTES)
                 + reactor_arena_bytes(given["frame_max_bytes"], given["connections_max"],
                                       given["jumbo_buffers"], given["reply_buffers"]))
 
@@ -42,6 +45,10 @@ cdef class TurnContext:
         if link_open(&self.link, arena, LINK_MESSAGES, LINK_BYTES,
                      given["connections_max"]) != OK:
             no_memory("the control link")
+        self.scratch.before = <uint8_t*> arena_take_pages(arena, PROPERTY_SCRATCH_BYTES)
+        self.scratch.after = <uint8_t*> arena_take_pages(arena, PROPERTY_SCRATCH_BYTES)
+        if self.scratch.before == NULL or self.scratch.after == NULL:
+            no_memory("the property scratch")
         role_open(&self.role)
         self.random = <uint32_t> (wall_ms() ^ getpid()) | 1
         return options_read(&self.options, given)

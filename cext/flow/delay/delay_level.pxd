@@ -8,7 +8,7 @@ moved and which entries were there at that time.
 Example: level 3 (10 s), entry 17 due at 12:00:10. At 12:00:04 the clock is set to 13:00:04: a jump
 of +3 600 000 ms with end_offset 18; entry 17 is now due at 13:00:10, entry 18 by its own time.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.flow.fetch.readahead cimport Readahead
 from cext.wire.limits cimport DELAY_LEVELS_MAX
@@ -41,11 +41,3 @@ cdef struct Schedule:
     int32_t readahead_level     # the level it reads for while readahead.fetch is set
     uint64_t delivered
     uint64_t dropped            # they are damaged, or their topic cannot be made
-
-# redirect.pyx writes a message's properties here, before and after its change.
-cdef enum:
-    REDIRECT_BYTES = 262144     # JSON may spell one of the 32767 bytes with six
-
-cdef struct RedirectBuffers:
-    uint8_t* before             # owned, REDIRECT_BYTES
-    uint8_t* after              # owned, REDIRECT_BYTES

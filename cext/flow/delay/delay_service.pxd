@@ -6,7 +6,7 @@ Reactor only, except for the timer keepers, which have threads of their own
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
-from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
+from cext.flow.delay.delay_level cimport Schedule
 from cext.flow.delay.timer cimport Timers
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.tables.tables cimport Tables
@@ -26,7 +26,6 @@ cdef class DelayService(Service):
     cdef Timers timers                  # timed messages
     cdef TimerKeeper wall_keeper        # None without timed messages
     cdef TimerKeeper steady_keeper
-    cdef RedirectBuffers redirect       # scratch for messages that are stored elsewhere first
 
 # The queue of timed messages, or NULL.
 cdef Queue* timer_queue(DelayService s) noexcept nogil

@@ -1,13 +1,10 @@
 """Delay service. See delay_service.pxd."""
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from cext.flow.context.service cimport no_memory
-from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.delay.recall_table cimport recall_close
 from cext.flow.delay.timer cimport CLOCK_WALL, TIMER_CLOCKS
 from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.memory.arena cimport Arena, arena_page_bytes, arena_take_pages
 from cext.memory.name_map cimport name_map_find
 from cext.store.timers.timer_heap cimport timer_heap_close
 from cext.store.timers.timer_position cimport position_close
@@ -19,17 +16,7 @@ cdef class DelayService:
     def __cinit__(self):
         self.timers.file.fd = -1
 
-    # What timers need is not taken here but by timers_open(), which is given the store.
-    cdef uint64_t arena_bytes(self, dict given) except? 0:
-        return 2 * arena_page_bytes(REDIRECT_BYTES)
-
-    cdef int open(self, Arena* arena, dict given) except -1:
-        self.redirect.before = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
-        self.redirect.after = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
-        if self.redirect.before == NULL or self.redirect.after == NULL:
-            no_memory("delayed messages")
-        return 0
-
+    # No open(): what timers need is taken by timers_open(), which is given the store.
     cdef void close(self) noexcept:
         cdef int32_t i
         for i in range(TIMER_CLOCKS):

@@ -90,8 +90,8 @@ cdef int drop(DelayService s, const TimerEntry* entry, const char* why) noexcept
 
 cdef void fill_message(DelayService s, const RecordView* view, const SendProperties* found,
                        bint rolled, Message* m) noexcept nogil:
-    """Fills `m` from the stored message; properties with the broker's own are in redirect.after."""
-    cdef uint8_t* out = s.redirect.after
+    """Fills `m` from the stored message; properties with the broker's own are in scratch.after."""
+    cdef uint8_t* out = s.turn.scratch.after
     cdef uint32_t length = view.properties_bytes
     cdef int64_t times = 0
     if rolled or found.timer_roll_times.bytes != NULL:

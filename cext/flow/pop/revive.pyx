@@ -320,8 +320,8 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
 
 cdef uint32_t fill_properties(PopService s, const RecordView* view,
                               int64_t pop_ms) noexcept nogil:
-    """Writes the message's properties, with the time it was first popped, to redirect.after."""
-    cdef uint8_t* out = s.delay.redirect.after
+    """Writes the message's properties, with the time it was first popped, to scratch.after."""
+    cdef uint8_t* out = s.turn.scratch.after
     cdef Text first
     cdef uint32_t length
     cdef bint known = view.reconsume_times > 0 and find_property(
@@ -364,7 +364,7 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
     if is_of_others(s, point.pair) and not has_come_again(&view):
         return OK                           # never given: the handle was made up by a client
     message_of_record(&m, &view)
-    m.properties = text_of(s.delay.redirect.after, fill_properties(s, &view, point.pop_ms))
+    m.properties = text_of(s.turn.scratch.after, fill_properties(s, &view, point.pop_ms))
     m.reconsume_times = view.reconsume_times + 1
     m.born_host = s.turn.options.store_host          # as in RocketMQ
     m.born_host_bytes = s.turn.options.store_host_bytes

@@ -10,12 +10,12 @@ from cext.flow.append.message_append cimport Appended, Message, append_message, 
 from cext.flow.append.promise cimport promise, promise_room
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
+from cext.flow.context.property_scratch cimport PROPERTY_SCRATCH_BYTES
 from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
 from cext.flow.context.role cimport is_writable
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport address_text, host_text, reply_error
 from cext.flow.context.unsent cimport PUSH_UNSENT_MAX
-from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.request_reply.reply_table cimport (
     CLIENT_SHOWN,
     PushedReply,
@@ -174,10 +174,10 @@ cdef void push_expire(ReplyService s) noexcept nogil:
 
 cdef void fill_message(ReplyService s, const Frame* f, const SendRequest* r, Connection* c,
                        int32_t property_bytes, Message* m) noexcept nogil:
-    """The reply as it will be stored; its properties are in s.delay.redirect.before."""
+    """The reply as it will be stored; its properties are in s.turn.scratch.before."""
     m.body = f.body
     m.body_bytes = f.body_bytes
-    m.properties = text_of(s.delay.redirect.before, property_bytes)
+    m.properties = text_of(s.turn.scratch.before, property_bytes)
     m.flag = r.flag
     m.sys_flag = r.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
     m.reconsume_times = r.reconsume_times
@@ -247,7 +247,7 @@ cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const 
     cdef PushedReplyFields fields
     cdef char born[ADDRESS_MAX]
     cdef char stored[ADDRESS_MAX]
-    cdef uint8_t* properties = s.delay.redirect.before
+    cdef uint8_t* properties = s.turn.scratch.before
     cdef Topic* topic
     cdef Queue* queue
     cdef Connection* to
@@ -262,7 +262,7 @@ cdef Outcome accept_reply(ReplyService s, Connection* c, const Header* h, const 
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if not is_ordinary(s, h, f, &r, topic):
         return TO_CONTROL
-    length = text_copy(&r.properties, properties, REDIRECT_BYTES - ADDED_MAX)
+    length = text_copy(&r.properties, properties, PROPERTY_SCRATCH_BYTES - ADDED_MAX)
     if length < 0 or length > PROPERTIES_BYTES_MAX or not find_property(
             properties, length, b"REPLY_TO_CLIENT", &client):
         return TO_CONTROL

@@ -5,7 +5,6 @@ Reactor only.
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
-from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.request_reply.reply_table cimport ReplyTable
 from cext.flow.tables.tables cimport Tables
 
@@ -13,5 +12,4 @@ cdef class ReplyService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append
-    cdef DelayService delay
     cdef ReplyTable replies

@@ -36,5 +36,5 @@ cdef Topic* topic_of_group(SendService s, const char* prefix, uint32_t prefix_by
 # must help. *dead: the group's %DLQ% topic, NULL when the message may come again.
 cdef bint find_dead_letters(SendService s, const Header* h, const SendRequest* r,
                             const Topic* retry, bint resubmitted, Topic** dead) noexcept nogil
-# Leaves DELAY out of a send's properties, into s.delay.redirect.after. OK | MALFORMED | TOO_LARGE.
+# Leaves DELAY out of a send's properties, into s.turn.scratch.after. OK | MALFORMED | TOO_LARGE.
 cdef int leave_delay_out(SendService s, Text* properties) noexcept nogil

@@ -2,7 +2,7 @@
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, TOO_LARGE
-from cext.flow.delay.delay_level cimport REDIRECT_BYTES
+from cext.flow.context.property_scratch cimport PROPERTY_SCRATCH_BYTES
 from cext.flow.tables.group_table cimport group_find
 from cext.memory.name_map cimport name_map_find
 from cext.wire.codes cimport PERM_READ, PERM_WRITE
@@ -49,11 +49,11 @@ cdef int leave_delay_out(SendService s, Text* properties) noexcept nogil:
     cdef int32_t length
     if properties.bytes == NULL:
         return OK
-    length = text_copy(properties, s.delay.redirect.before, REDIRECT_BYTES)
+    length = text_copy(properties, s.turn.scratch.before, PROPERTY_SCRATCH_BYTES)
     if length < 0:
         return length
     if length > PROPERTIES_BYTES_MAX:
         return TOO_LARGE
-    properties[0] = text_of(s.delay.redirect.after, copy_properties_without(
-        s.delay.redirect.before, length, LEFT_OUT, 1, s.delay.redirect.after))
+    properties[0] = text_of(s.turn.scratch.after, copy_properties_without(
+        s.turn.scratch.before, length, LEFT_OUT, 1, s.turn.scratch.after))
     return OK

@@ -329,9 +329,9 @@ cdef bint batch_waits(SendService s, const SendRequest* r) noexcept nogil:
 cdef void leave_reserved_out(SendService s, Text* properties) noexcept nogil:
     """For a message of a batch, which was measured with them: the rest is not longer."""
     cdef uint32_t length = copy_without_reserved(properties.bytes, properties.length,
-                                                 s.delay.redirect.after)
+                                                 s.turn.scratch.after)
     if length < properties.length:
-        properties[0] = text_of(s.delay.redirect.after, length)
+        properties[0] = text_of(s.turn.scratch.after, length)
 
 
 cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept nogil:

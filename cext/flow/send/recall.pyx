@@ -12,9 +12,9 @@ from cext.flow.append.promise cimport promise, promise_room
 from cext.flow.append.recall_handle cimport RecallHandle, read_recall_handle
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
+from cext.flow.context.property_scratch cimport PROPERTY_SCRATCH_BYTES
 from cext.flow.context.role cimport is_slave, is_writable
 from cext.flow.context.small_replies cimport reply_error
-from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
@@ -43,14 +43,14 @@ cdef inline bint is_text(const Text* text, const uint8_t* bytes, uint32_t length
 
 cdef int write_properties(SendService s, const RecallRequest* r, const Topic* topic,
                           const RecallHandle* handle, int64_t born_ms) noexcept nogil:
-    """Writes the stored message's properties to s.delay.redirect.after: the length, or
+    """Writes the stored message's properties to s.turn.scratch.after: the length, or
     MALFORMED."""
-    cdef uint8_t* out = s.delay.redirect.after
-    cdef uint8_t* group = s.delay.redirect.before
+    cdef uint8_t* out = s.turn.scratch.after
+    cdef uint8_t* group = s.turn.scratch.before
     cdef uint32_t bytes = 18
     cdef int32_t group_bytes = 0
     if r.producer_group.bytes != NULL:
-        group_bytes = text_copy(&r.producer_group, group, REDIRECT_BYTES)
+        group_bytes = text_copy(&r.producer_group, group, PROPERTY_SCRATCH_BYTES)
     if (not 0 <= group_bytes <= PROPERTIES_BYTES_MAX or memchr(group, 1, group_bytes) != NULL
             or memchr(group, 2, group_bytes) != NULL):
         return MALFORMED
@@ -98,7 +98,7 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
     status = write_properties(s, r, topic, handle, m.born_timestamp_ms)
     if status < 0:
         return reply_error(s.turn, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
-    m.properties = text_of(s.delay.redirect.after, status)
+    m.properties = text_of(s.turn.scratch.after, status)
     m.body = <const uint8_t*> b"0"
     m.body_bytes = 1
     m.born_host = c.address

@@ -95,9 +95,9 @@ cdef int32_t level_of(SendService s, const Group* group, int32_t asked,
 
 cdef int write_properties(SendService s, const RecordView* view, const Topic* retry,
                           int32_t queue_id, int32_t level) noexcept nogil:
-    """Writes the copy's properties to s.delay.redirect.after: their length, or a Status. Level 0: a
+    """Writes the copy's properties to s.turn.scratch.after: their length, or a Status. Level 0: a
     dead letter."""
-    cdef uint8_t* out = s.delay.redirect.after
+    cdef uint8_t* out = s.turn.scratch.after
     cdef uint8_t id[MESSAGE_ID_BYTES_MAX]
     cdef SendProperties found
     cdef uint32_t bytes
@@ -130,7 +130,7 @@ cdef int append_copy(SendService s, const RecordView* view, Topic* topic, int32_
     if queue == NULL:
         return NOT_READY
     message_of_record(&m, view)
-    m.properties = text_of(s.delay.redirect.after, property_bytes)
+    m.properties = text_of(s.turn.scratch.after, property_bytes)
     m.reconsume_times += 1
     m.prepared_offset = 0
     m.own_tags_code = level > 0

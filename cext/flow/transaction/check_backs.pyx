@@ -212,7 +212,7 @@ cdef bint ask(TransactionService s, Connection* to, const Half* half, const Text
 cdef bint next_properties(TransactionService s, const Half* half, Text* out) noexcept nogil:
     """The half message's properties with one more check counted; False: too long for a record."""
     cdef const char* name = b"TRANSACTION_CHECK_TIMES"
-    cdef uint8_t* at = s.delay.redirect.after
+    cdef uint8_t* at = s.turn.scratch.after
     cdef uint32_t length = record_crc_strip(half.view.properties, half.view.properties_bytes)
     length = copy_properties_without(half.view.properties, length, &name, 1, at)
     if length > PROPERTIES_BYTES_MAX - TIMES_BYTES_MAX:

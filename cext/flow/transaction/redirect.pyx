@@ -15,7 +15,7 @@ from cext.flow.append.append_status cimport (
 )
 from cext.flow.append.message_append cimport append_message, append_scanned, record_bytes_max
 from cext.flow.append.turn_room cimport append_room
-from cext.flow.delay.delay_level cimport REDIRECT_BYTES
+from cext.flow.context.property_scratch cimport PROPERTY_SCRATCH_BYTES
 from cext.flow.delay.timer cimport FreshTimer, fresh_timer
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, topic_queue
 from cext.flow.transaction.open_halves cimport half_fits
@@ -89,15 +89,15 @@ cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) n
 
 cdef int delay(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
                const SendProperties* found, uint32_t length, int32_t* queue_id) noexcept nogil:
-    """Builds a delayed message's properties; `length` bytes of them are in redirect.before."""
-    cdef uint8_t* out = s.delay.redirect.after
+    """Builds a delayed message's properties; `length` bytes of them are in scratch.before."""
+    cdef uint8_t* out = s.turn.scratch.after
     cdef int32_t level = found.delay_level
     cdef uint32_t bytes
     if s.delay.schedule.count == 0:
         return NOT_STARTED
     if level > s.delay.schedule.count:
         level = s.delay.schedule.count
-    bytes = copy_properties_without(s.delay.redirect.before, length, LEFT_OUT, 6, out)
+    bytes = copy_properties_without(s.turn.scratch.before, length, LEFT_OUT, 6, out)
     bytes += append_number(out + bytes, b"DELAY", level)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
@@ -109,14 +109,14 @@ cdef int delay(TransactionService s, const Topic* topic, const Queue* queue, Mes
 
 cdef int half(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
               const SendProperties* found, uint32_t length) noexcept nogil:
-    """Builds a half message's properties; `length` bytes of them are in s.delay.redirect.before."""
-    cdef uint8_t* out = s.delay.redirect.after
+    """Builds a half message's properties; `length` bytes of them are in s.turn.scratch.before."""
+    cdef uint8_t* out = s.turn.scratch.after
     cdef uint32_t bytes
     if s.turn.options.reject_transactions or found.producer_group.bytes == NULL:
         return NO_TRANSACTION
     if not s.halves.started:
         return NOT_STARTED
-    bytes = copy_properties_without(s.delay.redirect.before, length, LEFT_OUT + 4, 4, out)
+    bytes = copy_properties_without(s.turn.scratch.before, length, LEFT_OUT + 4, 4, out)
     if found.uniq_key.bytes != NULL and found.uniq_key.length <= 64:
         bytes += append_property(out + bytes, b"__transactionId__", found.uniq_key.bytes,
                                  found.uniq_key.length)
@@ -183,7 +183,7 @@ cdef uint32_t add_due(TransactionService s, uint8_t* out, const Topic* topic, co
 cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
                const SendProperties* found, uint32_t length) noexcept nogil:
     """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
-    cdef uint8_t* out = s.delay.redirect.after
+    cdef uint8_t* out = s.turn.scratch.after
     cdef int64_t now_ms = sent_ms(s)
     cdef int64_t due_ms = asked_ms(found, now_ms)
     cdef int status = check_due(s, due_ms, now_ms)
@@ -192,7 +192,7 @@ cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Mes
         return TIMER_ILLEGAL
     if status != OK:
         return status
-    bytes = copy_properties_without(s.delay.redirect.before, length, NOT_TIMED, 4, out)
+    bytes = copy_properties_without(s.turn.scratch.before, length, NOT_TIMED, 4, out)
     bytes += add_due(s, out + bytes, topic, queue, m, due_ms)
     m.properties = text_of(out, bytes)
     return OK
@@ -241,12 +241,12 @@ cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Mes
     cdef uint32_t name_length = SCHEDULE_TOPIC_BYTES
     cdef int32_t queue_id = 0
     cdef int status
-    cdef int32_t length = text_copy(&m.properties, s.delay.redirect.before, REDIRECT_BYTES) \
+    cdef int32_t length = text_copy(&m.properties, s.turn.scratch.before, PROPERTY_SCRATCH_BYTES) \
         if m.properties.bytes != NULL else 0
     if length < 0:
         return length
-    length = <int32_t> record_crc_strip(s.delay.redirect.before, length)
-    status = scan_properties(s.delay.redirect.before, length, &found)
+    length = <int32_t> record_crc_strip(s.turn.scratch.before, length)
+    status = scan_properties(s.turn.scratch.before, length, &found)
     if status != OK:
         return status
     if not committed and not found.has_delay and deletes_elsewhere(topic, &found):
