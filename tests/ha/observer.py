@@ -51,7 +51,7 @@ class Observer:
         self._ending.set()
         self._thread.join()
         if kind is None and self._failure is not None:
-            raise AssertionError("the observer has failed") from self._failure
+            raise AssertionError(f"the observer has failed: {self._failure!r}") from self._failure
 
     def until_held(self) -> None:
         """Returns when each broker was seen to have something that a keeper has committed."""
