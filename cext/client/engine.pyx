@@ -39,8 +39,8 @@ from cext.client.slots cimport (
     post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slot_take, slots_open,
 )
 from cext.client.state cimport (
-    ANSWERED, ASKED, DROPPED, KEEP_FRAME, KEEP_SEND, LATE, LINK_CONNECTING, LINK_IDLE, LINKS_MAX,
-    LOST, SLOTS, STOPPED, Batch, EngineState, Link, Slot,
+    ANSWERED, ASKED, BORN_DIGITS, DROPPED, KEEP_FRAME, KEEP_SEND, LATE, LINK_CONNECTING, LINK_IDLE,
+    LINKS_MAX, LOST, OPAQUE_AT, SLOTS, STOPPED, Batch, EngineState, Link, Slot,
 )
 from cext.net.socket_api cimport (
     AF_INET6, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_create1,
@@ -57,9 +57,7 @@ cdef enum:
     EVENTS = 64
     WAIT_MS_MAX = 1000
     FOREVER_US = 0x7FFFFFFFFFFFFFFF
-    BINARY_OPAQUE_AT = 13            # in a frame with a binary header
     JSON_OPAQUE_AT = 18              # in a frame of cext/client/request.pyx with a JSON header
-    BORN_DIGITS = 13
     SILENCE_US = 1_000_000           # of a link; a shorter request's silence proves nothing
     FRAME_TIME_US = 5_000_000        # after this time it counts how much of a frame is here
     FRAME_TIME_MAX_US = 60_000_000   # at its present rate, all of a frame must come within this
@@ -206,7 +204,7 @@ cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept n
         return Status.POOL_EMPTY
     memcpy(out, batch.head, batch.head_bytes)
     store_u32(out, total - 4)
-    store_u32(out + BINARY_OPAQUE_AT, <uint32_t>slot.opaque)
+    store_u32(out + OPAQUE_AT, <uint32_t>slot.opaque)
     for i in range(BORN_DIGITS - 1, -1, -1):
         out[batch.born_at + i] = <uint8_t>(48 + born % 10)
         born //= 10
@@ -766,7 +764,7 @@ cdef bint write_frame(EngineState* state, Link* link, bytes frame, int32_t opaqu
     memcpy(out, data, size)
     if opaque and size >= 28:
         if out[4] == 1:
-            store_u32(out + BINARY_OPAQUE_AT, <uint32_t>opaque)
+            store_u32(out + OPAQUE_AT, <uint32_t>opaque)
         else:
             for i in range(9, -1, -1):
                 out[JSON_OPAQUE_AT + i] = 48 + opaque % 10 if opaque or i == 9 else 32

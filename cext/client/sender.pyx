@@ -26,7 +26,7 @@ from cext.client.reply cimport Reply, reply_take
 from cext.client.result cimport SendResult, result_of_reply, result_of_slot
 from cext.client.slots cimport batch_free, slot_release
 from cext.client.state cimport (
-    ANSWERED, KEEP_FRAME, KEEP_SEND, LATE, Batch, EngineState, Slot,
+    ANSWERED, BORN_DIGITS, KEEP_FRAME, KEEP_SEND, LATE, OPAQUE_AT, Batch, EngineState, Slot,
 )
 from cext.wire.codes cimport SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
 from cext.wire.limits cimport (
@@ -42,13 +42,11 @@ cdef extern from "Python.h":
 
 cdef enum:
     PREFIX_BYTES = 29                # lengths, mark and the fixed part of a binary header
-    OPAQUE_AT = 13
     EXT_BYTES_AT = 25
     FIELD_BYTES = 7                  # of a field with a one-letter name: i16, letter, i32
     NUMBER_BYTES_MAX = 11
     BATCH_ITEM_BYTES = 22            # of a message in a batch without body and properties
     ITEMS = 128                      # messages that a batch has room for at first
-    BORN_DIGITS = 13
     SPARE_SLOTS = 64                 # that has_room leaves free
 
 SHARDING_KEY = "__SHARDINGKEY"

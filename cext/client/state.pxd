@@ -33,6 +33,8 @@ cdef enum:
     SLOT_MASK = SLOTS - 1
     LINKS_MAX = 4096                 # addresses that a process ever talks to
     SLOT_ID_BYTES = 32               # an offset message id that fits beside the slot
+    OPAQUE_AT = 13                   # in a frame with a binary header
+    BORN_DIGITS = 13                 # of the born time of a batch, in ms
 
 cdef enum:  # what is kept of the answer
     KEEP_FRAME = 0                   # the whole frame
@@ -105,7 +107,7 @@ cdef struct Batch:
     uint32_t limit                   # sealed at this size
     const uint8_t* head              # frame and header; borrowed from the Target (slot.token)
     uint32_t head_bytes
-    uint32_t born_at                 # place of the 13 digits of the born timestamp in head
+    uint32_t born_at                 # place of the BORN_DIGITS of the born timestamp in head
     int32_t timeout_ms
     int64_t due_us                   # latest time to seal it
     void** items                     # owned array of PyObject*: message, callback, message, ...
