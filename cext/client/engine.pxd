@@ -14,6 +14,7 @@ then wake the thread if it sleeps (needs_wake, engine_wake).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.base.sysio cimport event_signal
 from cext.client.mailbox cimport EngineBase, Mailbox
 from cext.client.state cimport Batch, EngineState, Link, Slot
 
@@ -40,8 +41,16 @@ cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) no
 
 # Lock held. Whether the thread sleeps beyond until_us (0: sleeps at all); then release the lock and
 # call engine_wake.
-cdef bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil
-cdef void engine_wake(EngineState* state) noexcept nogil
+cdef inline bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil:
+    if state.sleeping and until_us < state.sleep_until_us:
+        state.sleeping = False
+        return True
+    return False
+
+
+cdef inline void engine_wake(EngineState* state) noexcept nogil:
+    event_signal(state.wake_fd)
+
 
 # Lock held. Puts the batch's frame into its link's buffer and starts its time. OK | POOL_EMPTY.
 cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept nogil

@@ -383,6 +383,10 @@ cdef void body(void* argument) noexcept nogil:
     stop_all(state)
 
 
+cdef int loop_start(EngineState* state, int* error) noexcept nogil:
+    return native_thread_start(&state.thread, &body, state, b"rmq-client", error)
+
+
 # ---------------------------------------------------------------- for callers in cext
 
 cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil:
@@ -395,17 +399,6 @@ cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) no
         until_us[0] += over_us
     looked_us[0] = look_us
     return now_us < until_us[0]
-
-
-cdef bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil:
-    if state.sleeping and until_us < state.sleep_until_us:
-        state.sleeping = False
-        return True
-    return False
-
-
-cdef void engine_wake(EngineState* state) noexcept nogil:
-    event_signal(state.wake_fd)
 
 
 cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, Mailbox mailbox):
@@ -550,8 +543,7 @@ cdef class Engine(EngineBase):
         cdef int error = 0
         if self.state.closed or self.state.thread.running:
             raise ClosedError("an engine starts once")
-        if native_thread_start(&self.state.thread, &body, self.state, b"rmq-client",
-                               &error) != Status.OK:
+        if loop_start(self.state, &error) != Status.OK:
             raise OSError(error, os.strerror(error))
 
     def stop(self):
