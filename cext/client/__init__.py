@@ -4,6 +4,7 @@
     mutex       mutex and condition variable (declarations)
     slots       requests under way: taken, found by their opaque, given back
     link        one connection: buffers, connect, send, receive
+    claim       a slot, or room in a buffer, for a caller who may have to wait for it
     engine      the thread's loop; Engine, the class Python sees of it
     mailbox     answers on their way to a Python thread or an event loop; Mailbox
     reply       Reply: an answer, or a request of the broker, its fields read on first use

@@ -19,24 +19,25 @@ from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport load_acquire_i32, store_release_i32
 from cext.base.byteorder cimport store_u16, store_u32
-from cext.base.clock cimport (
-    machine_us, monotonic_us, monotonic_us_at, sleep_ms, wake_us, wall_ms,
-)
+from cext.base.clock cimport machine_us, monotonic_us, monotonic_us_at, sleep_ms, wall_ms
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_drain, event_open, event_signal
+from cext.client.claim cimport (
+    STOOD_US, WAIT_US, claim_room, claim_slot, engine_wake, needs_wake,
+)
 from cext.client.link cimport (
     link_connect, link_connected, link_drop, link_flush, link_frame_have, link_frame_total,
     link_free, link_mark, link_next_frame,
     link_open, link_receive, link_room,
 )
 from cext.client.mutex cimport (
-    condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
+    condition_close, condition_open, lock_close, lock_open, lock_release, lock_take,
 )
-from cext.client.mailbox cimport EngineBase, Mailbox, Waiter, give_back_own, is_teller
+from cext.client.mailbox cimport EngineBase, Mailbox, Waiter
 from cext.client.reply cimport keep_send_answer
 from cext.client.slots cimport (
-    post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slot_take, slots_open,
+    post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slots_open,
 )
 from cext.client.state cimport (
     ANSWERED, ASKED, BORN_DIGITS, DROPPED, KEEP_FRAME, KEEP_SEND, LATE, LINK_CONNECTING, LINK_IDLE,
@@ -385,73 +386,6 @@ cdef void body(void* argument) noexcept nogil:
 
 cdef int loop_start(EngineState* state, int* error) noexcept nogil:
     return native_thread_start(&state.thread, &body, state, b"rmq-client", error)
-
-
-# ---------------------------------------------------------------- for callers in cext
-
-cdef bint has_time(int64_t timeout_us, int64_t* looked_us, int64_t* until_us) noexcept nogil:
-    cdef int64_t look_us = machine_us()
-    cdef int64_t now_us = monotonic_us_at(look_us)
-    cdef int64_t over_us = look_us - looked_us[0] - WAIT_US
-    if looked_us[0] == 0:
-        until_us[0] = now_us + timeout_us
-    elif over_us > STOOD_US:
-        until_us[0] += over_us
-    looked_us[0] = look_us
-    return now_us < until_us[0]
-
-
-cdef Slot* claim_slot(EngineState* state, int64_t timeout_us, int64_t* until_us, Mailbox mailbox):
-    cdef Slot* slot
-    cdef int64_t looked_us = 0
-    cdef bint in_time, tells = is_teller(mailbox)
-    while True:
-        lock_take(&state.lock)
-        in_time = has_time(timeout_us, &looked_us, until_us)
-        if state.closed:
-            lock_release(&state.lock)
-            return NULL
-        slot = slot_take(state)
-        if slot == NULL and mailbox.engine.tellers != NULL:
-            give_back_own(mailbox.engine)
-            slot = slot_take(state)
-        if slot != NULL:
-            return slot
-        if tells or not in_time:
-            lock_release(&state.lock)
-            return NULL
-        # A thread must never wait for the GIL while it has the lock: others have the GIL and want
-        # the lock. So the lock is released before `nogil` ends.
-        with nogil:
-            state.slot_waiters += 1
-            condition_wait(&state.slots_freed, &state.lock,
-                           min(wake_us(until_us[0]), looked_us + WAIT_US))
-            state.slot_waiters -= 1
-            lock_release(&state.lock)
-
-
-cdef bint claim_room(EngineState* state, Link* link, uint64_t bytes, uint64_t bytes_max,
-                     int64_t timeout_us) noexcept:
-    """True, with the lock held, when the link's buffer is empty, or `bytes` more keep it within
-    bytes_max, or the engine is closed; with bytes_max 0 at once. False, without the lock, when that
-    did not come in time."""
-    cdef int64_t looked_us = 0, until_us = 0
-    cdef bint in_time
-    while True:
-        lock_take(&state.lock)
-        in_time = has_time(timeout_us, &looked_us, &until_us)
-        if (state.closed or bytes_max == 0 or link.fill_used == 0
-                or link.fill_used + bytes <= bytes_max):
-            return True
-        if not in_time:
-            lock_release(&state.lock)
-            return False
-        with nogil:                  # as in claim_slot
-            state.room_waiters += 1
-            condition_wait(&state.room_made, &state.lock,
-                           min(wake_us(until_us), looked_us + WAIT_US))
-            state.room_waiters -= 1
-            lock_release(&state.lock)
 
 
 cdef extern from "<errno.h>" nogil:

@@ -12,9 +12,8 @@ from libc.string cimport memcpy
 
 from cext.base.byteorder cimport store_u16, store_u32
 from cext.base.clock cimport monotonic_us, wake_us, wall_ms
-from cext.client.engine cimport (
-    WAIT_US, Engine, claim_slot, engine_wake, needs_wake, seal_batch, has_time,
-)
+from cext.client.claim cimport WAIT_US, claim_slot, engine_wake, has_time, needs_wake
+from cext.client.engine cimport Engine, seal_batch
 from cext.client.link cimport link_mark, link_room
 from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
