@@ -5,7 +5,8 @@
     slots       requests under way: taken, found by their opaque, given back
     link        one connection: buffers, connect, send, receive
     claim       a slot, or room in a buffer, for a caller who may have to wait for it
-    engine      the thread's loop; Engine, the class Python sees of it
+    loop        what the thread does: sends, receives, finds what is late
+    engine      Engine: the thread, its links and its requests, as Python sees them
     mailbox     answers on their way to a Python thread or an event loop; Mailbox
     reply       Reply: an answer, or a request of the broker, its fields read on first use
     request     any request as one frame

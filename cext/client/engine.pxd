@@ -11,14 +11,10 @@ Frames come from cext/client/request.pyx (any request, any header) with an opaqu
 engine sets. All Python methods may be called from any thread. How other modules of cext send is in
 claim.pxd.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t
 
 from cext.client.mailbox cimport EngineBase, Mailbox
-from cext.client.state cimport Batch, EngineState, Link, Slot
-
-
-# Lock held. Puts the batch's frame into its link's buffer and starts its time. OK | POOL_EMPTY.
-cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept nogil
+from cext.client.state cimport Link
 
 
 cdef class Engine(EngineBase):

@@ -13,8 +13,9 @@ from libc.string cimport memcpy
 from cext.base.byteorder cimport store_u16, store_u32
 from cext.base.clock cimport monotonic_us, wake_us, wall_ms
 from cext.client.claim cimport WAIT_US, claim_slot, engine_wake, has_time, needs_wake
-from cext.client.engine cimport Engine, seal_batch
+from cext.client.engine cimport Engine
 from cext.client.link cimport link_mark, link_room
+from cext.client.loop cimport seal_batch
 from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
     lock_release, lock_take,
