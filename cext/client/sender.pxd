@@ -34,51 +34,23 @@ cdef class SendWaiter:
     cdef readonly bint done
 
 
-cdef class Target(Completion):
-    cdef readonly Sender sender
-    cdef readonly str topic          # as on the wire
-    cdef readonly str shown          # as the user knows it, without the namespace
+# A queue, as far as the ends of its sends need it; Target adds the sending.
+cdef class SendCompletion(Completion):
+    cdef readonly Sends sender
+    cdef readonly str shown          # the topic as the user knows it, without the namespace
     cdef readonly str broker_name
-    cdef readonly str address
-    cdef readonly int32_t queue_id
-    cdef readonly int32_t link
-    cdef bytes single_head
-    cdef bytes batch_head
-    cdef uint32_t born_at            # place of the born time in batch_head
     cdef Batch* open                 # being filled; NULL: none. Read it with the GIL only
 
-    cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
-                    Mailbox mailbox, int64_t timeout_us, int attempts) except -1
-    cdef int gather(self, Message message, object callback) except -1
-    cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
-                          int64_t timeout_us, int attempts) except -1
-    cdef Batch* new_batch(self, Slot* slot, uint32_t capacity, object callback, Mailbox mailbox,
-                          int attempts) except NULL
     cdef int batch_completed(self, Slot* slot) except -1
 
 
-cdef class TopicQueues:
-    """The queues of one topic, used in turn; sends stay with a queue until its batch is sealed."""
-    cdef readonly list targets
-    cdef readonly object route       # the route it was made from
-    cdef uint32_t turn
-    cdef Target current
-
-    cdef Target take(self)
-
-
-cdef class Sender:
+# A producer's sends, as far as their counting and their ends need it; Sender adds the sending.
+cdef class Sends:
     cdef readonly Engine engine
     cdef readonly Mailbox mailbox    # where ends of asynchronous sends are told
-    cdef readonly dict topics        # topic -> TopicQueues
-    cdef public bint direct          # plain sends need nothing from Python (no hook, running, ..)
-    cdef public bint batching
     cdef public uint32_t batch_bytes
     cdef public int64_t linger_us
     cdef public int timeout_ms
-    cdef public int retries
-    cdef public uint32_t compress_from
-    cdef public uint32_t body_max
     cdef public bint tracks_latency
     cdef public bint retries_not_stored
     cdef Lock gate_lock
@@ -93,5 +65,42 @@ cdef class Sender:
     cdef bint is_full(self, int64_t bytes) noexcept
     cdef int enter(self, int64_t bytes) except -1
     cdef void leave(self, int64_t messages, int64_t bytes) noexcept
-    cdef int finish(self, Target target, Message message, object callback, object result,
+    cdef int finish(self, SendCompletion target, Message message, object callback, object result,
                     object error, Slot* slot) except -1
+
+
+cdef class Target(SendCompletion):
+    cdef readonly str topic          # as on the wire
+    cdef readonly str address
+    cdef readonly int32_t queue_id
+    cdef readonly int32_t link
+    cdef bytes single_head
+    cdef bytes batch_head
+    cdef uint32_t born_at            # place of the born time in batch_head
+
+    cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
+                    Mailbox mailbox, int64_t timeout_us, int attempts) except -1
+    cdef int gather(self, Message message, object callback) except -1
+    cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
+                          int64_t timeout_us, int attempts) except -1
+    cdef Batch* new_batch(self, Slot* slot, uint32_t capacity, object callback, Mailbox mailbox,
+                          int attempts) except NULL
+
+
+cdef class TopicQueues:
+    """The queues of one topic, used in turn; sends stay with a queue until its batch is sealed."""
+    cdef readonly list targets
+    cdef readonly object route       # the route it was made from
+    cdef uint32_t turn
+    cdef Target current
+
+    cdef Target take(self)
+
+
+cdef class Sender(Sends):
+    cdef readonly dict topics        # topic -> TopicQueues
+    cdef public bint direct          # plain sends need nothing from Python (no hook, running, ..)
+    cdef public bint batching
+    cdef public int retries
+    cdef public uint32_t compress_from
+    cdef public uint32_t body_max

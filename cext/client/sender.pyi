@@ -19,18 +19,41 @@ class SendWaiter:
     error: Exception | None
     done: bool
 
-@final
-class Target:
-    sender: Sender
-    topic: str
+class SendCompletion:
+    sender: Sends
     shown: str
     broker_name: str
+
+class Sends:
+    engine: Engine
+    mailbox: Mailbox
+    batch_bytes: int
+    linger_us: int
+    timeout_ms: int
+    tracks_latency: bool
+    retries_not_stored: bool
+    messages_max: int
+    bytes_max: int
+    messages_in_flight: int
+    bytes_in_flight: int
+    def connect_sender(self, engine: Engine, mailbox: Mailbox) -> None: ...
+    def has_room(self, size: int) -> bool: ...
+    def enter_gate(self, size: int) -> None: ...
+    def leave_gate(self, size: int) -> None: ...
+    def await_send(self, waiter: SendWaiter, mailbox: Mailbox) -> Any: ...
+    def tell_callback(
+        self, callback: _Completion, result: Any, error: Exception | None
+    ) -> None: ...
+
+@final
+class Target(SendCompletion):
+    topic: str
     address: str
     queue_id: int
     link: int
     def __init__(
         self,
-        sender: Sender,
+        sender: Sends,
         topic: str,
         shown: str,
         broker_name: str,
@@ -49,28 +72,13 @@ class TopicQueues:
         self, avoid: str | None = None, usable: Callable[[str], bool] | None = None
     ) -> Target: ...
 
-class Sender:
-    engine: Engine
-    mailbox: Mailbox
+class Sender(Sends):
     topics: dict[str, TopicQueues]
     direct: bool
     batching: bool
-    batch_bytes: int
-    linger_us: int
-    timeout_ms: int
     retries: int
     compress_from: int
     body_max: int
-    tracks_latency: bool
-    retries_not_stored: bool
-    messages_max: int
-    bytes_max: int
-    messages_in_flight: int
-    bytes_in_flight: int
-    def connect_sender(self, engine: Engine, mailbox: Mailbox) -> None: ...
-    def has_room(self, size: int) -> bool: ...
-    def enter_gate(self, size: int) -> None: ...
-    def leave_gate(self, size: int) -> None: ...
     @overload
     def send_async(
         self,
@@ -115,11 +123,7 @@ class Sender:
         attempts: int = 0,
         mailbox: Mailbox | None = None,
     ) -> None: ...
-    def await_send(self, waiter: SendWaiter, mailbox: Mailbox) -> Any: ...
     def seal_batches(self) -> None: ...
-    def tell_callback(
-        self, callback: _Completion, result: Any, error: Exception | None
-    ) -> None: ...
 
 def may_gather(message: Message) -> bool: ...
 def monotonic_ms() -> float: ...

@@ -43,7 +43,14 @@ from cext.client.mailbox import Completion, EngineBase, Mailbox, Waiter
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply, reply_of
 from cext.client.result import SendResult, send_result
-from cext.client.sender import Sender, SendWaiter, Target, TopicQueues
+from cext.client.sender import (
+    SendCompletion,
+    Sender,
+    Sends,
+    SendWaiter,
+    Target,
+    TopicQueues,
+)
 from cext.flow.shard_core import ShardCore
 from cext.load.histogram import Histogram
 from cext.load.signer import Signer
@@ -201,6 +208,8 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
     "cext.client.mailbox.Completion": lambda _: Completion(),
     "cext.client.mailbox.Waiter": lambda _: Waiter(),
     "cext.client.sender.SendWaiter": lambda _: SendWaiter(),
+    "cext.client.sender.SendCompletion": lambda _: SendCompletion(),
+    "cext.client.sender.Sends": lambda _: Sends(),
     "cext.client.sender.Sender": lambda _: Sender(),
     "cext.client.sender.Target": target,
     "cext.client.sender.TopicQueues": lambda folder: TopicQueues([target(folder)], None),
