@@ -12,7 +12,9 @@
     request     any request as one frame
     message     Message and MessageExt; pulled bytes into messages
     result      SendResult: where a message went
-    sender      sends into the engine's buffers, alone or gathered; their callbacks
+    sends       a producer's sends under way: their gate, their ends, who is told
+    target      one queue that is sent to: frames, open batches; the queues of a topic
+    sender      Sender: the half of a producer without a step in Python
 
 The rest of the client, in Python, is rmq/client.
 """

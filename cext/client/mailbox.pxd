@@ -3,7 +3,7 @@
     mailbox.deliver(timeout_ms)      a thread that runs callbacks: waits, then tells all that came
     loop.add_reader(mailbox.fileno(), mailbox.deliver)        an event loop, in its thread
 
-"To tell" an end means: for a send, to call its Target (cext/client/sender); for anything else, to
+"To tell" an end means: for a send, to call its Target (cext/client/sends); for anything else, to
 call token(reply, error). This happens in the thread that called deliver. An exception of the called
 code goes to `on_error`, whatever it is, and ends nothing: all ends that came are told. After that,
 deliver raises KeyboardInterrupt if one came meanwhile (the Ctrl-C was meant for the thread), or
@@ -79,6 +79,6 @@ cdef class Waiter:
     cdef readonly bint done
 
 
-# Base class of what a send's slot refers to; the sender's Target implements it.
+# Base class of what a send's slot refers to; SendCompletion (sends.pxd) implements it.
 cdef class Completion:
     cdef int completed(self, Slot* slot) except -1

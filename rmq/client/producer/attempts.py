@@ -27,7 +27,8 @@ from typing import NamedTuple
 
 from cext.client.message import Message
 from cext.client.result import SendResult
-from cext.client.sender import Target, monotonic_ms
+from cext.client.sender import monotonic_ms
+from cext.client.target import Target
 from rmq.client.producer.base import NO_MORE, Chosen, Completion, ProducerBase
 from rmq.client.producer.deferred_completions import DeferredCompletions
 from rmq.client.producer.delayed_retries import DelayedRetries, DelayedRetry

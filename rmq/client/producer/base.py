@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cext.client.sender import Sender, Target
+from cext.client.sender import Sender
+from cext.client.target import Target
 from rmq.client.connection.instance import ClientInstance, not_open
 from rmq.client.connection.namespaces import wrap_group
 from rmq.client.parameters import ProducerParameters

@@ -13,7 +13,8 @@ Example: the only master is killed. The first try fails at once. The new master 
 
 from __future__ import annotations
 
-from cext.client.sender import Target, monotonic_ms
+from cext.client.sender import monotonic_ms
+from cext.client.target import Target
 from rmq.base import waits
 from rmq.client.producer.targets import Targets
 from rmq.codes import ResponseCode

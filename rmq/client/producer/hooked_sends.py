@@ -4,7 +4,7 @@
     hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
     hooked.fields(target, message, sys_flag)           # the header, by letter
 
-Sends without any of these never come here: cext/client/sender writes their frames.
+Sends without any of these never come here: cext/client/target writes their frames.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from cext.client.mailbox import Mailbox
 from cext.client.message import Message, encoded_properties
 from cext.client.reply import Reply
 from cext.client.result import SendResult, send_result
-from cext.client.sender import Target, monotonic_ms
+from cext.client.sender import monotonic_ms
+from cext.client.target import Target
 from rmq.base import clock
 from rmq.client.producer.base import Completion, ProducerBase
 from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer

@@ -1,8 +1,8 @@
 """ProducerImpl: the work of a producer; users call it by rmq.Producer and rmq.aio.Producer.
 
-Plain asynchronous sends are made in cext/client/sender alone. Everything else is in parts of its
-own: targets.py (which queue), attempts.py (tries at other brokers), synchronous_sends.py (sends
-that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py, recall.py.
+Plain asynchronous sends are made in cext/client alone (sender, target). Everything else is in parts
+of its own: targets.py (which queue), attempts.py (tries at other brokers), synchronous_sends.py
+(sends that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py, recall.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
-from cext.client.sender import Target, TopicQueues, monotonic_ms
+from cext.client.sender import monotonic_ms
+from cext.client.target import Target, TopicQueues
 from rmq.base import clock, waits
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters

@@ -16,7 +16,9 @@ from typing import Any
 
 from cext.client.message import Message
 from cext.client.result import SendResult
-from cext.client.sender import SendWaiter, Target, batch_item_bytes, may_gather, monotonic_ms
+from cext.client.sender import may_gather, monotonic_ms
+from cext.client.sends import SendWaiter
+from cext.client.target import Target, batch_item_bytes
 from rmq.client.producer.attempts import Attempts
 from rmq.client.producer.base import NO_MORE, ProducerBase
 from rmq.client.producer.failover_grace import FailoverGrace

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cext.client.message import Message
-from cext.client.sender import Target, TopicQueues, check_topic
+from cext.client.sender import check_topic
+from cext.client.target import Target, TopicQueues
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.connection.routes import Route

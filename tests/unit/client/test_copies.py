@@ -43,14 +43,9 @@ from cext.client.mailbox import Completion, EngineBase, Mailbox, Waiter
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply, reply_of
 from cext.client.result import SendResult, send_result
-from cext.client.sender import (
-    SendCompletion,
-    Sender,
-    Sends,
-    SendWaiter,
-    Target,
-    TopicQueues,
-)
+from cext.client.sender import Sender
+from cext.client.sends import SendCompletion, Sends, SendWaiter
+from cext.client.target import Target, TopicQueues
 from cext.flow.shard_core import ShardCore
 from cext.load.histogram import Histogram
 from cext.load.signer import Signer
@@ -207,12 +202,12 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
     "cext.client.mailbox.Mailbox": lambda _: Mailbox(Engine()),
     "cext.client.mailbox.Completion": lambda _: Completion(),
     "cext.client.mailbox.Waiter": lambda _: Waiter(),
-    "cext.client.sender.SendWaiter": lambda _: SendWaiter(),
-    "cext.client.sender.SendCompletion": lambda _: SendCompletion(),
-    "cext.client.sender.Sends": lambda _: Sends(),
+    "cext.client.sends.SendWaiter": lambda _: SendWaiter(),
+    "cext.client.sends.SendCompletion": lambda _: SendCompletion(),
+    "cext.client.sends.Sends": lambda _: Sends(),
     "cext.client.sender.Sender": lambda _: Sender(),
-    "cext.client.sender.Target": target,
-    "cext.client.sender.TopicQueues": lambda folder: TopicQueues([target(folder)], None),
+    "cext.client.target.Target": target,
+    "cext.client.target.TopicQueues": lambda folder: TopicQueues([target(folder)], None),
     "cext.flow.shard_core.ShardCore": lambda _: ShardCore.__new__(ShardCore),
     "cext.load.histogram.Histogram": lambda _: Histogram(),
     "cext.load.signer.Signer": lambda _: Signer(b"alice", b"wonderland"),
