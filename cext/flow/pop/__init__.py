@@ -6,7 +6,7 @@
     pop_answer          from the job to its reply and its check points
     pop_queues          the queues that one pop looks into
     pop_offset          where a group goes on in each of them
-    pop_batch           the messages of one pop, written down and gathered
+    pop_batch           the messages of one pop: noted, gathered, and rewritten if of a retry topic
     popped              what one pop has found so far
     pop_reply           the replies
     held_pops           long polling: jobs that wait at the pair of their topic and group
@@ -17,7 +17,6 @@
     pop_order           pops in order: the batch a consumer holds
     pop_inflight        how many messages of a group are popped and not acknowledged
     pop_journal         where groups go on, read from the check points at a start
-    pop_rewrite         a message of a retry topic, shown as one of its own topic
 
 What comes again
 

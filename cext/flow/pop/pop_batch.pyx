@@ -1,21 +1,33 @@
 """Pop batch. See pop_batch.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset, strlen
 
-from cext.base.byteorder cimport load_i64
+from cext.base.byteorder cimport load_i32, load_i64
 from cext.base.status cimport OK
 from cext.flow.pop.pop_inflight cimport inflight_add
 from cext.flow.pop.pop_job cimport POP
 from cext.flow.pop.pop_offset cimport pop_move
 from cext.flow.pop.pop_order cimport OrderBlock, order_given, order_obtain
 from cext.flow.pop.pop_pair cimport PopPair
-from cext.flow.pop.pop_rewrite cimport extra_info_text, rewrite_record
 from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pop.popped cimport MESSAGES_MAX, note, note_next, note_order
 from cext.flow.pop.revive_log cimport append_check_point
 from cext.memory.buffer_pool cimport buffer_pool_take
+from cext.store.log.record cimport (
+    RecordFields,
+    RecordView,
+    fields_of_record,
+    record_finish,
+    record_parse,
+    record_start,
+)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.properties cimport PROPERTY_SEPARATOR, append_property
 from cext.wire.revive_entry cimport ReviveEntry
 from cext.wire.text cimport text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
 
 
 cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil:
@@ -68,6 +80,46 @@ cdef bint remember(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t q
     for i in range(count):
         e.list[i] = offsets[i] - start
     return append_check_point(s, &e, p.revive_queue, following) == OK
+
+
+cdef void extra_info_text(PopService s, char* out, uint32_t capacity, int64_t start_offset,
+                          int64_t pop_ms, int64_t invisible_ms, int32_t revive_queue, int32_t flag,
+                          const uint8_t* record) noexcept nogil:
+    """Writes the extra info of the record at `record`, with a zero at the end."""
+    snprintf(out, capacity, b"%lld %lld %lld %d %d %.*s %d %lld", <long long> start_offset,
+             <long long> pop_ms, <long long> invisible_ms, revive_queue, flag,
+             <int> s.turn.options.broker_name_bytes, s.turn.options.broker_name,
+             load_i32(record + 12),
+             <long long> load_i64(record + 20))
+
+
+cdef uint32_t rewrite_record(const uint8_t* at, uint32_t size, const Topic* topic,
+                             const char* extra_info, uint8_t* out) noexcept nogil:
+    """Writes the record anew and returns its size, at most `size` + REWRITE_ADDS_MAX. A record that
+    is damaged, or whose properties are full, is copied unchanged."""
+    cdef RecordView view
+    cdef RecordFields fields
+    cdef uint32_t info_bytes = <uint32_t> strlen(extra_info)
+    cdef uint8_t* length_at
+    cdef uint8_t* properties
+    cdef uint32_t length
+    if (record_parse(at, size, -1, False, &view) != OK
+            or view.properties_bytes + info_bytes + 16 > PROPERTIES_BYTES_MAX):
+        memcpy(out, at, size)
+        return size
+    fields = fields_of_record(&view)
+    fields.topic = topic.name
+    fields.topic_bytes = topic.name_length
+    length_at = record_start(out, &fields)
+    properties = length_at + 2
+    memcpy(properties, view.properties, view.properties_bytes)
+    length = view.properties_bytes
+    if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
+        properties[length] = PROPERTY_SEPARATOR
+        length += 1
+    length += append_property(properties + length, b"POP_CK", <const uint8_t*> extra_info,
+                              info_bytes)
+    return record_finish(out, length_at, length)
 
 
 cdef void add_copies(PopService s, PopJob* job, Popped* p, const Found* found, int32_t count,
