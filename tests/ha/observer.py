@@ -92,7 +92,7 @@ class Observer:
                 members = tuple(str(each["brokerAddress"]) for each in row["inSyncReplicas"])
                 self._history.add(
                     InSync(broker=BROKER_NAME, asked=asked, members=members,
-                           master=row["masterAddress"] or "", master_epoch=row["masterEpoch"],
+                           master=row.get("masterAddress") or "", master_epoch=row["masterEpoch"],
                            set_epoch=row["syncStateSetEpoch"])
                 )  # fmt: skip
 
