@@ -150,8 +150,8 @@ def test_clients_that_never_read_cost_bounded_memory_and_no_one_else(tmp_path: P
             client.setblocking(False)
             client.send(wanted)
         others_are_served(broker)
-        # Each client may have 1 MiB of replies (UNSENT_MAX of cext/flow/pull/pull_turn.pyx), one
-        # more reply of 256 KiB, and the pulls that wait behind them.
+        # Each client may have 1 MiB of replies (PULL_UNSENT_MAX of cext/flow/context/unsent.pxd),
+        # one more reply of 256 KiB, and the pulls that wait behind them.
         at_rest = resident(broker)
         assert at_rest - before < 40 * 3 * MIB
         for client in greedy:  # these requests are not even read
