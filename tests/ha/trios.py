@@ -29,6 +29,7 @@ from rmq.errors import RmqError
 from rmq.format import fastjson
 from tests.ha.cluster import Broker, Cluster, Node, PlainCluster, Program
 from tests.ha.network import LOCAL, Host
+from tests.ha.setting import BROKER_NAME
 
 LEASE_MS = 3000
 STARTS = 3
@@ -145,8 +146,22 @@ class Trio(PlainCluster):
         for node in self.nodes.values():
             rows = node.ha_status() if node.is_running and node.is_master() else []
             if len(rows) == 2 and all(row["inSync"] and row["diff"] == 0 for row in rows):
-                return True
+                return any(self._says_so(controller, node) for controller in self.controllers)
         return False
+
+    @staticmethod
+    def _says_so(controller: Controller, master: Broker) -> bool:
+        """Whether the controller, too, has this master with all three in sync: a master that was
+        cut off from it does not know yet that it is none any more."""
+        try:
+            with Connection(controller.address) as connection:
+                reply = connection.call(
+                    RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, {"rmqAll": "true"}
+                )
+        except RmqError:
+            return False
+        row = fastjson.loads_object(reply.body)["replicasInfoTable"].get(BROKER_NAME) or {}
+        return row.get("masterAddress") == master.address and len(row["inSyncReplicas"]) == 3
 
     def stop(self) -> dict[str, int]:
         """Stops all brokers, and returns their exit codes. The master is stopped last, so that none
