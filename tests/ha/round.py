@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -201,22 +202,27 @@ def make_topics(cluster: Cluster) -> None:
     them."""
     with cluster.inside(), View(cluster.namesrv) as view:
         for topic, queues in TOPICS.items():
-            with may_not_be_copied(cluster):
-                admin.create_topic(view, topic, queues)
+            until_made(cluster, partial(admin.create_topic, view, topic, queues))
         for group in (COMMITS, RESETS):
-            with may_not_be_copied(cluster):
-                admin.create_group(view, group, {})
+            until_made(cluster, partial(admin.create_group, view, group, {}))
         for topic, queues in TOPICS.items():
             until_routed(view, topic, {BROKER_NAME: queues})
 
 
-@contextlib.contextmanager
-def may_not_be_copied(cluster: Cluster) -> Iterator[None]:
-    try:
-        yield
-    except RemoteError as error:
-        if cluster.is_told_of_changes or error.code not in NOT_COPIED:
-            raise
+def until_made(cluster: Cluster, change: Callable[[], object]) -> None:
+    """Asks for the change until it is promised: on a busy machine slaves may be behind for a
+    moment. A slave that never says what it has is not waited for."""
+
+    def is_made() -> bool:
+        try:
+            change()
+        except RemoteError as error:
+            if error.code not in NOT_COPIED:
+                raise
+            return not cluster.is_told_of_changes
+        return True
+
+    wait_until(is_made)
 
 
 def missing(messages: Messages, found: set[str]) -> int:
