@@ -139,8 +139,7 @@ def group(
     with Cluster(namesrv) as cluster:
         groups = admin.groups(cluster, missing)
         if name not in groups and not missing:
-            code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            raise RemoteError(code, f"no consumer group {name}")
+            raise admin.no_group(name)
         found_lag = group_lag(cluster, name, set(cluster.topics()), groups, missing)
         delayed = waiting_retries(cluster, missing).of(name)
         sent_again = _sent_again(cluster, found_lag.dead_letter_queues)

@@ -19,8 +19,6 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.group_lag import group_lag
 from rmq.client.blocking.partial import Missing, require_all
 from rmq.client.blocking.waiting_retries import LOOK_S, WaitingRetries, waiting_retries
-from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
 from rmq.names import (
     FILTER_SERVER_GROUP,
     PROXY_GROUP_PREFIXES,
@@ -121,7 +119,7 @@ def describe(name: str, namesrv: str, output: Output) -> None:
         waiting = waiting_retries(cluster, missing)
     if name not in known and not members and not found.queues:
         require_all(missing)
-        raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
+        raise admin.no_group(name)
     online = [_member(row) for row in members.get("connectionSet") or []]
     queues, retries = map(_progress, found.queues), map(_progress, found.retry_queues)
     if output.is_data:

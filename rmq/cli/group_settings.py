@@ -13,8 +13,6 @@ from rmq.cli.output import Output, output_option
 from rmq.cli.table import Column, columns
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
-from rmq.codes import ResponseCode
-from rmq.errors import RemoteError
 from rmq.operations import group_changes
 
 COLUMNS = (
@@ -106,7 +104,7 @@ def update(
                 group_changes.put(cluster, broker, name, {**members, **named})
                 rows.append(_row(name, broker.name, "changed", {**members, **named}))
     if not rows:
-        raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
+        raise admin.no_group(name)
     output.rows(COLUMNS, rows)
 
 

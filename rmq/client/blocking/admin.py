@@ -198,13 +198,18 @@ def group_configs(cluster: ClusterView, broker: BrokerEntry) -> dict[str, dict[s
     return {str(name): row for name, row in table.items()}
 
 
-def require_groups(cluster: ClusterView, *names: str) -> None:
-    """RemoteError: no broker has one of these groups."""
+def require_groups(cluster: ClusterView, *names: str) -> dict[str, dict[str, Any]]:
+    """All groups. RemoteError: no broker has one of these."""
     known = groups(cluster)
     for name in names:
         if name not in known:
-            code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-            raise RemoteError(code, f"no consumer group {name}")
+            raise no_group(name)
+    return known
+
+
+def no_group(name: str) -> RemoteError:
+    """For a group that no broker has."""
+    return RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
 
 
 def group_progress(

@@ -42,9 +42,8 @@ class QueueLag(msgspec.Struct):
     history: SparkLine
 
 
-def lag_of(cluster: Cluster, group: str, missing: Missing) -> GroupLag:
+def lag_of(cluster: Cluster, group: str, known: frozenset[str], missing: Missing) -> GroupLag:
     """Dead letters are asked for by themselves, as the account may not be allowed to see them."""
-    known = admin.groups(cluster, missing)
     topics = {*cluster.topics()} - {dlq_topic(group)}
     return group_lag(cluster, group, topics, known, missing)
 
@@ -57,7 +56,7 @@ async def group(request: Request) -> Response:
     console, name = console_of(request), request.query_params.get("group", "")
     missing: Missing = {}
     configs = await console.ask_some(request, missing, admin.groups)
-    found = await console.ask_some(request, missing, lag_of, name)
+    found = await console.ask_some(request, missing, lag_of, name, frozenset(configs))
     progress = [*found.queues, *found.retry_queues]
     members = await section(console.ask_some(request, missing, members_of, name))
     waiting = await section(console.ask_some(request, missing, delayed_retries))
@@ -142,8 +141,7 @@ def _text(value: Any) -> str:
 
 
 def _config(cluster: Cluster, name: str) -> dict[str, Any]:
-    admin.require_groups(cluster, name)
-    return admin.groups(cluster)[name]
+    return admin.require_groups(cluster, name)[name]
 
 
 def _plan_update(cluster: Cluster, values: Mapping[str, Any]) -> Plan:
