@@ -1,7 +1,7 @@
 """The course of a recovery: it dispatches what the queues lack and opens the log. See recovery.pxd.
 """
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 import os
 
@@ -200,17 +200,9 @@ cdef object write_checkpoint(RecoveryState r):
     raise_status(checkpoint_write(r.queues.checkpoint_fd, &fields), "checkpoint")
 
 
-cdef bint is_same_boot(RecoveryState r) except -1:
-    """Whether this broker wrote the store last, and since the machine was started: then what it
-    wrote is there, synced or not."""
-    return (r.checkpoint.own_valid and r.boot != bytes(16)
-            and memcmp(r.checkpoint.boot_id, <const char*> r.boot, 16) == 0)
-
-
 cdef dict report(RecoveryState r, bint clean, int64_t dispatch_from, int64_t milliseconds):
     return {
         "row": r.row, "own_checkpoint": bool(r.checkpoint.own_valid),
-        "same_boot": bool(is_same_boot(r)),
         "clean": bool(clean), "log_min": r.log_min, "log_end": r.scan.position,
         "known_end": r.known_end, "end_problem": r.scan.end_cause(),
         "scan_from": r.scan_from, "dispatch_from": dispatch_from,

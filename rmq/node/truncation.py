@@ -20,8 +20,7 @@ nobody else has them. If a replica kept them, it would lack some records in the 
 end of its log says that it has them. It would count as in sync, and as master it would lose records
 that others have. So its log is cut before the damage, and the rest is copied from the master. Until
 then the replica reports that it has lost its end, as it does when its log is shorter than its
-checkpoint says (rmq/broker/replication/lost_end.py). If it cannot know whether it has, because the
-machine was started again and its acks were not synced, it reports that.
+checkpoint says (rmq/broker/replication/lost_end.py).
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
-from rmq.broker.replication.lost_end import LostEnd, doubted_end_path, lost_end_path
-from rmq.broker.replication.role import acks_durable, is_controlled, is_slave
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
+from rmq.broker.replication.role import is_controlled, is_slave
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.http_server import StatusServer
 from rmq.broker.status.sampler import Sampler
@@ -156,7 +155,6 @@ def truncate_damage(core: Any, settings: Settings) -> None:
     if not (is_controlled(settings) or is_slave(settings)):
         return
     report = core.report
-    _note_doubt(settings, report)
     if report["log_end"] < report["known_end"] and "truncated_to" not in report:
         _note_lost_end(
             settings,
@@ -182,20 +180,6 @@ def truncate_damage(core: Any, settings: Settings) -> None:
         )
         truncate_core(core, settings, offset)
     begin_following(core, settings)
-
-
-def _note_doubt(settings: Settings, report: dict[str, Any]) -> None:
-    """Notes that the log may lack what this replica has acknowledged. A clean stop syncs it, and
-    what was written on the present boot is there."""
-    is_durable = settings.flushDiskType == "SYNC_FLUSH" and acks_durable(settings)
-    is_sure = report["clean"] or report["same_boot"] or is_durable
-    if is_controlled(settings) and not is_sure and report["log_end"] > report["log_min"]:
-        why = (
-            "the machine was started again without a clean stop of this broker, and what it "
-            f"acknowledged was not synced: its log, which ends at {report['log_end']}, may have "
-            "lost its end"
-        )
-        LostEnd(doubted_end_path(settings)).note(why, logging.WARNING)
 
 
 def _note_lost_end(settings: Settings, why: str) -> None:

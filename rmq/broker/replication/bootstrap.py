@@ -20,11 +20,13 @@ from rmq.broker.replication.controller_addresses import ControllerAddresses
 from rmq.broker.replication.controller_link import ControllerError, ControllerLink
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.identity import IdentityFiles, identity_path
-from rmq.broker.replication.lost_end import LostEnd, lost_end_path
+from rmq.broker.replication.lost_end import LostEnd, doubted_end_path, lost_end_path
 from rmq.broker.replication.master_search import MasterSearch
+from rmq.broker.replication.role import acks_durable
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError
+from rmq.format.store_files import current_boot_id, read_checkpoint
 
 log = logging.getLogger("rmq.broker.bootstrap")
 
@@ -49,6 +51,7 @@ async def bootstrap_controlled(settings: Settings) -> None:
     (ControlledReplication). ConfigError, StoreCorruptError: the id is another broker's, or the id
     or the epoch file cannot be read."""
     if has_segments(settings.commit_log_directory):
+        note_doubt(settings)
         return
     note_lost_log(settings)
     link = ControllerLink(
@@ -72,6 +75,29 @@ def note_lost_log(settings: Settings) -> None:
         LostEnd(lost_end_path(settings)).note(
             f"{settings.commit_log_directory} has no log, and epochs of one are known"
         )
+
+
+def note_doubt(settings: Settings) -> None:
+    """Notes that the log may lack what this replica has acknowledged. A clean stop syncs it, and
+    what was written since the machine was started is there, synced or not. This must be noted
+    before the store is opened: that writes a checkpoint of the present boot, and the start may fail
+    afterwards."""
+    if settings.flushDiskType == "SYNC_FLUSH" and acks_durable(settings):
+        return
+    root = Path(settings.storePathRootDir).expanduser()
+    written = read_checkpoint(root / "checkpoint")
+    is_same_boot = (
+        written is not None
+        and not written.own_problem
+        and written.boot_id == current_boot_id() != bytes(16)
+    )
+    if is_same_boot or not (root / "abort").exists():
+        return
+    LostEnd(doubted_end_path(settings)).note(
+        "the machine was started again without a clean stop of this broker, and what it "
+        "acknowledged was not synced: its log may have lost its end",
+        logging.WARNING,
+    )
 
 
 async def controlled_start(settings: Settings, link: ControllerLink, broker_id: int | None) -> int:

@@ -8,10 +8,10 @@ damage at which the log was cut. The epoch file cannot show that: by its epochs 
 as up to date. If it were elected, the other replicas would have to cut messages that only they
 have.
 
-    <storePathRootDir>/rmqDoubtedEnd    the same from a start after which nobody knows whether the
-                                        end is missing: the machine was started again without a
-                                        clean stop, and what the broker had acknowledged was
-                                        written, but perhaps not synced
+    <storePathRootDir>/rmqDoubtedEnd    the same from a start at which nobody knows whether the end
+                                        is missing: the machine was started again without a clean
+                                        stop, and what the broker had acknowledged was written, but
+                                        perhaps not synced (note_doubt() in bootstrap.py)
 
 A replica in doubt that finds its master's log to be longer notes a lost end. Until it finds a
 master, others are elected before it (rmq/controller/decisions.py).

@@ -1,5 +1,5 @@
 """Where the log of a new replica begins, depending on which replicas have a log as the controller
-says.
+says; and what a replica with a log finds out before it opens its store.
 
 With a real master: tests/unit/broker/test_replicas.py, tests/ha.
 """
@@ -9,9 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.broker_client import BrokerClient
 from support.controllers import Replica, controller
 from support.driven_clock import DrivenClock
+from support.live_broker import live_broker, open_core
+from support.live_replicas import TOPIC
 from support.name_server import in_loop
+from support.other_boot import other_boot
 
 from rmq.broker.replication.bootstrap import bootstrap_controlled, controlled_start, own_id
 from rmq.broker.replication.controller_addresses import ControllerAddresses
@@ -19,7 +23,7 @@ from rmq.broker.replication.controller_link import ControllerError, ControllerLi
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.epochs import Epoch, Epochs
 from rmq.broker.replication.identity import IdentityFiles, identity_path
-from rmq.broker.replication.lost_end import LostEnd, lost_end_path
+from rmq.broker.replication.lost_end import LostEnd, doubted_end_path, lost_end_path
 from rmq.config import Settings, load_properties
 
 
@@ -84,3 +88,36 @@ async def test_a_log_that_was_taken_away_is_known_to_be_lost(
                 EpochFile(epoch_path(settings)).write(Epochs((Epoch(1, 0),)))
             await bootstrap_controlled(settings)
             assert LostEnd(lost_end_path(settings)).has_lost(0) == is_lost, store
+
+
+@pytest.mark.parametrize(
+    ("is_clean", "is_same_boot", "flush", "is_in_doubt"),
+    [
+        (False, False, "ASYNC_FLUSH", True),
+        (False, False, "SYNC_FLUSH", False),  # what it acknowledged is on the disk
+        (False, True, "ASYNC_FLUSH", False),  # kill -9
+        (True, False, "ASYNC_FLUSH", False),
+    ],
+)
+@in_loop
+async def test_who_was_not_stopped_before_its_machine_was_is_in_doubt(
+    tmp_path: Path, is_clean: bool, is_same_boot: bool, flush: str, is_in_doubt: bool
+) -> None:
+    """Its log may once have ended later, with what it had acknowledged. The doubt must outlast a
+    start that fails after it has opened the store, and with that written the present boot's id."""
+    async with live_broker(tmp_path) as broker, BrokerClient(broker.core.port) as client:
+        await client.call(17, topic="t", **TOPIC)
+        assert (await client.send("t")).code == 0
+    if not is_clean:
+        (tmp_path / "abort").touch()
+    if not is_same_boot:
+        other_boot(tmp_path)
+    given = {"enableControllerMode": "true", "controllerAddr": "127.0.0.1:1",
+             "flushDiskType": flush}  # fmt: skip
+    settings = load_properties(None, {"storePathRootDir": str(tmp_path), **given})
+    for _ in range(2):
+        await bootstrap_controlled(settings)
+        assert doubted_end_path(settings).exists() is is_in_doubt
+        assert not lost_end_path(settings).exists()
+        _, core = open_core(tmp_path, **given)
+        core.stop()

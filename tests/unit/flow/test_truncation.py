@@ -23,7 +23,6 @@ from support.fed_slaves import (
 )
 from support.live_broker import live_broker, open_core, records
 from support.name_server import in_loop
-from support.other_boot import other_boot
 from support.popping import ACK, ack, ack_fields, now_ms, pop
 from support.shard import Shard, send
 from support.volume import seeds, volume
@@ -32,14 +31,14 @@ from support.waiting import pass_seconds, until
 from cext.store.truncation import begin_truncation, wanted_truncation
 from rmq.broker.replication.epoch_file import EpochFile, epoch_path
 from rmq.broker.replication.epochs import Epochs
-from rmq.broker.replication.lost_end import LostEnd, doubted_end_path, lost_end_path
+from rmq.broker.replication.lost_end import LostEnd, lost_end_path
 from rmq.broker.tasks.truncation import summary_of
 from rmq.errors import StoreCorruptError, StoreError
 from rmq.format import fastjson
 from rmq.format.message import decode_messages, encode_properties
 from rmq.names import TRANSACTION_GROUP
 from rmq.node.slave_start import follow
-from rmq.node.truncation import truncate_core, truncate_damage
+from rmq.node.truncation import truncate_core
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 SETTINGS = {
@@ -445,36 +444,6 @@ def test_an_epoch_that_was_cut_for_a_master_is_none_that_the_log_has_lost(
     assert core.log_range()[1] == starts[4]
     assert file.read().last_epoch == (5 if has_lost else 1)
     core.stop()
-
-
-@pytest.mark.parametrize(
-    ("is_clean", "is_same_boot", "flush", "is_in_doubt"),
-    [
-        (False, False, "ASYNC_FLUSH", True),
-        (False, False, "SYNC_FLUSH", False),  # what it acknowledged is on the disk
-        (False, True, "ASYNC_FLUSH", False),  # kill -9
-        (True, False, "ASYNC_FLUSH", False),
-    ],
-)
-def test_who_was_not_stopped_before_its_machine_was_is_in_doubt(
-    tmp_path: Path, master: tuple[Path, bytes], is_clean: bool, is_same_boot: bool, flush: str,
-    is_in_doubt: bool,
-) -> None:  # fmt: skip
-    """Its log may have ended behind where it does, with what it had acknowledged."""
-    store, _ = master
-    if not is_clean:
-        (store / "abort").touch()
-    if not is_same_boot:
-        other_boot(store)
-    given = {**SETTINGS, "enableControllerMode": True, "controllerAddr": "127.0.0.1:1",
-             "flushDiskType": flush}  # fmt: skip
-    for _ in range(2):  # also where it was started again before it was in doubt no more
-        settings, core = open_core(store, **given)
-        follow(core, settings)
-        truncate_damage(core, settings)
-        assert doubted_end_path(settings).exists() is is_in_doubt
-        assert not lost_end_path(settings).exists()
-        core.stop()
 
 
 @pytest.mark.parametrize("garbled", [b"", b"rmqX", bytes(64)])
