@@ -33,6 +33,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -59,6 +60,14 @@ _log = logging.getLogger("rmq.controller.elections")
 Decide = Callable[["BrokerSet | None"], Decision]
 
 
+class _Wait(NamedTuple):
+    """Members in doubt wait for those that are away."""
+
+    since_s: float  # clock.monotonic()
+    leadership: int  # as Leases counts them
+    away: frozenset[int]
+
+
 class Elections:
     """Owned by the event loop of the controller."""
 
@@ -73,7 +82,7 @@ class Elections:
         # Names for which a failed write may still store another master -> revision it compares.
         self._doubtful: dict[str, int] = {}
         self._is_sweeping = False
-        self._waiting: dict[str, float] = {}  # names whose members in doubt wait: since when
+        self._waiting: dict[str, _Wait] = {}  # by broker name
         self._held_back: dict[str, asyncio.TimerHandle] = {}
         self._tasks = BackgroundTasks()
         self._stopped = False  # connections that close because of a stop do not count as deaths
@@ -188,18 +197,27 @@ class Elections:
         return msgspec.structs.replace(decision, after=self._with_our_leases(after, 0))
 
     def _have_waited(self, found: BrokerSet | None, living: Live) -> bool:
-        """Whether members in doubt have waited for long enough. They ask again and again."""
-        if found is None or not decisions.is_waiting(found, living):
-            if found is not None:
+        """Whether members in doubt have waited for long enough. They ask again and again. The wait
+        begins anew when one more member goes away, which may be back soon, and with each
+        leadership: only who leads notices whether somebody was back meanwhile."""
+        if found is None:
+            return False
+        if not decisions.is_waiting(found, living):
+            if decisions.electable(found, living):
                 self._waiting.pop(found.name, None)
             return False
-        now = clock.monotonic()
-        return now - self._waiting.setdefault(found.name, now) >= decisions.DOUBT_S
+        now, away = clock.monotonic(), found.sync_state_set.difference(living)
+        wait = self._waiting.get(found.name)
+        if wait is None or wait.leadership != self.leases.leadership or not away <= wait.away:
+            wait = _Wait(now, self.leases.leadership, away)
+        self._waiting[found.name] = wait._replace(away=away)
+        return now - wait.since_s >= decisions.DOUBT_S
 
     async def _elect(self, name: str, decide: Decide) -> tuple[Decision, BrokerSet | None]:
         async with self._masterships.of(name), self._changes.of(name):
             decision, after = await self._change(name, decide)
         if decision.after is not None and decision.after.master_id is not None:
+            self._waiting.pop(name, None)
             self.leases.go_on(name)
             _log.info("broker %s: master %d of epoch %d", name, decision.after.master_id,
                       decision.after.master_epoch)  # fmt: skip

@@ -43,12 +43,14 @@ class Leases:
 
     def __init__(self, lease_ms: int) -> None:
         self.lease_ms = lease_ms
+        self.leadership = 0  # how often it began to lead
         self._leases: dict[str, _Lease] = {}  # by broker name
         self._stopped: set[str] = set()  # names that get no more leases until the master changes
         self._began_s = clock.boot()
 
     def begin(self) -> None:
         """Begins a leadership; leases granted by the leader before are not known."""
+        self.leadership += 1
         self._leases.clear()
         self._stopped.clear()
         self._began_s = clock.boot()

@@ -362,6 +362,53 @@ async def test_who_may_lack_the_newest_leads_when_nobody_comes_who_has_it(
         await until_master(two, 2)
 
 
+@in_loop
+async def test_members_in_doubt_wait_anew_for_one_that_goes_meanwhile(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """It may have more than the others, and be back soon."""
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        async with Replica(server.port, 3) as three:
+            async with Replica(server.port, 1) as one:
+                await joined(one, two, three)
+                assert await one.renew(1, covered=True) == 5000
+                for each in (two, three):
+                    await each.beat(rmqDoubted=True)
+            await until_gone(server, 1)
+            assert (await two.elect()).code == 2012
+            clock.advance(decisions.DOUBT_S - 1)
+            for each in (two, three):
+                await each.beat(rmqDoubted=True)
+            assert (await two.elect()).code == 2012
+        await until_gone(server, 3)
+        clock.advance(2)
+        await two.beat(rmqDoubted=True)
+        refused = await two.elect()
+        assert refused.code == 2012 and "[1, 3] are waited for" in (refused.remark or "")
+
+
+@in_loop
+async def test_members_in_doubt_wait_anew_when_another_controller_leads(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
+    """A controller that led before does not know who was back while another one led."""
+    async with controller(tmp_path) as server, Replica(server.port, 2) as two:
+        async with Replica(server.port, 1) as one:
+            await joined(one, two)
+            assert await one.renew(1, covered=True) == 5000
+            await two.beat(rmqDoubted=True)
+        await until_gone(server, 1)
+        assert (await two.elect()).code == 2012
+        clock.advance(decisions.DOUBT_S + 1)
+        server.leases.begin()  # as the store does
+        await two.beat(rmqDoubted=True)
+        assert (await two.elect()).code == 2012
+        clock.advance(decisions.DOUBT_S + 1)
+        await two.beat(rmqDoubted=True)
+        await two.elect()
+        await until_master(two, 2)
+
+
 def test_a_lease_ends_also_while_machines_are_suspended(clock: DrivenClock) -> None:
     """Its master counts that time as well."""
     leases = Leases(5000)
