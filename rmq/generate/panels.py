@@ -144,7 +144,7 @@ REPLICAS = (
     Panel("In sync", "short", (
         ("rmq_in_sync_replicas{..}", BROKER),
         ("rmq_in_sync_replicas_min{..}", f"{BROKER} needed"),
-    ), "As the controller has it."),
+    ), "Those that answer their master, itself included."),
     Panel("Behind the master", "bytes", (
         ("rmq_replication_lag_bytes{..}", f"{BROKER} {{{{replica}}}}"),
     )),

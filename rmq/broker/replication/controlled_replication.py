@@ -459,7 +459,8 @@ class ControlledReplication(Replication):
             self._core.check_truncation(point)
         except StoreError as error:
             log.error("%s; the elected master %s lacks it, and what is above %d is lost: with "
-                      "enableElectUncleanMaster or without allAckInSyncStateSet that may be",
+                      "enableElectUncleanMaster, without allAckInSyncStateSet, or after a power "
+                      "cut without SYNC_FLUSH that may be",
                       error, master, point)  # fmt: skip
             self._core.set_replicated(min(point, self._core.log_range()[1]))
             self._core.set_visible(point)
