@@ -2,7 +2,8 @@
 
     replication      what the broker starts and stops: one of the two sides
     role             the role that the settings give this broker
-    bootstrap        before a slave's store is opened: whose slave it is, and where its log begins
+    bootstrap        before a slave's store is opened: whose slave it is, where its log begins, and
+                     whether it may have lost its end
     master_search    where the master is, and what it says of itself
     ha_port          as master: which addresses may have the log
     ha_socket        a connection between replicas, while the control thread has it
@@ -27,10 +28,10 @@ Where a controller decides who is master (enableControllerMode):
     role_changes            carries out what the controller decided, one thing after the other
     controlled_replication  how a role is taken: at the core, its streams, tables and settings
     log_epochs              the epochs of this log, on the disk and in the core
-    lost_end                remembers that this log has lost its end, until it has it again
+    lost_end                remembers that this log has lost its end, or may have, until it is whole
     sync_watch              as master: lets slaves join and leave the sync state set
     retry_backoff           how soon an undecided question is put to the controller again
-    sync_state_proposal     which set to ask the controller for when it has refused another
+    sync_state_proposal     which set to ask the controller for, and which never
     waiting_sends           as a new master: sends that come before it can promise anything
 
 The log itself goes from reactor to reactor (cext/flow/replication). This folder opens the sockets,

@@ -1,4 +1,5 @@
-"""Bootstrap: before a slave's store is opened: whose slave it is, and where its log begins.
+"""Bootstrap: before a slave's store is opened: whose slave it is, where its log begins, and whether
+it may have lost its end.
 
 An empty log must begin where the master's does, whose oldest files may be gone: its first file is
 named accordingly. So a slave without a log waits here for its master; a slave with a log opens it
