@@ -754,11 +754,8 @@ async def test_the_status_of_both_sides(tmp_path: Path) -> None:
         assert (await of_slave.call(908, masterFlushOffset=5)).code == SUCCESS
         assert (await client.call(908, masterFlushOffset=5)).code == 1
         sample = master.sampler.take()
-        assert (sample.role, sample.state, sample.slaves[0].behind_bytes) == (
-            "master",
-            "running",
-            0,
-        )
+        shown_state = sample.role, sample.state, sample.slaves[0].behind_bytes
+        assert shown_state == ("master", "running", 0)
         sample = slave.sampler.take()
         assert (sample.role, sample.state) == ("slave", "running")
         assert sample.follows == master.replication.ha_address
