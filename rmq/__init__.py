@@ -48,7 +48,7 @@ _NAMES = {
     "read_batches": "rmq.arrow.tables",
     "read_table": "rmq.arrow.tables",
     "scan_store": "rmq.arrow.tables",
-    "write_table": "rmq.arrow.writing",
+    "write_table": "rmq.arrow.table_writer",
     "deduplicate": "rmq.client.consumer.deduplication",
 }
 

@@ -5,10 +5,10 @@ from rmq.arrow.options import OptionError as OptionError
 from rmq.arrow.queues import DataLossError as DataLossError
 from rmq.arrow.read_plan import DamagedMessageError as DamagedMessageError
 from rmq.arrow.rows import BadRowError as BadRowError
+from rmq.arrow.table_writer import write_table as write_table
 from rmq.arrow.tables import read_batches as read_batches
 from rmq.arrow.tables import read_table as read_table
 from rmq.arrow.tables import scan_store as scan_store
-from rmq.arrow.writing import write_table as write_table
 from rmq.client.administration import Admin as Admin
 from rmq.client.consumer.deduplication import deduplicate as deduplicate
 from rmq.client.consumer.listener import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus

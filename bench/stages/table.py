@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.stages.turns import TURNS, Run
 from cext.testing import stage_loops
-from rmq.auth.packed import packed
+from rmq.auth.packed_policies import packed
 from rmq.auth.policy import Acl
 from rmq.codes import RequestCode
 from rmq.filters.sql92 import compile_expression

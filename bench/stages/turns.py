@@ -13,7 +13,7 @@ from typing import Any
 from cext.testing.driven_core import DrivenCore
 
 from cext.flow.shard_core import ShardCore
-from rmq.auth.packed import packed
+from rmq.auth.packed_policies import packed
 from rmq.auth.policy import Acl
 from rmq.broker.core_options import core_options
 from rmq.codes import RequestCode

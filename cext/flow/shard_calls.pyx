@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 from cext.flow.context.options cimport options_set
-from cext.flow.delay.timer_open cimport timer_option
+from cext.flow.delay.timer_lifecycle cimport timer_option
 from cext.flow.turn cimport turn_loop
 
 

@@ -40,7 +40,7 @@ from cext.flow.context.options cimport Options
 from cext.flow.context.role cimport role_demote, slaves_missing
 from cext.flow.context.rpc_times cimport rpc_rows
 from cext.flow.context.turn_context cimport SIZE_BUCKETS
-from cext.flow.delay.timer_open cimport timers_open, timers_start, timers_stop
+from cext.flow.delay.timer_lifecycle cimport timers_open, timers_start, timers_stop
 from cext.flow.pop.pop_journal cimport popped_since
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory

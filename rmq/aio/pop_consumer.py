@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from cext.client.message import MessageExt
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.parameters import PopConsumerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.pop.consumer import PopConsumerImpl
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from cext.client.sender import monotonic_ms
 from rmq.aio.base import LoopClient, threaded
 from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.producer.base import Chosen
 from rmq.client.producer.producer import ProducerImpl
 from rmq.client.producer.targets import Selector

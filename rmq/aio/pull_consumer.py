@@ -21,7 +21,7 @@ from cext.client.message import MessageExt
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.pull.consumer import PullConsumerImpl
 from rmq.errors import ClosedError
 from rmq.format.fastjson import MessageQueue

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consumer.listener import Listen, function_of, is_coroutine
 from rmq.client.parameters.consumer import PushConsumerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.push.consumer import PushConsumerImpl
 from rmq.format.fastjson import MessageQueue
 

@@ -2,7 +2,7 @@
 
 What a program calls
 
-    tables, writing     topics and stores as tables, tables as messages: functions of `rmq`
+    tables, table_writer    topics and stores as tables, tables as messages: functions of `rmq`
     arguments, keywords     options as Python's keywords and values; the same for type checkers
 
 What is wanted

@@ -8,7 +8,7 @@ Modules, lowest first:
 
     resource         what a policy speaks of: Topic:orders*
     policy           entries of a policy, and which of several that match counts
-    packed           policies in bytes, for the reactor
+    packed_policies  policies in bytes, for the reactor
     user             an account
     white_list       addresses that ACL 1.0 lets in without an account
     fixed_accounts   accounts that files give, which no request changes

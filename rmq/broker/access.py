@@ -21,7 +21,7 @@ from rmq.auth.admin import Asker
 from rmq.auth.authorization import Wanted
 from rmq.auth.gate import Verdict
 from rmq.auth.guard import Guard
-from rmq.auth.packed import packed, packed_addresses
+from rmq.auth.packed_policies import packed, packed_addresses
 from rmq.auth.policy import Acl, Action
 from rmq.auth.resource import topic
 from rmq.auth.user import User

@@ -432,11 +432,11 @@ class AuthCalls(Protocol):
         white: bytes,
     ) -> None:  # fmt: skip
         """Adds a user, or replaces the one of this name. packed: its policies; white: the addresses
-        from where its name is enough (both by rmq/auth/packed.py). Counts from the next request
-        on."""
+        from where its name is enough (both by rmq/auth/packed_policies.py). Counts from the next
+        request on."""
 
     def set_white_list(self, packed: bytes) -> None:
-        """Replaces the addresses from where everybody is let in (packed.py)."""
+        """Replaces the addresses from where everybody is let in (packed_policies.py)."""
 
     def remove_user(self, name: bytes) -> None: ...
     def remove_users(self) -> None:

@@ -19,7 +19,8 @@
     store_places        the directories of a store; a progress bar
     topic, group, cluster    list, create, change, describe, delete
     missing_topic       the error for a topic that does not exist
-    topic_perm, topic_copy, unread      permissions; a copy; messages that a change would hide
+    topic_perm, topic_copy    permissions; a copy
+    unread_question     asks before a change that would leave messages unread
     other_cluster       a second cluster in one command, with the account of its context
     group_settings      group create, update: what it may do, and how often it retries
     group_offsets       group reset, skip, clone: where a group goes on
@@ -46,7 +47,7 @@
     bench_chart         bars of the rate over time and of latencies
     spark               a Spark session, and the list of its options
     console             the web console
-    context, contexts   clusters by name, and the file that has them
+    context, context_file    clusters by name, and the file that has them
     completion          the script with which a shell completes commands and options
     account_options     the account and TLS with which a command sends its requests
     times, starts       moments, durations and --from as options

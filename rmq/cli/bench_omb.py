@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rmq.load.workload.durations import Durations
     from rmq.load.workload.figures import Figures, Period
-    from rmq.load.workload.measured import Measured
+    from rmq.load.workload.measurements import Measured
     from rmq.load.workload.run import Plan
     from rmq.load.workload.settings import Settings
 

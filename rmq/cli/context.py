@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.contexts import VARIABLE, Context, contexts_path, read_contexts, write_contexts
+from rmq.cli.context_file import VARIABLE, Context, contexts_path, read_contexts, write_contexts
 from rmq.cli.main import NAMED
 from rmq.cli.options import ADDRESSES
 from rmq.cli.output import Output, output_option

@@ -46,7 +46,7 @@ def import_file(
     """
     form = form_of(path, form)
     need_pyarrow()
-    from rmq.arrow.writing import write_table
+    from rmq.arrow.table_writer import write_table
 
     access = reader_access(namesrv)
     with progress_bar(f"import {path}") as progress:

@@ -179,8 +179,8 @@ def cli(context: click.Context, namesrv: str | None, named: str | None) -> None:
 
 def enter_context(context: click.Context) -> None:
     """Lets the command ask the cluster of --context, or else of the context in use
-    (rmq/cli/contexts.py). With -n before the command no context counts."""
-    from rmq.cli.contexts import chosen_environment
+    (rmq/cli/context_file.py). With -n before the command no context counts."""
+    from rmq.cli.context_file import chosen_environment
 
     if not context.meta.get(IS_ADDRESSED):
         found = chosen_environment(context.meta.get(NAMED), os.environ)

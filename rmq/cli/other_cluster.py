@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmq.cli.account_options import credentials_in
-from rmq.cli.contexts import Context
+from rmq.cli.context_file import Context
 from rmq.cli.main import variables
 from rmq.client.blocking import credentials, encryption
 from rmq.client.blocking.cluster import Cluster

@@ -14,7 +14,7 @@ from rmq.cli.store_places import progress_bar
 from rmq.cli.table import Column, columns, moment
 from rmq.cli.topic_copy import copy
 from rmq.cli.topic_perm import perm
-from rmq.cli.unread import ask_about_unread
+from rmq.cli.unread_question import ask_about_unread
 from rmq.client.blocking import admin, topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.partial import Missing, require_all

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmq.cli import missing_topic
-from rmq.cli.contexts import Context, read_contexts
+from rmq.cli.context_file import Context, read_contexts
 from rmq.cli.options import ADDRESSES, namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.starts import start_option

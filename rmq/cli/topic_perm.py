@@ -8,7 +8,7 @@ from rmq.cli import missing_topic
 from rmq.cli.options import namesrv_option
 from rmq.cli.output import Output, output_option
 from rmq.cli.table import columns
-from rmq.cli.unread import ask_about_unread
+from rmq.cli.unread_question import ask_about_unread
 from rmq.client.blocking import topics
 from rmq.client.blocking.cluster import Cluster
 from rmq.operations.topic_changes import PERMS, perm_text

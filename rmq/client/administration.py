@@ -28,7 +28,7 @@ from rmq.client.connection.namespaces import wrap
 from rmq.client.connection.replicas import Purpose, Replica
 from rmq.client.connection.routes import Route
 from rmq.client.parameters import ClientParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.codes import FLAG_RESPONSE, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, not_copied
 from rmq.format.fastjson import MessageQueue

@@ -13,7 +13,8 @@
     history             how far groups were behind in the last minutes
     routes              every page and every change, by path
     pages               one subject a file
-    change, pending     a change is described first, and done when the user confirms it
+    change              a change is described first, and done when the user confirms it
+    pending_changes     those that wait for that
     forms               the fields of a page's form, and why a value is not accepted
     page                makes answers from templates
     paging, section     long lists; parts of a page that may be refused

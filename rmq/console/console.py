@@ -24,7 +24,7 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.partial import Missing
 from rmq.console.answers import Answers
 from rmq.console.brokers import Account, Brokers
-from rmq.console.pending import PendingChanges
+from rmq.console.pending_changes import PendingChanges
 from rmq.console.sessions import Sessions
 from rmq.console.settings import ConsoleSettings
 from rmq.console.survey import Survey, Surveyor

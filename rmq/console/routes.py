@@ -15,18 +15,18 @@ from rmq.console.pages import (
     dead_letters,
     group,
     groups,
-    later,
     message,
     messages,
     overview,
     server_settings,
     topic,
     topics,
+    waiting_messages,
 )
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-_PAGES = (accounts, audit, brokers, dead_letters, group, groups, later, message, messages,
-          overview, server_settings, topic, topics)  # fmt: skip
+_PAGES = (accounts, audit, brokers, dead_letters, group, groups, message, messages, overview,
+          server_settings, topic, topics, waiting_messages)  # fmt: skip
 
 ROUTES: dict[str, Endpoint] = {path: each for page in _PAGES for path, each in page.ROUTES.items()}
 CHANGES: tuple[Change, ...] = tuple(change for page in _PAGES for change in page.CHANGES)

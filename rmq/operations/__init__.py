@@ -7,7 +7,7 @@
     offset_moves        where a group goes on, before it is moved
     dead_letters        messages that a group gave up, gone through and sent again
     message_copy        a stored message made new, to be sent again
-    browsing            a page of messages
+    message_pages       a page of messages
     message_facts       one message with all there is to it
     trace_rows          what clients traced of a message, in words
     server_settings     settings of servers that run

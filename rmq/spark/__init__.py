@@ -20,7 +20,7 @@ From a plan to rows
 
 Writing, and the rest
 
-    transactions, dedupe    a batch is shown as a whole, and once; repeats are dropped
+    transactions, repeats    a batch is shown as a whole, and once; repeats are dropped
     offset_commits      offsets of a group, committed for lag tools
     session, jdk    a ready session; Java
     collector   Python's garbage collector in Spark's workers

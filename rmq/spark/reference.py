@@ -114,7 +114,7 @@ PROMISES = """
   brokers too, for lag tools only.
 - **The sink sends at least once.** A row that is sent again has the same `uniqueKey`, which is
   made of the query, the batch, the partition and the row (a batch write: of this write, or of
-  `idPrefix`). `rmq.spark.dedupe.drop_repeats(frame)` takes repeats out. What a broker answers with
+  `idPrefix`). `rmq.spark.repeats.drop_repeats(frame)` takes repeats out. What a broker answers with
   10, 11 or 12 counts as sent: it has it, and its disk or a slave was late, so a power cut or a
   failover may take it. The task's log has how many sends those were.
 - **`transactional=true` shows a batch when its driver commits it, and then once**, also if the

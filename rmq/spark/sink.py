@@ -7,7 +7,7 @@ The columns are those of rmq/arrow/rows.py, or with schema=kafka those of kafka_
 At least once: a task that Spark runs again sends its rows again, with the same unique keys. A key
 is made of the query, the batch, the partition and the row. (A batch write has an id of its own, or
 idPrefix, instead of query and batch.) So readers can drop repeats by the column uniqueKey
-(rmq.spark.dedupe.drop_repeats).
+(rmq.spark.repeats.drop_repeats).
 
 transactional=true sends half messages, which nobody sees until all tasks of the batch are done and
 the driver ends their transactions. A batch that fails is rolled back. If the driver dies before

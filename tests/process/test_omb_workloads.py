@@ -33,7 +33,7 @@ from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.demo.ports import free_port
 from rmq.format.signature import Credentials
-from rmq.load.workload.measured import Measured
+from rmq.load.workload.measurements import Measured
 from rmq.load.workload.run import Plan, WorkloadRun
 from rmq.load.workload.settings import read_settings
 

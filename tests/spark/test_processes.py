@@ -192,7 +192,7 @@ def test_speculative_tasks_change_no_result(broker: BrokerProcess, tmp_path: Pat
 def test_the_example_counts_every_click_and_writes_windows_to_files_and_back(
     spark, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    from rmq.spark.dedupe import drop_repeats
+    from rmq.spark.repeats import drop_repeats
 
     example = load_example()
     example.produce(broker.namesrv, 600)

@@ -169,7 +169,7 @@ def test_rows_written_to_a_topic_are_messages(spark, broker: BrokerProcess, topi
 def test_a_batch_that_is_written_again_has_the_same_unique_keys(
     spark, broker: BrokerProcess, topic, tmp_path: Path
 ) -> None:
-    from rmq.spark.dedupe import drop_repeats
+    from rmq.spark.repeats import drop_repeats
 
     fill(broker, topic, {0: numbered(20)})
     target = f"{topic[:60]}-out"

@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0, help="0: what is there, then end")
     given = parser.parse_args()
 
-    from rmq.spark.dedupe import drop_repeats
+    from rmq.spark.repeats import drop_repeats
     from rmq.spark.session import build_session
 
     if given.produce:

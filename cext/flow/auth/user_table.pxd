@@ -1,7 +1,7 @@
 """User table: who may do what, as the reactor needs it. rmq/auth/policy.py says what it means.
 
 The control thread fills it: it puts a whole user, whose policy entries are packed one behind the
-other (rmq/auth/packed.py), integers big-endian:
+other (rmq/auth/packed_policies.py), integers big-endian:
 
     u8 policy (0 Custom, 1 Default) | u8 type (0 all, 1 cluster, 2 topic, 3 group)
     u8 pattern (0 the whole name, 1 its beginning, 2 every name) | u8 decision (0 Allow, 1 Deny)

@@ -9,7 +9,7 @@ from cext.flow.context.role cimport is_slave
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.delay.schedule cimport schedule_open
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL
-from cext.flow.delay.timer_open cimport timers_pause, timers_reopen, timers_resume
+from cext.flow.delay.timer_lifecycle cimport timers_pause, timers_reopen, timers_resume
 from cext.store.timers.timer_heap cimport TimerKey
 from cext.store.timers.timer_position cimport TimerPosition, position_write
 from cext.wire.limits cimport DELAY_LEVELS_MAX

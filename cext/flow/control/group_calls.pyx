@@ -11,7 +11,7 @@ from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pop.pop_table cimport next_pair_of_group, pair_remove
 from cext.flow.tables.delivery_counter cimport DeliveryCounter
-from cext.flow.tables.delivery_counters cimport delivery_counters_remove_group
+from cext.flow.tables.delivery_counter_lists cimport delivery_counters_remove_group
 from cext.flow.tables.group_table cimport (
     Group,
     group_find,

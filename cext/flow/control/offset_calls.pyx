@@ -10,7 +10,7 @@ from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.delivery_counter cimport DeliveryCounter, delivery_counter_pulled
-from cext.flow.tables.delivery_counters cimport delivery_counter_find
+from cext.flow.tables.delivery_counter_lists cimport delivery_counter_find
 from cext.flow.tables.offset_table cimport (
     GroupOffsets,
     offset_commit,

@@ -13,7 +13,7 @@ from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pop.pop_table cimport pair_remove
 from cext.flow.pull.held_pulls cimport wake_all
-from cext.flow.tables.delivery_counters cimport delivery_counters_remove_topic
+from cext.flow.tables.delivery_counter_lists cimport delivery_counters_remove_topic
 from cext.flow.tables.queue_mapping cimport QueueMapping, queue_mapping_make
 from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport (

@@ -15,9 +15,9 @@ Timed messages, to the millisecond
     timer               what the reactor keeps of them
     timer_feed          from their queue into the heaps: when each is due, and by which clock
     timer_turn          what timed messages do in a turn
-    timer_deliver       messages that are due: delivered, stored anew, or dropped
+    timer_delivery      messages that are due: delivered, stored anew, or dropped
     recall_table        recalled messages, until they would have been due
-    timer_open          the start and the stop
+    timer_lifecycle     the start and the stop
 
 The heaps and files themselves are in cext/store (its timer files).
 """

@@ -3,7 +3,7 @@
     send      redirect.pxd stores the message in rmq_sys_wheel_timer, queue 0, in Apache's form
     feed      timer_feed.pxd reads that queue, whoever wrote it, and puts entries into a heap
     files     what the heap cannot hold is in files (cext/store/timers/timer_keeper.pxd)
-    deliver   timer_deliver.pxd appends what is due to REAL_TOPIC, a bounded number a turn
+    deliver   timer_delivery.pxd appends what is due to REAL_TOPIC, a bounded number a turn
 
 The queue is the source: everything else is made from it. So a send costs one record; a message fed
 twice is delivered once (equal keys come out one after the other); and while a heap is full,

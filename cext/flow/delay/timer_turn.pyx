@@ -16,7 +16,7 @@ from cext.flow.delay.timer cimport (
     TimerClock,
     Timers,
 )
-from cext.flow.delay.timer_deliver cimport deliver_clock
+from cext.flow.delay.timer_delivery cimport deliver_clock
 from cext.flow.delay.timer_feed cimport timer_feed
 from cext.flow.fetch.readahead cimport FETCH_POLL_MS
 from cext.store.queues.consume_queue cimport Queue

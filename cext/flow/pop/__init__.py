@@ -7,7 +7,7 @@
     pop_queues          the queues that one pop looks into
     pop_offset          where a group goes on in each of them
     pop_batch           the messages of one pop: noted, gathered, and rewritten if of a retry topic
-    popped              what one pop has found so far
+    popped_messages     what one pop has found so far
     pop_reply           the replies
     held_pops           long polling: jobs that wait at the pair of their topic and group
     pop_table           all that is kept about consumers that pop

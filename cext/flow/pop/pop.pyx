@@ -19,7 +19,7 @@ from cext.flow.pull.pull_job cimport (
     job_move,
     job_use_begin,
 )
-from cext.flow.tables.delivery_counters cimport delivery_counter_of
+from cext.flow.tables.delivery_counter_lists cimport delivery_counter_of
 from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.tables.tag_filter cimport CODES_MAX

@@ -22,7 +22,7 @@ from cext.flow.pop.pop_reply cimport (
     refuse_large,
     refuse_pop,
 )
-from cext.flow.pop.popped cimport MESSAGES_MAX, Popped, popped_begin
+from cext.flow.pop.popped_messages cimport MESSAGES_MAX, Popped, popped_begin
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, next_revive_queue
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, is_outdated, make_ready
 from cext.flow.pull.pull_job cimport JOB_READING, JOB_READY, job_move

@@ -10,7 +10,7 @@ from cext.flow.pop.pop_offset cimport pop_move
 from cext.flow.pop.pop_order cimport OrderBlock, order_given, order_obtain
 from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.pop_table cimport pair_obtain
-from cext.flow.pop.popped cimport MESSAGES_MAX, note, note_next, note_order
+from cext.flow.pop.popped_messages cimport MESSAGES_MAX, note, note_next, note_order
 from cext.flow.pop.revive_log cimport append_check_point
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.store.log.record cimport (

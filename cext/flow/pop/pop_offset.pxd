@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.pop.pop_job cimport PopJob
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.popped cimport Popped
+from cext.flow.pop.popped_messages cimport Popped
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.queues.consume_queue cimport Queue
 

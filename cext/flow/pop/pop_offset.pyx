@@ -5,7 +5,7 @@ from cext.base.status cimport OK
 from cext.flow.pop.pop_job cimport POP
 from cext.flow.pop.pop_order cimport order_blocks, order_clear, order_find
 from cext.flow.pop.pop_pair cimport PopPair
-from cext.flow.pop.popped cimport look_again
+from cext.flow.pop.popped_messages cimport look_again
 from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
 from cext.store.queues.consume_queue cimport QueueEntry
 

@@ -14,7 +14,7 @@ from cext.flow.pop.pop_table cimport (
     pair_find,
     retry_topic_name,
 )
-from cext.flow.pop.popped cimport look_again
+from cext.flow.pop.popped_messages cimport look_again
 from cext.flow.pop.revive cimport has_come_again
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
 from cext.flow.tables.topic_table cimport Topic, topic_queue

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from cext.flow.pop.pop_job cimport PopJob
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.popped cimport Popped
+from cext.flow.pop.popped_messages cimport Popped
 
 cdef void answer_found(PopService s, PopJob* job, Popped* p) noexcept nogil
 cdef void answer_nothing(PopService s, PopJob* job, Popped* p, int32_t code) noexcept nogil

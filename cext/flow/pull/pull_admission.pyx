@@ -17,7 +17,7 @@ from cext.flow.pull.pull_job cimport (
     job_use_begin,
 )
 from cext.flow.tables.delivery_counter cimport delivery_counter_grow, delivery_counter_pulled
-from cext.flow.tables.delivery_counters cimport delivery_counter_of
+from cext.flow.tables.delivery_counter_lists cimport delivery_counter_of
 from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.tables.offset_table cimport offset_commit, offset_marked, offset_take_reset
 from cext.flow.tables.queue_mapping cimport (

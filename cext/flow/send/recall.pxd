@@ -3,7 +3,7 @@
     recallHandle    from the send's reply (recall_handle.pxd)
     stored          a timed message of its own in queue 0 of the topic, due when the message is,
                     with TIMER_DEL_UNIQKEY = topic + "+" + UNIQ_KEY: when both are due, the message
-                    is dropped (timer_deliver.pxd)
+                    is dropped (timer_delivery.pxd)
 
 The answer says that the recall is stored (written or synced, as for a send), not that there is such
 a message. A request goes to control while recallMessageEnable is false, sends are not accepted, or

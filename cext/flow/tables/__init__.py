@@ -9,7 +9,7 @@
     offset_table        (topic, group, queue) -> the next offset to consume
     offset_commit       a commit of an offset (15)
     delivery_counter    messages and bytes delivered to one group of one topic
-    delivery_counters   a group's and a topic's counters: found, made, removed
+    delivery_counter_lists    a group's and a topic's counters: found, made, removed
     sql_filter          one checked SQL92 program, shared by its users
 
 Only the reactor touches them; the control thread changes them by calls.

@@ -1,6 +1,6 @@
 """Delivery counter: what a group was given of one topic, and how far it has pulled each queue.
 
-A counter stands in two lists, its group's and its topic's (delivery_counters.pxd).
+A counter stands in two lists, its group's and its topic's (delivery_counter_lists.pxd).
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 

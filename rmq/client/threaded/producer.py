@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.producer.producer import ProducerImpl
 from rmq.client.producer.targets import Selector
 from rmq.client.producer.transaction import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cext.client.message import MessageExt
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.pull.consumer import PullConsumerImpl
 from rmq.client.threaded.base import ThreadedConsumer
 from rmq.errors import ClosedError

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters.consumer import PushConsumerParameters
-from rmq.client.parameters.documented import documented
+from rmq.client.parameters.parameter_help import documented
 from rmq.client.push.consumer import PushConsumerImpl
 from rmq.client.threaded.base import ThreadedConsumer
 from rmq.format.fastjson import MessageQueue

@@ -9,7 +9,7 @@
     groups              consumer groups: list, create
     group               one group: lag, members, a member's running info; move, update, delete
     dead_letters        messages that groups gave up: searched, sent again, exported
-    later               delayed and timed messages, open transactions
+    waiting_messages    delayed and timed messages, open transactions
     accounts            users, and what they may do
     audit               who asked brokers for what, and whether it was allowed
     server_settings     settings, and how they differ from defaults and among servers

@@ -26,7 +26,6 @@ from rmq.console.page import page, url
 from rmq.console.pages.messages import Row, look_end, offsets_in, offsets_text, row_of
 from rmq.console.paging import Paging
 from rmq.errors import RmqError, UnreachableError
-from rmq.operations.browsing import Browsed, Filter, from_offsets
 from rmq.operations.client_keywords import client_keywords
 from rmq.operations.dead_letters import (
     ORIGIN,
@@ -44,6 +43,7 @@ from rmq.operations.dead_letters import (
     topic_of,
 )
 from rmq.operations.json_lines import members
+from rmq.operations.message_pages import Browsed, Filter, from_offsets
 from rmq.operations.texts import counted
 
 SHOWN, SHOWN_MAX = 50, 500

@@ -39,7 +39,7 @@ from rmq.console.page import page, url
 from rmq.errors import MessageError, ProtocolError, RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 from rmq.operations.askers import is_unknown_asker
-from rmq.operations.browsing import Browsed, Filter, from_offsets, newest, onwards
+from rmq.operations.message_pages import Browsed, Filter, from_offsets, newest, onwards
 from rmq.operations.texts import shown_line
 
 LOOK_S = 3.0  # how long messages are searched for one page

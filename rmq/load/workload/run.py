@@ -21,7 +21,7 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.errors import ConfigError
 from rmq.load.cpu import CpuMeter
 from rmq.load.workload.figures import Figures, Period
-from rmq.load.workload.measured import Measured
+from rmq.load.workload.measurements import Measured
 from rmq.load.workload.rig import Rig
 from rmq.load.workload.settings import Settings
 from rmq.load.workload.sizes import Sizes

@@ -10,7 +10,7 @@ pytest.importorskip("starlette", reason="rmq[console] is not installed")
 
 from rmq.console.login import FAILURES_MAX, Pace, after
 from rmq.console.login import WAIT_S as LOGIN_WAIT_S
-from rmq.console.pending import PENDING_MAX, WAIT_S, PendingChanges
+from rmq.console.pending_changes import PENDING_MAX, WAIT_S, PendingChanges
 from rmq.console.sessions import (
     IDLE_S,
     LIFE_S,

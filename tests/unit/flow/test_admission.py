@@ -24,7 +24,7 @@ from support.volume import seeds, volume
 from rmq.auth.accounts import ENTRIES_MAX, Accounts
 from rmq.auth.fixed_accounts import FixedAccounts
 from rmq.auth.gate import Gate
-from rmq.auth.packed import packed, packed_addresses
+from rmq.auth.packed_policies import packed, packed_addresses
 from rmq.auth.plain_acl import read
 from rmq.auth.user import User
 from rmq.auth.white_list import WhiteList

@@ -13,7 +13,7 @@ from support.shard import MIB, OPENED, REQUEST, Client, Shard, bodies, pull, req
 from support.waiting import HANG_S
 
 from rmq.auth.accounts import Accounts
-from rmq.auth.packed import packed, packed_addresses
+from rmq.auth.packed_policies import packed, packed_addresses
 from rmq.auth.white_list import WhiteList
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_message

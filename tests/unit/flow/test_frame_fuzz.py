@@ -30,7 +30,7 @@ from support.volume import seeds, volume
 
 from rmq.auth.accounts import Accounts
 from rmq.auth.gate import Gate
-from rmq.auth.packed import packed
+from rmq.auth.packed_policies import packed
 from rmq.broker.core_seam import REFUSED
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode

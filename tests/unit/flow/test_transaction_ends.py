@@ -15,7 +15,7 @@ from support.driven_clock import DrivenClock
 from support.page_cache import drop_page_cache
 from support.shard import MIB, REQUEST, Shard, bodies, pull, request, send
 
-from rmq.auth.packed import packed_addresses
+from rmq.auth.packed_policies import packed_addresses
 from rmq.auth.white_list import WhiteList
 from rmq.format.message import decode_messages
 

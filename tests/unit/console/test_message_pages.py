@@ -8,7 +8,7 @@ from __future__ import annotations
 from rmq.client.blocking.tail import ReceivedMessage, received
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import StoredMessage
-from rmq.operations.browsing import merged
+from rmq.operations.message_pages import merged
 
 QUEUES = [MessageQueue("t", "broker-a", queue_id) for queue_id in range(3)]
 

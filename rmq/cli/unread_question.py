@@ -1,4 +1,4 @@
-"""Unread: the question before a change of a topic that would leave messages unread."""
+"""Unread question: the question before a change of a topic that would leave messages unread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documented: shows the parameters of a class in its signature and its help().
+"""Parameter help: shows the parameters of a class in its signature and its help().
 
     @documented(ProducerParameters)
     class Producer: ...

@@ -1,4 +1,4 @@
-"""Popped: what one pop has found so far, and the texts about it for the reply."""
+"""Popped messages: what one pop has found so far, and the texts about it for the reply."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.tables.topic_table cimport Topic

@@ -1,4 +1,4 @@
-"""Writing: tables as messages.
+"""Table writer: tables as messages.
 
     rmq.write_table(table, "orders")        # a table of pyarrow, a frame of pandas or polars, ..
 

@@ -1,4 +1,4 @@
-"""Delivery counters: messages and bytes delivered to each pair of group and topic since the start.
+"""Delivery counter lists: messages and bytes delivered to each pair of group and topic since start.
 
 They are the metric rocketmq_messages_out_total with its label consumer_group. A counter also says
 how far the group has pulled each queue (RocketMQ's pull offset, which 208 shows beside the

@@ -1,4 +1,4 @@
-"""Timed messages at the start and the stop of a shard. See timer_open.pxd.
+"""Timed messages at the start and the stop of a shard. See timer_lifecycle.pxd.
 
     DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timers/timer_keeper.pxd)
     DIR/rmqTimers/position          cext/store/timers/timer_position.pxd

@@ -1,4 +1,4 @@
-"""Later: messages that wait for a delay, for a time, or for the end of a transaction.
+"""Waiting messages: those that wait for a delay, for a time, or for the end of a transaction.
 
 They are in system topics of the brokers, which the message browser shows like any other. A half
 message that was checked too often is set aside; its check can be started again here.

@@ -1,4 +1,4 @@
-"""Browsing: a page of a topic's messages, the newest or from a place on, within a time limit.
+"""Message pages: a page of a topic's messages, the newest or from a place on, within a time limit.
 
     ranges = admin.topic_queues(cluster, "orders")
     found = newest(cluster, ranges, 20, Filter(tags=("paid",)), until)

@@ -1,4 +1,4 @@
-"""Contexts: named clusters, each with its name servers, the account that asks there, and its TLS.
+"""Context file: named clusters, each with its name servers, its account, and its TLS.
 
     $XDG_CONFIG_HOME/rmq/contexts.json, or ~/.config/rmq/contexts.json
     {"current": "prod", "contexts": {"prod": {"namesrv": "10.0.0.5:9876", "tls": true}}}

@@ -1,4 +1,7 @@
-"""Timer open: the start and the stop of timed messages. With the GIL; the reactor does not run."""
+"""Timer lifecycle: the start and the stop of timed messages.
+
+With the GIL; the reactor does not run.
+"""
 from cext.flow.delay.delay_service cimport DelayService
 
 # Takes memory, opens the files, and goes on from where the last run ended. Called after recovery of

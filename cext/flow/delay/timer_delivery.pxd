@@ -1,4 +1,4 @@
-"""Timer deliver: messages that are due are delivered, stored anew, or dropped because recalled.
+"""Timer delivery: messages that are due are delivered, stored anew, or dropped because recalled.
 
     delivered    to REAL_TOPIC, REAL_QID with all properties, TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS
                  added, as Apache RocketMQ leaves them; in the turn's own write

@@ -1,4 +1,4 @@
-"""Measured: the results of a run, filled in while it runs, so that an interrupt loses none.
+"""Measurements: the results of a run, filled in while it runs, so that an interrupt loses none.
 
 measured = Measured(rig.figures())
 measured.periods.append(period)

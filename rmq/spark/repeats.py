@@ -1,4 +1,4 @@
-"""Dedupe: readers get each row exactly once, although a sink may have sent it twice.
+"""Repeats: readers get each row exactly once, although a sink may have sent it twice.
 
     once = drop_repeats(spark.read.format("rmq")...load())
     once = drop_repeats(stream, watermark="10 minutes")

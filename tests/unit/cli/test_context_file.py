@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from support.command_line import rmq
 
-from rmq.cli.contexts import chosen_environment, contexts_path
+from rmq.cli.context_file import chosen_environment, contexts_path
 from rmq.client.blocking import credentials, encryption
 from rmq.errors import ConfigError
 

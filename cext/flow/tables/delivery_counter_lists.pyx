@@ -1,4 +1,4 @@
-"""Delivery counters. See delivery_counters.pxd."""
+"""Delivery counter lists. See delivery_counter_lists.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
 

@@ -1,4 +1,4 @@
-"""Popped. See popped.pxd."""
+"""Popped messages. See popped_messages.pxd."""
 from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check

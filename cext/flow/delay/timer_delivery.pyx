@@ -1,4 +1,4 @@
-"""Timed messages that are due. See timer_deliver.pxd."""
+"""Timed messages that are due. See timer_delivery.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
