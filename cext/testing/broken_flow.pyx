@@ -13,7 +13,7 @@ cdef extern from *:
 from libc.stdlib cimport calloc
 from libc.string cimport memset
 
-from cext.client.link cimport link_connected, link_drop
+from cext.client.link cimport link_connected
 from cext.client.slots cimport slot_release, slots_open
 from cext.client.state cimport LINK_OPEN, EngineState, Link
 from cext.flow.append.ack_queue cimport (
@@ -28,21 +28,9 @@ from cext.flow.context.role cimport (
     role_doubt, role_demote, role_promote, role_open, role_set)
 from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
-from cext.flow.fetch.disk_fetch cimport FetchPool
-from cext.flow.fetch.parked_requests cimport ParkedRequest, ParkedRequests, parked_end
-from cext.flow.pop.held_pops cimport pop_on_event
-from cext.flow.pop.pop_job cimport PopJob
-from cext.flow.pop.pop_pair cimport PopPair
-from cext.flow.pop.pop_service cimport PopService
-from cext.flow.pop.revive_ring cimport ReviveQueue, ring_add, ring_finish_next
-from cext.flow.pull.held_pulls cimport release
-from cext.flow.pull.pull_job cimport (
-    JOB_DEFERRED, JOB_HELD, JOB_LEFT, JOB_READY, PullJob, job_move)
-from cext.flow.pull.pull_service cimport PullService
+from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_HELD, JOB_READY, PullJob, job_move
 from cext.flow.replication.ha_client cimport report_step
 from cext.flow.replication.ha_service cimport HAService
-from cext.flow.request_reply.reply_table cimport (
-    ReplyTable, reply_table_arena_bytes, reply_table_free, reply_table_open, reply_table_take)
 from cext.memory.arena cimport SharedArena
 from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuffer
 from cext.net.connection_table cimport ConnectionTable
@@ -283,71 +271,6 @@ def _pull():
     job_move(&job, JOB_DEFERRED, 1 << JOB_READY)
 
 
-def _held():
-    cdef PullService s = PullService()
-    cdef PullJob job
-    memset(&job, 0, sizeof(job))
-    job.state = JOB_HELD
-    release(s, &job)
-
-
-# ------------------------------------------------------------------- what waits for other things
-
-def _held_pops():
-    cdef PopService s = PopService()
-    cdef PopJob job
-    cdef PopPair pair
-    memset(&job, 0, sizeof(job))
-    memset(&pair, 0, sizeof(pair))
-    job.pair = &pair
-    pop_on_event(s, &job.pull, JOB_LEFT)
-
-
-def _revive_ring():
-    cdef ReviveQueue q
-    memset(&q, 0, sizeof(q))
-    ring_finish_next(&q)
-
-
-def _revive_bucket():
-    """A check point is in no bucket, so no ack would find it."""
-    cdef ReviveQueue q
-    cdef PopPair pair
-    memset(&q, 0, sizeof(q))
-    memset(&pair, 0, sizeof(pair))
-    ring_add(&q, &pair, 0, 0, 0, 0)
-    memset(q.buckets, 0xFF, q.capacity * sizeof(q.buckets[0]))
-    ring_finish_next(&q)
-
-
-def _parked():
-    """A request ends that is not among those that wait."""
-    cdef ParkedRequests x
-    cdef ParkedRequest request
-    memset(&x, 0, sizeof(x))
-    memset(&request, 0, sizeof(request))
-    parked_end(&x, <FetchPool> None, &request)
-
-
-def _pushed_reply():
-    """A slot that is free is freed."""
-    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
-    cdef ReplyTable table
-    memset(&table, 0, sizeof(table))
-    reply_table_open(&table, &memory.arena)
-    reply_table_free(&table, &table.slots[7])
-
-
-def _pushed_twice():
-    """A slot is taken that is not free."""
-    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
-    cdef ReplyTable table
-    memset(&table, 0, sizeof(table))
-    reply_table_open(&table, &memory.arena)
-    reply_table_take(&table, &table.slots[0], 5)
-    reply_table_take(&table, &table.slots[0], 6)
-
-
 # ------------------------------------------------------------------- the client
 
 def _slot():
@@ -368,20 +291,7 @@ def _link():
     link_connected(state, &link, &error)
 
 
-def _link_dropped():
-    """A link is in a state that there is not."""
-    cdef EngineState* state = <EngineState*> calloc(1, sizeof(EngineState))
-    cdef Link link
-    memset(&link, 0, sizeof(link))
-    link.fd = -1
-    link.state = 9
-    link_drop(state, &link)
-
-
 PLANTS = {
-    "held": _held, "held_pops": _held_pops, "revive_ring": _revive_ring,
-    "revive_bucket": _revive_bucket, "parked": _parked, "pushed_reply": _pushed_reply,
-    "pushed_twice": _pushed_twice, "link_dropped": _link_dropped,
     "connections": _connections, "unread": _unread, "slots": _slots,
     "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
     "list_ends": _list_ends, "ack_order": _ack_order, "ack_ring": _ack_ring,

@@ -3,7 +3,6 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
-from cext.base.check cimport check
 from cext.base.status cimport CLOSED, CORRUPT, NOT_READY, OK, TOO_LARGE
 from cext.flow.fetch.disk_fetch cimport fetch_into, fetch_one
 
@@ -42,8 +41,6 @@ cdef void read_done(void* context, FetchPool pool, DiskFetch* fetch) noexcept no
     cdef ParkedRequests* x = request.table
     if fetch.read.status == TOO_LARGE and read_larger(x, pool, request):
         return
-    check(x.read_count < x.count, b"parked requests: no more are read than wait", x.read_count,
-          x.count)
     x.read[x.read_count] = request
     x.read_count += 1
 
@@ -109,13 +106,13 @@ cdef void parked_again(ParkedRequests* x, ParkedRequest* request) noexcept nogil
 
 
 cdef void parked_end(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil:
-    cdef int32_t at = 0
+    cdef int32_t i
     x.given = -1
-    while at < x.count and x.requests[at] != request:
-        at += 1
-    check(at < x.count, b"parked requests: one that ends is among them", at, x.count)
-    x.count -= 1
-    x.requests[at] = x.requests[x.count]
+    for i in range(x.count):
+        if x.requests[i] == request:
+            x.count -= 1
+            x.requests[i] = x.requests[x.count]
+            break
     pool.release(request.fetch)
     release(x, request)
 

@@ -1,7 +1,6 @@
 """Long polling. See held_pulls.pxd."""
 from libc.stdint cimport int32_t, int64_t
 
-from cext.base.check cimport check
 from cext.flow.context.client_state cimport client_state
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.pull.pull_job cimport (
@@ -67,7 +66,6 @@ cdef inline void tell(PullJob* job, JobEvent event) noexcept nogil:
 
 
 cdef void release(PullService s, PullJob* job) noexcept nogil:
-    check(s.held_count > 0, b"held pulls: no more leave than are held", s.held_count, job.state)
     chain_leave(job.waits_in, &job.line)
     tell(job, JOB_LEFT)
     chain_leave(&s.timer_slots[job.timer_slot], &job.timer)
