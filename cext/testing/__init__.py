@@ -24,6 +24,7 @@
     broken_invariant    each kind of broken invariant, for the test that sees the process end
     broken_store        the same for the store's marks and hand-overs
     broken_flow         the same for the flow's answers, dispatch, marks and role
+    broken_requests     the same for what waits in the flow: its counts and lists
 
 Each is compiled beside the product and imports it; the product imports none of it.
 """

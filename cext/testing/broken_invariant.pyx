@@ -4,7 +4,7 @@
 
 Checks of debug builds are made here in every build if the function is an inline one; what lies in a
 module is checked as that module was built. Invariants of the store and of what is above it are in
-broken_store.pyx and broken_flow.pyx.
+broken_store.pyx, broken_flow.pyx and broken_requests.pyx.
 """
 cdef extern from *:
     """
@@ -36,7 +36,7 @@ from cext.memory.spsc_ring cimport SpscRing, spsc_open, spsc_pop, spsc_push, sps
 
 import threading
 
-from cext.testing import broken_flow, broken_store
+from cext.testing import broken_flow, broken_requests, broken_store
 
 
 @cython.no_gc_clear                  # its owners are freed first and may use it
@@ -179,6 +179,7 @@ PLANTS = {
     "pool_sum": _pool_sum, "pool_in_use": _pool_in_use, "pool_thread": _pool_thread,
     "release": _release, "release_of_two": _release_of_two, "thread": _thread, "chain": _chain,
     "chain_end": _chain_end, **broken_store.PLANTS, **broken_flow.PLANTS,
+    **broken_requests.PLANTS,
 }
 
 

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
+from cext.base.check cimport check, debug_check
 from cext.memory.use_count cimport use_begin, use_end
 
 cdef enum:
@@ -39,8 +40,8 @@ cdef void unchain(ReviveQueue* q, uint64_t number) noexcept nogil:
     cdef int32_t* link = chain_of(q, &q.ring[at])
     while link[0] >= 0 and link[0] != at:
         link = &q.ring[link[0]].next
-    if link[0] == at:
-        link[0] = q.ring[at].next
+    check(link[0] == at, b"revival: a check point that ends is in its bucket", at, link[0])
+    link[0] = q.ring[at].next
 
 
 cdef CheckPoint* ring_find(ReviveQueue* q, const PopPair* pair, int32_t queue_id,
@@ -73,6 +74,12 @@ cdef inline void swap(ReviveQueue* q, uint32_t a, uint32_t b) noexcept nogil:
     cdef uint64_t number = q.heap[a]
     q.heap[a] = q.heap[b]
     q.heap[b] = number
+
+
+cdef bint is_next(const ReviveQueue* q) noexcept nogil:
+    """Whether the one on top comes before those below it."""
+    return ((q.heap_count < 2 or is_before(q, 0, 1))
+            and (q.heap_count < 3 or is_before(q, 0, 2)))
 
 
 cdef void heap_add(ReviveQueue* q, uint64_t number) noexcept nogil:
@@ -136,9 +143,23 @@ cdef bint grow(ReviveQueue* q) noexcept nogil:
     return True
 
 
+cdef inline void check_counts(const ReviveQueue* q) noexcept nogil:
+    """The heap has all unfinished ones of the ring, and the oldest of the ring is one of them."""
+    check(q.tail - q.head <= q.capacity,
+          b"revival: no more check points are kept than the ring has places", q.tail - q.head,
+          q.capacity)
+    check(q.heap_count <= q.tail - q.head,
+          b"revival: no more check points wait for their time than are kept", q.heap_count,
+          q.tail - q.head)
+    check((q.heap_count == 0) == (q.head == q.tail),
+          b"revival: check points are kept while one waits for its time", q.heap_count,
+          q.tail - q.head)
+
+
 cdef CheckPoint* ring_add(ReviveQueue* q, PopPair* pair, int32_t queue_id, int64_t start_offset,
                           int64_t pop_ms, int64_t revive_ms) noexcept nogil:
     cdef CheckPoint* point
+    check_counts(q)
     if q.tail - q.head == q.capacity and not grow(q):
         return NULL
     point = numbered(q, q.tail)
@@ -160,13 +181,21 @@ cdef CheckPoint* ring_next(ReviveQueue* q) noexcept nogil:
 
 
 cdef void ring_finish_next(ReviveQueue* q) noexcept nogil:
-    cdef uint64_t number = q.heap[0]
+    cdef uint64_t number
+    check(q.heap_count > 0, b"revival: no more check points end than wait for their time",
+          q.heap_count, q.tail - q.head)
+    number = q.heap[0]
+    check(q.head <= number < q.tail, b"revival: a check point that ends is kept", number, q.head)
+    check(not numbered(q, number).finished, b"revival: a check point ends once", number, q.head)
+    debug_check(is_next(q), b"revival: the check point that ends is due before all others",
+                numbered(q, number).revive_ms, q.heap_count)
     unchain(q, number)
     numbered(q, number).finished = True
     use_end(&numbered(q, number).pair.use)
     heap_drop_first(q)
     while q.head != q.tail and numbered(q, q.head).finished:
         q.head += 1
+    check_counts(q)
 
 
 cdef int64_t ring_oldest(const ReviveQueue* q, int64_t otherwise) noexcept nogil:

@@ -87,6 +87,14 @@ CASES = [
     ("reply_buffer", "the network: a reply buffer that pieces point to (0, 120)"),
     ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
     ("unread", "the network: as many connections have a reason as are counted (0, 3)"),
+    # what waits in the flow
+    ("revive_bucket", "revival: a check point that ends is in its bucket (0, -1)"),
+    ("revive_kept", "revival: check points are kept while one waits for its time (0, 2)"),
+    ("revive_number", "revival: a check point that ends is kept (7, 0)"),
+    ("revive_once", "revival: a check point ends once (1, 0)"),
+    ("revive_over", "revival: no more check points end than wait for their time (0, 2)"),
+    ("revive_places", "revival: no more check points are kept than the ring has places (300, 256)"),
+    ("revive_waiting", "revival: no more check points wait for their time than are kept (3, 2)"),
 ]  # fmt: skip
 DEBUG_CASES = [
     ("chunk_order", "a queue: a chunk follows one that is full (0, 49)"),
@@ -96,6 +104,7 @@ DEBUG_CASES = [
     ("pool_thread", "a buffer pool: a buffer is taken by the pool's thread ("),
     ("queue_ends", "a list: it has both ends or none (0, 1)"),
     ("release_of_two", "a buffer pool: a buffer is released once (0, 1)"),
+    ("revive_order", "revival: the check point that ends is due before all others (10, 2)"),
     ("ring_nothing", "a ring: what is pushed is something (0, 8)"),
     ("slot", "the client: a slot is freed once (5, 16384)"),
 ]
