@@ -3,10 +3,15 @@
     PLANTS["revive_once"]()     does not return (broken_invariant.pyx)
 """
 from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport calloc
 from libc.string cimport memset
 
+from cext.flow.fetch.disk_fetch cimport FetchPool, fetch_pool_arena_bytes
+from cext.flow.fetch.parked_requests cimport (
+    ParkedRequest, ParkedRequests, parked_again, parked_begin, parked_end)
 from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.revive_ring cimport ReviveQueue, ring_add, ring_finish_next
+from cext.memory.arena cimport SharedArena
 
 
 # ------------------------------------------------------------------- revival
@@ -86,8 +91,74 @@ def _revive_order():
     ring_finish_next(&q)
 
 
+# ------------------------------------------------------------------- parked requests
+
+cdef ParkedRequests one_parked(FetchPool pool, SharedArena memory):
+    """A request is parked that holds 20 bytes; its record is being read."""
+    cdef ParkedRequests x
+    memset(&x, 0, sizeof(x))
+    pool.open(&memory.arena, 4)
+    x.requests[0] = <ParkedRequest*> calloc(1, sizeof(ParkedRequest))
+    x.requests[0].fetch = pool.take_bare(NULL, NULL, NULL)
+    x.requests[0].held_bytes = x.held_bytes = 20
+    x.count = 1
+    x.given = -1
+    return x
+
+
+def _parked_end():
+    """One ends twice."""
+    cdef FetchPool pool = FetchPool()
+    cdef SharedArena memory = SharedArena(fetch_pool_arena_bytes(4))
+    cdef ParkedRequests x = one_parked(pool, memory)
+    cdef ParkedRequest* request = x.requests[0]
+    parked_end(&x, pool, request)
+    parked_end(&x, pool, request)
+
+
+def _parked_read():
+    """One goes back to those whose record is read, where it is already."""
+    cdef FetchPool pool = FetchPool()
+    cdef SharedArena memory = SharedArena(fetch_pool_arena_bytes(4))
+    cdef ParkedRequests x = one_parked(pool, memory)
+    x.read[0] = x.requests[0]
+    x.read_count = 1
+    parked_again(&x, x.requests[0])
+
+
+def _parked_given():
+    """The next request would find the record of the one before."""
+    cdef FetchPool pool = FetchPool()
+    cdef SharedArena memory = SharedArena(fetch_pool_arena_bytes(4))
+    cdef ParkedRequests x = one_parked(pool, memory)
+    x.read[0] = x.requests[0]
+    x.read_count = 1
+    x.given = 4096
+    parked_begin(&x, pool)
+
+
+def _parked_bytes():
+    """One gives back more bytes than all of them hold."""
+    cdef FetchPool pool = FetchPool()
+    cdef SharedArena memory = SharedArena(fetch_pool_arena_bytes(4))
+    cdef ParkedRequests x = one_parked(pool, memory)
+    x.held_bytes = 10
+    parked_end(&x, pool, x.requests[0])
+
+
+def _parked_sum():
+    """Bytes are left that no request holds."""
+    cdef FetchPool pool = FetchPool()
+    cdef SharedArena memory = SharedArena(fetch_pool_arena_bytes(4))
+    cdef ParkedRequests x = one_parked(pool, memory)
+    x.held_bytes = 30
+    parked_end(&x, pool, x.requests[0])
+
+
 PLANTS = {
     "revive_places": _revive_places, "revive_waiting": _revive_waiting,
     "revive_kept": _revive_kept, "revive_over": _revive_over, "revive_number": _revive_number,
     "revive_once": _revive_once, "revive_bucket": _revive_bucket, "revive_order": _revive_order,
+    "parked_end": _parked_end, "parked_read": _parked_read, "parked_given": _parked_given,
+    "parked_bytes": _parked_bytes, "parked_sum": _parked_sum,
 }

@@ -3,11 +3,14 @@ from libc.stdint cimport uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memmove
 
+from cext.base.check cimport check
 from cext.base.status cimport CLOSED, CORRUPT, NOT_READY, OK, TOO_LARGE
 from cext.flow.fetch.disk_fetch cimport fetch_into, fetch_one
 
 
 cdef void release(ParkedRequests* x, ParkedRequest* request) noexcept nogil:
+    check(request.held_bytes <= x.held_bytes, b"parked requests: the bytes of one are counted",
+          request.held_bytes, x.held_bytes)
     x.held_bytes -= request.held_bytes
     free(request.large)
     free(request)
@@ -36,11 +39,17 @@ cdef bint read_larger(ParkedRequests* x, FetchPool pool, ParkedRequest* request)
     return pool.submit(request.fetch) == OK
 
 
+cdef inline void check_read(const ParkedRequests* x) noexcept nogil:
+    check(x.read_count < x.count, b"parked requests: no more are read than are parked",
+          x.read_count, x.count)
+
+
 cdef void read_done(void* context, FetchPool pool, DiskFetch* fetch) noexcept nogil:
     cdef ParkedRequest* request = <ParkedRequest*> fetch.owner
     cdef ParkedRequests* x = request.table
     if fetch.read.status == TOO_LARGE and read_larger(x, pool, request):
         return
+    check_read(x)
     x.read[x.read_count] = request
     x.read_count += 1
 
@@ -82,6 +91,8 @@ cdef ParkedRequest* parked_begin(ParkedRequests* x, FetchPool pool) noexcept nog
     cdef DiskFetch* fetch
     if x.read_count == 0:
         return NULL
+    check(x.given < 0, b"parked requests: one after the other finds its record", x.given,
+          x.read_count)
     request = x.read[0]
     fetch = request.fetch
     x.read_count -= 1
@@ -99,22 +110,31 @@ cdef ParkedRequest* parked_begin(ParkedRequests* x, FetchPool pool) noexcept nog
 
 
 cdef void parked_again(ParkedRequests* x, ParkedRequest* request) noexcept nogil:
+    check_read(x)
     x.given = -1
     memmove(x.read + 1, x.read, x.read_count * sizeof(ParkedRequest*))
     x.read[0] = request
     x.read_count += 1
 
 
-cdef void parked_end(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil:
+cdef int32_t place_of(ParkedRequests* x, ParkedRequest* request) noexcept nogil:
     cdef int32_t i
-    x.given = -1
     for i in range(x.count):
         if x.requests[i] == request:
-            x.count -= 1
-            x.requests[i] = x.requests[x.count]
-            break
+            return i
+    return -1
+
+
+cdef void parked_end(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil:
+    cdef int32_t place = place_of(x, request)
+    check(place >= 0, b"parked requests: one that ends is parked", x.count, x.read_count)
+    x.given = -1
+    x.count -= 1
+    x.requests[place] = x.requests[x.count]
     pool.release(request.fetch)
     release(x, request)
+    check(x.count > 0 or x.held_bytes == 0,
+          b"parked requests: no bytes are counted when none is parked", x.count, x.held_bytes)
 
 
 cdef void parked_free(ParkedRequests* x) noexcept nogil:

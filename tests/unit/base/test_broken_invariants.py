@@ -88,6 +88,11 @@ CASES = [
     ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
     ("unread", "the network: as many connections have a reason as are counted (0, 3)"),
     # what waits in the flow
+    ("parked_bytes", "parked requests: the bytes of one are counted (20, 10)"),
+    ("parked_end", "parked requests: one that ends is parked (0, 0)"),
+    ("parked_given", "parked requests: one after the other finds its record (4096, 1)"),
+    ("parked_read", "parked requests: no more are read than are parked (1, 1)"),
+    ("parked_sum", "parked requests: no bytes are counted when none is parked (0, 10)"),
     ("revive_bucket", "revival: a check point that ends is in its bucket (0, -1)"),
     ("revive_kept", "revival: check points are kept while one waits for its time (0, 2)"),
     ("revive_number", "revival: a check point that ends is kept (7, 0)"),
