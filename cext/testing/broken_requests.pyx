@@ -11,6 +11,9 @@ from cext.flow.fetch.parked_requests cimport (
     ParkedRequest, ParkedRequests, parked_again, parked_begin, parked_end)
 from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.revive_ring cimport ReviveQueue, ring_add, ring_finish_next
+from cext.flow.request_reply.reply_table cimport (
+    ReplyTable, reply_table_arena_bytes, reply_table_check, reply_table_free, reply_table_next,
+    reply_table_open, reply_table_take)
 from cext.memory.arena cimport SharedArena
 
 
@@ -155,10 +158,71 @@ def _parked_sum():
     parked_end(&x, pool, x.requests[0])
 
 
+# ------------------------------------------------------------------- pushed replies
+
+cdef ReplyTable two_pushed(SharedArena memory):
+    """Replies are under way to connections 7 and 8."""
+    cdef ReplyTable table
+    memset(&table, 0, sizeof(table))
+    reply_table_open(&table, &memory.arena)
+    reply_table_take(&table, reply_table_next(&table), 7)
+    reply_table_take(&table, reply_table_next(&table), 8)
+    return table
+
+
+def _pushed_taken():
+    """A slot is taken that has a reply."""
+    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
+    cdef ReplyTable table = two_pushed(memory)
+    reply_table_take(&table, &table.slots[1], 9)
+
+
+def _pushed_next():
+    """A slot is taken that was free, but not the next one."""
+    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
+    cdef ReplyTable table = two_pushed(memory)
+    reply_table_free(&table, &table.slots[0])
+    reply_table_free(&table, &table.slots[1])
+    reply_table_take(&table, &table.slots[0], 9)
+
+
+def _pushed_freed():
+    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
+    cdef ReplyTable table = two_pushed(memory)
+    reply_table_free(&table, &table.slots[1])
+    reply_table_free(&table, &table.slots[1])
+
+
+def _pushed_ends():
+    """A reply ends, and none is under way."""
+    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
+    cdef ReplyTable table = two_pushed(memory)
+    table.count = 0
+    reply_table_free(&table, &table.slots[1])
+
+
+def _pushed_count():
+    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
+    cdef ReplyTable table = two_pushed(memory)
+    table.count = 3
+    reply_table_check(&table)
+
+
+def _pushed_free():
+    """The list of free slots has lost one."""
+    cdef SharedArena memory = SharedArena(reply_table_arena_bytes())
+    cdef ReplyTable table = two_pushed(memory)
+    reply_table_free(&table, &table.slots[0])
+    table.first_free = -1
+    reply_table_check(&table)
+
+
 PLANTS = {
     "revive_places": _revive_places, "revive_waiting": _revive_waiting,
     "revive_kept": _revive_kept, "revive_over": _revive_over, "revive_number": _revive_number,
     "revive_once": _revive_once, "revive_bucket": _revive_bucket, "revive_order": _revive_order,
     "parked_end": _parked_end, "parked_read": _parked_read, "parked_given": _parked_given,
     "parked_bytes": _parked_bytes, "parked_sum": _parked_sum,
+    "pushed_taken": _pushed_taken, "pushed_next": _pushed_next, "pushed_freed": _pushed_freed,
+    "pushed_ends": _pushed_ends, "pushed_count": _pushed_count, "pushed_free": _pushed_free,
 }

@@ -19,6 +19,7 @@ from cext.flow.context.unsent cimport PUSH_UNSENT_MAX
 from cext.flow.request_reply.reply_table cimport (
     CLIENT_SHOWN,
     PushedReply,
+    reply_table_check,
     reply_table_find,
     reply_table_free,
     reply_table_next,
@@ -164,6 +165,7 @@ cdef void push_expire(ReplyService s) noexcept nogil:
     cdef int32_t i
     if s.replies.count == 0:
         return
+    reply_table_check(&s.replies)
     for i in range(s.replies.fresh):
         p = &s.replies.slots[i]
         if p.to_id != 0 and s.turn.now_ms - p.arrived_ms > PUSH_MS:

@@ -49,3 +49,5 @@ cdef int32_t reply_table_take(ReplyTable* table, PushedReply* slot, uint64_t to_
 # The push with this opaque that waits for an answer from this connection, or NULL.
 cdef PushedReply* reply_table_find(ReplyTable* table, int32_t opaque, uint64_t to_id) noexcept nogil
 cdef void reply_table_free(ReplyTable* table, PushedReply* slot) noexcept nogil
+# Counts the slots anew: each is under way or free. Looks at all that were ever used.
+cdef void reply_table_check(ReplyTable* table) noexcept nogil
