@@ -6,15 +6,22 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memset
 
+from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.fetch.disk_fetch cimport FetchPool, fetch_pool_arena_bytes
 from cext.flow.fetch.parked_requests cimport (
     ParkedRequest, ParkedRequests, parked_again, parked_begin, parked_end)
 from cext.flow.pop.pop_pair cimport PopPair
 from cext.flow.pop.revive_ring cimport ReviveQueue, ring_add, ring_finish_next
+from cext.flow.pull.held_pulls cimport hold_in
+from cext.flow.pull.held_pulls cimport release as release_held
+from cext.flow.pull.pull_job cimport JOB_HELD, JOB_READY, PullJob
+from cext.flow.pull.pull_service cimport TIMER_SLOTS, PullService
 from cext.flow.request_reply.reply_table cimport (
     ReplyTable, reply_table_arena_bytes, reply_table_check, reply_table_free, reply_table_next,
     reply_table_open, reply_table_take)
 from cext.memory.arena cimport SharedArena
+from cext.memory.chain cimport ChainEntry
+from cext.net.connection cimport Connection
 
 
 # ------------------------------------------------------------------- revival
@@ -217,6 +224,37 @@ def _pushed_free():
     reply_table_check(&table)
 
 
+# ------------------------------------------------------------------- held pulls and pops
+
+def _held_count():
+    """A pull is released, and none is held."""
+    cdef PullService s = PullService()
+    cdef PullJob job
+    memset(&job, 0, sizeof(job))
+    job.state = JOB_HELD
+    release_held(s, &job)
+
+
+def _held_wheel():
+    """Seen only by debug builds: the first pull that is held finds another one in the wheel."""
+    cdef PullService s = PullService()
+    cdef ChainEntry* line = NULL
+    cdef ChainEntry other
+    cdef Connection c
+    cdef PullJob job
+    memset(&other, 0, sizeof(other))
+    memset(&c, 0, sizeof(c))
+    memset(&job, 0, sizeof(job))
+    other.previous = &other
+    s.turn = TurnContext()
+    s.timer_slots = <ChainEntry**> calloc(TIMER_SLOTS, sizeof(ChainEntry*))
+    s.timer_slots[500] = &other
+    job.state = JOB_READY
+    job.connection = &c
+    job.deadline_ms = 90
+    hold_in(s, &job, &line)
+
+
 PLANTS = {
     "revive_places": _revive_places, "revive_waiting": _revive_waiting,
     "revive_kept": _revive_kept, "revive_over": _revive_over, "revive_number": _revive_number,
@@ -225,4 +263,5 @@ PLANTS = {
     "parked_bytes": _parked_bytes, "parked_sum": _parked_sum,
     "pushed_taken": _pushed_taken, "pushed_next": _pushed_next, "pushed_freed": _pushed_freed,
     "pushed_ends": _pushed_ends, "pushed_count": _pushed_count, "pushed_free": _pushed_free,
+    "held_count": _held_count, "held_wheel": _held_wheel,
 }

@@ -1,6 +1,7 @@
 """Long polling. See held_pulls.pxd."""
 from libc.stdint cimport int32_t, int64_t
 
+from cext.base.check cimport check, debug_check
 from cext.flow.context.client_state cimport client_state
 from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.pull.pull_job cimport (
@@ -29,9 +30,19 @@ cdef inline ChainEntry** peers(const PullJob* job) noexcept nogil:
     return <ChainEntry**> &client_state(job.connection).held_first
 
 
+cdef bint is_wheel_empty(PullService s) noexcept nogil:
+    cdef int i
+    for i in range(TIMER_SLOTS):
+        if s.timer_slots[i] != NULL:
+            return False
+    return True
+
+
 cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
     cdef int64_t ticks
     if s.held_count == 0:
+        debug_check(is_wheel_empty(s), b"pulls: none is held that is not counted", s.held_count,
+                    job.deadline_ms)
         s.timer_tick = s.turn.now_ms // TIMER_TICK_MS       # an empty wheel stands still
     # The first tick at or after the deadline, counted from the last tick that was run.
     ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
@@ -66,6 +77,7 @@ cdef inline void tell(PullJob* job, JobEvent event) noexcept nogil:
 
 
 cdef void release(PullService s, PullJob* job) noexcept nogil:
+    check(s.held_count > 0, b"pulls: no more are released than are held", s.held_count, job.state)
     chain_leave(job.waits_in, &job.line)
     tell(job, JOB_LEFT)
     chain_leave(&s.timer_slots[job.timer_slot], &job.timer)

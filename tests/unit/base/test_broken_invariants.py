@@ -88,6 +88,7 @@ CASES = [
     ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
     ("unread", "the network: as many connections have a reason as are counted (0, 3)"),
     # what waits in the flow
+    ("held_count", "pulls: no more are released than are held (0, 2)"),
     ("parked_bytes", "parked requests: the bytes of one are counted (20, 10)"),
     ("parked_end", "parked requests: one that ends is parked (0, 0)"),
     ("parked_given", "parked requests: one after the other finds its record (4096, 1)"),
@@ -109,6 +110,7 @@ CASES = [
 ]  # fmt: skip
 DEBUG_CASES = [
     ("chunk_order", "a queue: a chunk follows one that is full (0, 49)"),
+    ("held_wheel", "pulls: none is held that is not counted (0, 90)"),
     ("log_claimed", "the log: a record ends before what the ring is claimed for does (192, 100)"),
     ("log_thread", "the log: it is appended to by the reactor ("),
     ("pool_in_use", "a buffer pool: no more buffers are in use than there are (3, 0)"),
