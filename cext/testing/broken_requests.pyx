@@ -10,11 +10,14 @@ from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.fetch.disk_fetch cimport FetchPool, fetch_pool_arena_bytes
 from cext.flow.fetch.parked_requests cimport (
     ParkedRequest, ParkedRequests, parked_again, parked_begin, parked_end)
+from cext.flow.pop.held_pops cimport pop_asleep, pop_on_event
+from cext.flow.pop.pop_job cimport NOTIFY, POP, PopJob
 from cext.flow.pop.pop_pair cimport PopPair
+from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pop.revive_ring cimport ReviveQueue, ring_add, ring_finish_next
 from cext.flow.pull.held_pulls cimport hold_in
 from cext.flow.pull.held_pulls cimport release as release_held
-from cext.flow.pull.pull_job cimport JOB_HELD, JOB_READY, PullJob
+from cext.flow.pull.pull_job cimport JOB_HELD, JOB_LEFT, JOB_READY, PullJob
 from cext.flow.pull.pull_service cimport TIMER_SLOTS, PullService
 from cext.flow.request_reply.reply_table cimport (
     ReplyTable, reply_table_arena_bytes, reply_table_check, reply_table_free, reply_table_next,
@@ -255,6 +258,40 @@ def _held_wheel():
     hold_in(s, &job, &line)
 
 
+cdef PopJob pop_of(PopPair* pair, int32_t kind):
+    """A pop of all queues of a pair at which two wait."""
+    cdef PopJob job
+    memset(pair, 0, sizeof(PopPair))
+    memset(&job, 0, sizeof(job))
+    pair.waiting = 2
+    job.pair = pair
+    job.kind = kind
+    job.queue_id = -1
+    return job
+
+
+def _pops_asleep():
+    """A pop that was woken is over, and none is counted as awake."""
+    cdef PopPair pair
+    cdef PopJob job = pop_of(&pair, POP)
+    job.woken = True
+    pop_asleep(&job)
+
+
+def _pops_special():
+    """A notification leaves, and of those that wait none is counted as one."""
+    cdef PopPair pair
+    cdef PopJob job = pop_of(&pair, NOTIFY)
+    pop_on_event(PopService(), &job.pull, JOB_LEFT)
+
+
+def _pops_waiting():
+    """A pop leaves the list as its last one, and one more is counted."""
+    cdef PopPair pair
+    cdef PopJob job = pop_of(&pair, POP)
+    pop_on_event(PopService(), &job.pull, JOB_LEFT)
+
+
 PLANTS = {
     "revive_places": _revive_places, "revive_waiting": _revive_waiting,
     "revive_kept": _revive_kept, "revive_over": _revive_over, "revive_number": _revive_number,
@@ -264,4 +301,5 @@ PLANTS = {
     "pushed_taken": _pushed_taken, "pushed_next": _pushed_next, "pushed_freed": _pushed_freed,
     "pushed_ends": _pushed_ends, "pushed_count": _pushed_count, "pushed_free": _pushed_free,
     "held_count": _held_count, "held_wheel": _held_wheel,
+    "pops_asleep": _pops_asleep, "pops_special": _pops_special, "pops_waiting": _pops_waiting,
 }

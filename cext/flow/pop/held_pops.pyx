@@ -1,6 +1,7 @@
 """Long polling of pops. See held_pops.pxd."""
 from libc.stdint cimport int32_t
 
+from cext.base.check cimport check
 from cext.flow.pop.pop_job cimport NOTIFY
 from cext.flow.pull.held_pulls cimport hold_in, make_ready, release, wake_waiters
 from cext.flow.pull.pull_job cimport JOB_ENDS, JOB_LEFT, JOB_PUT_OFF
@@ -14,8 +15,17 @@ cdef inline bint is_special(const PopJob* job) noexcept nogil:
 
 cdef void pop_asleep(PopJob* job) noexcept nogil:
     if job.woken:
+        check(job.pair.awake > 0, b"pops: no more fall asleep than were woken", job.pair.awake,
+              job.pair.waiting)
         job.woken = False
         job.pair.awake -= 1
+
+
+cdef inline void check_counts(const PopPair* pair) noexcept nogil:
+    check(0 <= pair.special <= pair.waiting, b"pops: no more are special than wait at their pair",
+          pair.special, pair.waiting)
+    check((pair.waiting == 0) == (pair.first == NULL),
+          b"pops: some wait at a pair while its list has some", pair.waiting, pair.first != NULL)
 
 
 cdef void hold_pop(PullService s, PopJob* job) noexcept nogil:
@@ -23,6 +33,7 @@ cdef void hold_pop(PullService s, PopJob* job) noexcept nogil:
     job.pair.waiting += 1
     job.pair.special += is_special(job)
     hold_in(s, &job.pull, &job.pair.first)
+    check_counts(job.pair)
 
 
 cdef void pass_on(PopService s, PopJob* job) noexcept nogil:
@@ -37,6 +48,7 @@ cdef void pop_on_event(PopService s, PullJob* pull, int32_t event) noexcept nogi
     if event == JOB_LEFT:
         job.pair.waiting -= 1
         job.pair.special -= is_special(job)
+        check_counts(job.pair)
     elif event == JOB_PUT_OFF:
         pass_on(s, job)
     elif event == JOB_ENDS:
