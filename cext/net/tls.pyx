@@ -4,6 +4,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport store_release_i32
+from cext.base.check cimport check
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.net.client_hello cimport HELLO_RECORD, hello_resumes
 from cext.net.connection cimport (
@@ -327,9 +328,15 @@ cdef bint is_nearly_over(const TlsState* s) noexcept nogil:
             and SSL_get_verify_mode(s.ssl) == SSL_VERIFY_NONE)
 
 
+cdef inline void check_is_here(const TlsState* s) noexcept nogil:
+    check(not s.step.is_out, b"TLS: the reactor uses what the handshake thread does not have",
+          s.step.connection_id, s.step.fd)
+
+
 cdef int tls_handshake(Connection* c) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef int result
+    check_is_here(s)
     if s.step.connection_id == 0:           # its first byte has not been seen
         result = look_at_first(c)
         if result < 0 or c.transport == NULL:
@@ -366,6 +373,7 @@ cdef ssize_t receive_records(TlsState* s, uint8_t* at, size_t room) noexcept nog
 cdef ssize_t tls_receive(Connection* c, void* at, size_t room) noexcept nogil:
     cdef TlsState* s = state_of(c)
     cdef ssize_t result
+    check_is_here(s)
     if s.has_ended:
         return TRANSPORT_FAILED if s.is_broken else 0
     ERR_clear_error()
@@ -425,6 +433,7 @@ cdef ssize_t tls_send(Connection* c, const iovec* pieces, int count) noexcept no
     """If half of a key change has been received, OpenSSL reads the rest of it before it writes."""
     cdef TlsState* s = state_of(c)
     cdef ssize_t result
+    check_is_here(s)
     ERR_clear_error()
     socket_bio_look(&s.socket)
     result = send_records(s, pieces, count)
@@ -493,6 +502,8 @@ cdef size_t tls_pending(Connection* c) noexcept nogil:
 
 
 cdef void free_state(TlsState* s) noexcept nogil:
+    check(not s.step.is_out, b"TLS: a state is freed when its step is back", s.step.connection_id,
+          s.step.is_back)
     if s.ssl != NULL:
         ERR_clear_error()
         if not s.is_broken:
@@ -558,6 +569,7 @@ cdef void tls_server_set(TlsServer* server, SSL_CTX* context, bint is_permissive
 cdef bint offered_open(void* owner, Connection* c) noexcept nogil:
     cdef OfferedTls* offered = <OfferedTls*> owner
     cdef TlsState* s = <TlsState*> calloc(1, sizeof(TlsState))
+    check(offered.offered != NULL, b"TLS: a connection is added after it was offered", c.id, c.fd)
     c.transport_state = s
     if s == NULL:
         SSL_free(offered.offered)
@@ -578,5 +590,6 @@ cdef void tls_offered_open(OfferedTls* offered, TlsServer* server) noexcept nogi
 
 
 cdef const Transport* tls_offer(OfferedTls* offered, SSL* ssl) noexcept nogil:
+    check(offered.offered == NULL, b"TLS: one connection is offered at a time", 1, ssl != NULL)
     offered.offered = ssl
     return &offered.transport

@@ -35,9 +35,15 @@ from cext.memory.arena cimport SharedArena
 from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuffer
 from cext.net.connection_table cimport ConnectionTable
 from cext.net.half_frames cimport HalfFrames, halves_add, halves_open, halves_remove
+from cext.net.handshake_thread cimport HandshakeStep
+from cext.net.openssl cimport SSL
 from cext.net.stalled_list cimport StalledList, stalled_join
+from cext.net.tls cimport (
+    OfferedTls, TlsServer, tls_offer, tls_offered_open, tls_server_open, tls_server_set)
+from cext.net.tls_stream cimport TlsClientContext
 from cext.store.log.commit_log cimport CommitLog
 
+import socket
 import tempfile
 
 
@@ -111,6 +117,76 @@ def _list_ends():
     memset(&other, 0, sizeof(other))
     stalled.last = &other
     stalled_join(&stalled, &c)
+
+
+# ------------------------------------------------------------------- TLS
+
+cdef Connection accepted(TlsServer* server, int fd):
+    """A client of the server that has not been read."""
+    cdef Connection c
+    memset(&c, 0, sizeof(c))
+    c.id = 1 << 20
+    c.fd = fd
+    tls_server_open(server)
+    c.transport = &server.transport
+    server.transport.open(server, &c)
+    return c
+
+
+def _tls_handshake():
+    """A handshake goes on while the thread is at a step of it."""
+    cdef TlsServer server
+    cdef Connection c = accepted(&server, -1)
+    (<HandshakeStep*> c.transport_state).is_out = True
+    server.transport.handshake(&c)
+
+
+def _tls_receive():
+    cdef TlsServer server
+    cdef Connection c = accepted(&server, -1)
+    cdef char room[8]
+    (<HandshakeStep*> c.transport_state).is_out = True
+    server.transport.receive(&c, room, 8)
+
+
+def _tls_send():
+    cdef TlsServer server
+    cdef Connection c = accepted(&server, -1)
+    (<HandshakeStep*> c.transport_state).is_out = True
+    server.transport.send(&c, NULL, 0)
+
+
+def _tls_state():
+    """The state of a client that has left is freed while the thread is at a step of it."""
+    ours, theirs = socket.socketpair()
+    cdef TlsServer server
+    cdef Connection c = accepted(&server, ours.fileno())
+    cdef TlsClientContext context = TlsClientContext(None, False, None, None, None)
+    cdef HandshakeStep* step = <HandshakeStep*> c.transport_state
+    tls_server_set(&server, context.context, True)
+    theirs.send(b"\x16")                    # a client hello begins so
+    server.transport.handshake(&c)
+    step.is_out = True
+    step.drop(step)
+
+
+def _tls_offered():
+    """A second connection is offered before the first is added."""
+    cdef TlsServer server
+    cdef OfferedTls offered
+    tls_server_open(&server)
+    tls_offered_open(&offered, &server)
+    tls_offer(&offered, <SSL*> &server)
+    tls_offer(&offered, <SSL*> &server)
+
+
+def _tls_added():
+    """A connection is added that was never offered."""
+    cdef TlsServer server
+    cdef OfferedTls offered
+    cdef Connection c = accepted(&server, -1)
+    tls_offered_open(&offered, &server)
+    offered.transport.open(&offered, &c)
 
 
 # ------------------------------------------------------------------- answers and dispatch
@@ -294,7 +370,9 @@ def _link():
 PLANTS = {
     "connections": _connections, "unread": _unread, "slots": _slots,
     "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
-    "list_ends": _list_ends, "ack_order": _ack_order, "ack_ring": _ack_ring,
+    "list_ends": _list_ends, "tls_handshake": _tls_handshake, "tls_receive": _tls_receive,
+    "tls_send": _tls_send, "tls_state": _tls_state, "tls_offered": _tls_offered,
+    "tls_added": _tls_added, "ack_order": _ack_order, "ack_ring": _ack_ring,
     "dispatch_list": _dispatch_list, "dispatched": _dispatched,
     "dispatched_back": _dispatched_back, "pull": _pull, "replicated": _replicated,
     "replicated_back": _replicated_back, "visible_limit": _visible_limit,

@@ -23,6 +23,7 @@ from cext._build import PROFILE
 
 IS_DEBUG = PROFILE in ("debug", "asan")
 
+TLS_IS_HERE = "TLS: the reactor uses what the handshake thread does not have"
 CASES = [
     ("watermark", "a mark never moves back (12, 9)"),
     ("state", "to 2 from 0 alone (1, 2)"),
@@ -86,6 +87,12 @@ CASES = [
     ("stream", "the master's stream: its core follows (0, 0)"),
     ("reply_buffer", "the network: a reply buffer that pieces point to (0, 120)"),
     ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
+    ("tls_added", "TLS: a connection is added after it was offered (1048576, -1)"),
+    ("tls_handshake", f"{TLS_IS_HERE} (0, 0)"),
+    ("tls_offered", "TLS: one connection is offered at a time (1, 1)"),
+    ("tls_receive", f"{TLS_IS_HERE} (0, 0)"),
+    ("tls_send", f"{TLS_IS_HERE} (0, 0)"),
+    ("tls_state", "TLS: a state is freed when its step is back (1048576, 0)"),
     ("unread", "the network: as many connections have a reason as are counted (0, 3)"),
     # what waits in the flow
     ("held_count", "pulls: no more are released than are held (0, 2)"),
