@@ -23,6 +23,8 @@ from cext.flow.append.appender cimport Appender, Dispatch
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.log_marks cimport (
     replicated_lower, replicated_raise, visible_limit, visible_lower, visible_raise)
+from cext.flow.context.control_link cimport (
+    CLOSED_CONNECTION, EVENT, ControlLink, link_arena_bytes, link_open, link_push)
 from cext.flow.context.role cimport (
     FACT_SLAVE, FACT_REPLICATING, FACT_SENDS_WAIT, FACT_SLAVES_MISSING, Role, refuse_remark,
     role_doubt, role_demote, role_promote, role_open, role_set)
@@ -245,6 +247,32 @@ def _dispatched_back():
     write_and_dispatch(s)
 
 
+# ------------------------------------------------------------------- the control link
+
+cdef ControlLink new_control_link(SharedArena memory):
+    """For 16 messages and the closes that they may bring."""
+    cdef ControlLink link
+    link_open(&link, &memory.arena, 16, 1000, 0)
+    return link
+
+
+def _control_bytes():
+    """The control thread has taken bytes that nobody gave it."""
+    cdef SharedArena memory = SharedArena(link_arena_bytes(16, 0))
+    cdef ControlLink link = new_control_link(memory)
+    link.bytes_out = 5
+    link_push(&link, EVENT, 0, NULL, 0)
+
+
+def _control_room():
+    """More connections close than control was ever told of."""
+    cdef SharedArena memory = SharedArena(link_arena_bytes(16, 0))
+    cdef ControlLink link = new_control_link(memory)
+    cdef int i
+    for i in range(65):
+        link_push(&link, CLOSED_CONNECTION, i, NULL, 0)
+
+
 # ------------------------------------------------------------------- marks of replicas
 
 def _replicated():
@@ -373,6 +401,7 @@ PLANTS = {
     "list_ends": _list_ends, "tls_handshake": _tls_handshake, "tls_receive": _tls_receive,
     "tls_send": _tls_send, "tls_state": _tls_state, "tls_offered": _tls_offered,
     "tls_added": _tls_added, "ack_order": _ack_order, "ack_ring": _ack_ring,
+    "control_bytes": _control_bytes, "control_room": _control_room,
     "dispatch_list": _dispatch_list, "dispatched": _dispatched,
     "dispatched_back": _dispatched_back, "pull": _pull, "replicated": _replicated,
     "replicated_back": _replicated_back, "visible_limit": _visible_limit,

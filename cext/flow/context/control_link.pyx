@@ -3,17 +3,20 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport load_acquire_u64
+from cext.base.check cimport check
 from cext.base.status cimport IO_ERROR, OK
 from cext.memory.spsc_ring cimport (
     spsc_close,
     spsc_open_in,
     spsc_pop,
-    spsc_push,
     spsc_put,
     spsc_arena_bytes,
     spsc_waiting,
 )
 from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
+
+
+cdef const char* ROOM = b"to control: the ring has room for what may wait in it"
 
 
 cdef uint64_t link_arena_bytes(uint64_t messages, uint64_t connections) noexcept nogil:
@@ -67,12 +70,19 @@ cdef LinkMessage* link_make(int32_t kind, uint64_t connection_id, const uint8_t*
     return message
 
 
+cdef bint has_room(ControlLink* link, uint64_t length) noexcept nogil:
+    """Whether number and bytes of what waits for control allow one more message."""
+    cdef uint64_t taken = load_acquire_u64(&link.bytes_out)
+    check(taken <= link.bytes_in, b"to control: no more bytes are taken than were given", taken,
+          link.bytes_in)
+    return (spsc_waiting(&link.to_control) < link.messages_max
+            and link.bytes_in + length - taken <= link.bytes_max)
+
+
 cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connection_id,
                              uint64_t length) noexcept nogil:
     cdef LinkMessage* message = NULL
-    if kind == CLOSED_CONNECTION or (
-            spsc_waiting(&link.to_control) < link.messages_max
-            and link.bytes_in + length - load_acquire_u64(&link.bytes_out) <= link.bytes_max):
+    if kind == CLOSED_CONNECTION or has_room(link, length):
         message = link_make(kind, connection_id, NULL, length)
     if message == NULL:
         link.refused += 1
@@ -82,24 +92,20 @@ cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connectio
 cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil:
     link.bytes_in += message.length
     link.signalled = True
-    spsc_put(&link.to_control, message, b"to control: link_start has seen that there is room")
+    spsc_put(&link.to_control, message, ROOM)
 
 
 cdef bint link_push(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
                     uint64_t length) noexcept nogil:
     cdef LinkMessage* message
-    if kind != CLOSED_CONNECTION and kind != DRAINED and (
-            spsc_waiting(&link.to_control) >= link.messages_max
-            or link.bytes_in + length - load_acquire_u64(&link.bytes_out) > link.bytes_max):
+    if kind != CLOSED_CONNECTION and kind != DRAINED and not has_room(link, length):
         link.refused += 1
         return False
     message = link_make(kind, connection_id, data, length)
-    if message == NULL or not spsc_push(&link.to_control, message):
-        free(message)
+    if message == NULL:
         link.refused += 1
         return False
-    link.bytes_in += length
-    link.signalled = True
+    link_finish(link, message)
     return True
 
 

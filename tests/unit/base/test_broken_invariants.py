@@ -66,6 +66,8 @@ CASES = [
     ("ack_order", "answers that wait: they are in the order of the log (500, 400)"),
     ("ack_ring", "answers that wait: no more are given than wait (0, 0)"),
     ("connections", "the network: as many connections are open as are counted (0, 1)"),
+    ("control_bytes", "to control: no more bytes are taken than were given (5, 0)"),
+    ("control_room", "to control: the ring has room for what may wait in it (64, 64)"),
     ("dispatch_list", "dispatch: the list is done with from its first entry on (3, 0)"),
     ("dispatched", "dispatch: what has its queue entries is written (10, 0)"),
     ("dispatched_back", "dispatch: `dispatched` never moves back (96, 40)"),
