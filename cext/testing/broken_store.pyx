@@ -13,6 +13,7 @@ cdef extern from *:
 
 from libc.string cimport memset
 
+from cext.base.atomics cimport load_acquire_i64
 from cext.memory.arena cimport SharedArena
 from cext.memory.spsc_ring cimport spsc_put
 from cext.store.index.indexer cimport Indexer
@@ -23,9 +24,10 @@ from cext.store.log.log_link cimport (
 from cext.store.queues.consume_queue cimport (
     Chunk, ChunkPool, Queue, chunk_give, chunk_pool_open, chunk_pool_arena_bytes, chunk_take,
     queue_add_chunk)
+from cext.store.queues.queue_files cimport QueueFiles
 from cext.store.queues.queue_repair cimport REPAIR_OVER, Repair, repair_move
 from cext.store.queues.queue_store cimport QueueStore
-from cext.store.queues.queue_writer cimport JOB_WRITE, QueueJob
+from cext.store.queues.queue_writer cimport JOB_WRITE, QueueJob, QueueWriter
 from cext.store.timers.keeper_state cimport BATCH_ENTRIES, SEAL_FULL
 from cext.store.timers.timer_heap cimport TimerHeap
 from cext.store.timers.timer_keeper cimport TimerKeeper
@@ -218,6 +220,38 @@ def _queue_persisted():
     store._complete(&job)
 
 
+cdef QueueWriter new_writer():
+    """Its folder is not there, so that no disk is synced."""
+    folder = tempfile.mkdtemp(prefix="rmq-planted-") + "/none"
+    return QueueWriter(QueueFiles(folder, 1000, 4, True), 8, -1)
+
+
+def _queue_synced():
+    """A sync has ended that nobody asked for."""
+    cdef QueueWriter writer = new_writer()
+    writer.sync_done = 5
+    writer.ask_sync()
+
+
+def _queue_sync_back():
+    """A sync ends after one that was asked for later."""
+    cdef QueueWriter writer = new_writer()
+    writer.sync_done = 5
+    writer.start()
+    while load_acquire_i64(&writer.sync_done) == 5:
+        threading.Event().wait(0.001)
+    writer.stop()
+
+
+def _queue_place():
+    """A queue is forgotten that is not where it says."""
+    cdef QueueWriter writer = new_writer()
+    cdef Queue queue
+    memset(&queue, 0, sizeof(queue))
+    queue.file_ends_place = 3
+    writer.forget_file_ends(&queue)
+
+
 def _repair():
     """A repair is over on which nothing has worked."""
     cdef Repair r
@@ -285,6 +319,7 @@ PLANTS = {
     "log_room_end": _log_room_end, "log_committed": _log_committed, "log_thread": _log_thread,
     "log_claimed": _log_claimed, "chunk_sum": _chunk_sum, "chunk_order": _chunk_order,
     "queue_ends": _queue_ends, "queue_jobs": _queue_jobs, "queue_persisted": _queue_persisted,
+    "queue_synced": _queue_synced, "queue_sync_back": _queue_sync_back, "queue_place": _queue_place,
     "repair": _repair, "indexed": _indexed, "reads": _reads, "seal": _seal,
     "timer_batch": _timer_batch, "timer_batch_count": _timer_batch_count,
     "timer_ring": _timer_ring,

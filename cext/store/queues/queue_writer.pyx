@@ -20,8 +20,10 @@ import threading
 
 from cext.base.atomics cimport (
     fence, load_acquire_i64, load_seq_i32, store_release_i64, store_seq_i32)
+from cext.base.check cimport check
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_open, event_signal, event_wait
+from cext.base.watermark cimport watermark_move
 from cext.memory.spsc_ring cimport (
     spsc_close, spsc_is_empty, spsc_open, spsc_own_pop, spsc_own_push, spsc_pop, spsc_push,
     spsc_put,
@@ -149,6 +151,9 @@ cdef class QueueWriter:
         store_seq_i32(&self.reactor_waits, 0)
 
     cdef void ask_sync(self) noexcept nogil:
+        cdef int64_t done = load_acquire_i64(&self.sync_done)
+        check(done <= self.sync_wanted, b"the queue writer: no more syncs end than were asked for",
+              done, self.sync_wanted)
         store_release_i64(&self.sync_wanted, self.sync_wanted + 1)
         event_signal(self.syncer.wake_fd)
 
@@ -193,7 +198,8 @@ cdef class QueueWriter:
                 self.sync_errno = errno
             if fd >= 0:
                 close(fd)
-            store_release_i64(&self.sync_done, wanted)
+            watermark_move(&self.sync_done, wanted,
+                           b"the queue writer: `sync_done` never moves back")
             if load_seq_i32(&self.reactor_waits):
                 event_signal(self.done_fd)
         store_seq_i32(&self.syncer_runs, 0)
@@ -230,6 +236,9 @@ cdef class QueueWriter:
         cdef int64_t at = queue.file_ends_place - 1
         if at < 0:
             return
+        check(at < self.file_ends_count and self.file_ends[at] == queue,
+              b"the queue writer: a queue has its place among those with file ends", at,
+              self.file_ends_count)
         self.file_ends_count -= 1
         self.file_ends[at] = self.file_ends[self.file_ends_count]
         self.file_ends[at].file_ends_place = at + 1
