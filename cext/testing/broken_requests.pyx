@@ -6,7 +6,10 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc
 from libc.string cimport memset
 
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.delay.delay_service cimport DelayService
+from cext.flow.delay.schedule cimport due_ms, schedule_step
 from cext.flow.fetch.disk_fetch cimport FetchPool, fetch_pool_arena_bytes
 from cext.flow.fetch.parked_requests cimport (
     ParkedRequest, ParkedRequests, parked_again, parked_begin, parked_end)
@@ -292,6 +295,26 @@ def _pops_waiting():
     pop_on_event(PopService(), &job.pull, JOB_LEFT)
 
 
+# ------------------------------------------------------------------- delay levels
+
+def _level_first():
+    """A turn would begin with a level that control has not set."""
+    cdef DelayService s = DelayService()
+    cdef Step step = schedule_step(s)
+    s.turn = TurnContext()
+    s.schedule.count = 2
+    s.schedule.first = 5
+    step.run(step.service)
+
+
+def _level_jumps():
+    """A message that was stored by a clock ahead of this one finds a level with a lost count."""
+    cdef DelayService s = DelayService()
+    s.schedule.count = 1
+    s.schedule.levels[0].jump_count = -1
+    due_ms(s, 0, 0, 1000, 1)
+
+
 PLANTS = {
     "revive_places": _revive_places, "revive_waiting": _revive_waiting,
     "revive_kept": _revive_kept, "revive_over": _revive_over, "revive_number": _revive_number,
@@ -302,4 +325,5 @@ PLANTS = {
     "pushed_ends": _pushed_ends, "pushed_count": _pushed_count, "pushed_free": _pushed_free,
     "held_count": _held_count, "held_wheel": _held_wheel,
     "pops_asleep": _pops_asleep, "pops_special": _pops_special, "pops_waiting": _pops_waiting,
+    "level_first": _level_first, "level_jumps": _level_jumps,
 }

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_i32
+from cext.base.check cimport check
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport (
     ABSENT,
@@ -120,6 +121,9 @@ cdef inline bint has_arrival(DelayService s, Topic* topic, int32_t level) noexce
 cdef void add_jump(DelayLevel* level, int64_t end_offset, int64_t by_ms) noexcept nogil:
     cdef ClockJump* jump
     cdef int32_t i
+    check(0 <= level.jump_count <= JUMPS_MAX,
+          b"delay levels: no more jumps of the clock are kept than there are places",
+          level.jump_count, JUMPS_MAX)
     while level.jump_count > 0 and level.jumps[0].end_offset <= level.next_offset:
         for i in range(1, level.jump_count):
             level.jumps[i - 1] = level.jumps[i]
@@ -458,6 +462,9 @@ cdef void deliver_due(DelayService s) noexcept nogil:
     cdef int32_t i, _n
     if s.schedule.count == 0 or s.schedule.clock_unsure or load_acquire_i32(&s.turn.stopping):
         return
+    check(0 <= s.schedule.first < s.schedule.count,
+          b"delay levels: a turn begins with one that is configured", s.schedule.first,
+          s.schedule.count)
     topic = schedule_topic(s)
     i = s.schedule.first
     for _n in range(s.schedule.count):

@@ -101,6 +101,9 @@ CASES = [
     ("unread", "the network: as many connections have a reason as are counted (0, 3)"),
     # what waits in the flow
     ("held_count", "pulls: no more are released than are held (0, 2)"),
+    ("level_first", "delay levels: a turn begins with one that is configured (5, 2)"),
+    ("level_jumps", "delay levels: no more jumps of the clock are kept than there are places "
+                    "(-1, 8)"),
     ("parked_bytes", "parked requests: the bytes of one are counted (20, 10)"),
     ("parked_end", "parked requests: one that ends is parked (0, 0)"),
     ("parked_given", "parked requests: one after the other finds its record (4096, 1)"),
