@@ -279,7 +279,8 @@ cdef void link_drop(EngineState* state, Link* link) noexcept nogil:
         watch(state, link, EPOLL_CTL_DEL, 0)
         close(link.fd)
     link.fd = -1
-    link.state = LINK_IDLE
+    state_move(&link.state, LINK_IDLE, 1 << LINK_IDLE | 1 << LINK_CONNECTING | 1 << LINK_OPEN,
+               LINK_STATES)
     link.wants_room = False
     empty_fill(state, link)
     link.out_start = link.out_end = 0

@@ -13,7 +13,7 @@ cdef extern from *:
 from libc.stdlib cimport calloc
 from libc.string cimport memset
 
-from cext.client.link cimport link_connected
+from cext.client.link cimport link_connected, link_drop
 from cext.client.slots cimport slot_release, slots_open
 from cext.client.state cimport LINK_OPEN, EngineState, Link
 from cext.flow.append.ack_queue cimport (
@@ -395,6 +395,16 @@ def _link():
     link_connected(state, &link, &error)
 
 
+def _link_dropped():
+    """A connection breaks that is in none of the states."""
+    cdef EngineState* state = <EngineState*> calloc(1, sizeof(EngineState))
+    cdef Link link
+    memset(&link, 0, sizeof(link))
+    link.fd = -1
+    link.state = 5
+    link_drop(state, &link)
+
+
 PLANTS = {
     "connections": _connections, "unread": _unread, "slots": _slots,
     "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
@@ -408,5 +418,5 @@ PLANTS = {
     "visible_hidden": _visible_hidden, "visible_back": _visible_back, "role": _role,
     "role_facts": _role_facts, "role_moved": _role_moved, "role_set": _role_set,
     "role_refuses": _role_refuses, "stream": _stream,
-    "slot": _slot, "link": _link,
+    "slot": _slot, "link": _link, "link_dropped": _link_dropped,
 }

@@ -78,6 +78,7 @@ CASES = [
     ("half_frames", "the network: no more large frames are kept than may be (4, 4)"),
     ("pull", "a pull: free, new, ready, held, reading or deferred, ready again, free (2, 4)"),
     ("link", "the client: a link is idle, connecting, open (2, 2)"),
+    ("link_dropped", "the client: a link is idle, connecting, open (5, 0)"),
     ("replicated", "the log: what is replicated was appended (500, 400)"),
     ("replicated_back", "the log: `replicated` is set back at a slave alone (0, 400)"),
     ("visible_back", "the log: `visible` is set back at a slave alone (0, 800)"),
