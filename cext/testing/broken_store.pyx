@@ -292,6 +292,13 @@ def _seal():
     keeper.seal(&heap, 4, 0, 0)
 
 
+def _seal_state():
+    """The keeper opens anew, and its seal is in none of the states."""
+    cdef TimerKeeper keeper = new_keeper()
+    keeper.state.seal.state = 3
+    keeper.open(0, 0, 0)
+
+
 def _timer_batch():
     """A batch is taken that has not been made."""
     cdef TimerKeeper keeper = new_keeper()
@@ -321,6 +328,7 @@ PLANTS = {
     "queue_ends": _queue_ends, "queue_jobs": _queue_jobs, "queue_persisted": _queue_persisted,
     "queue_synced": _queue_synced, "queue_sync_back": _queue_sync_back, "queue_place": _queue_place,
     "repair": _repair, "indexed": _indexed, "reads": _reads, "seal": _seal,
+    "seal_state": _seal_state,
     "timer_batch": _timer_batch, "timer_batch_count": _timer_batch_count,
     "timer_ring": _timer_ring,
 }

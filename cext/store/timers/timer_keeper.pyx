@@ -219,7 +219,8 @@ cdef class TimerKeeper:
             run_close(&k.table.runs[i])
         k.table.run_count = k.mark_count = k.obsolete_count = k.table.covers = 0
         k.head = k.tail = k.seals_made = k.seals_taken = k.sent_seals = 0
-        k.seal.state = SEAL_FREE
+        state_move(&k.seal.state, SEAL_FREE, 1 << SEAL_FREE | 1 << SEAL_FULL,
+                   b"timers: a seal is free or full")
         k.seal.count = 0
         k.broken = k.stale = 0
         k.sent_bound = k.bound = k.forgotten = key_of(TIMER_NEVER, 0)

@@ -62,6 +62,7 @@ CASES = [
     ("reads", "a disk reader: no more reads end than were asked for (0, 0)"),
     ("repair", "queue repair: looked at, written, over, free (0, 3)"),
     ("seal", "timers: a seal is free before it is filled (1, 1)"),
+    ("seal_state", "timers: a seal is free or full (3, 0)"),
     ("timer_batch", "timers: a batch that is taken was made (0, 0)"),
     ("timer_batch_count", "timers: a batch holds what fits it (513, 512)"),
     ("timer_ring", "timers: no more batches wait than there are (0, -5)"),
