@@ -7,3 +7,5 @@ cdef struct CachedPages:
 
 # Counts the first `bytes` bytes of the file. OK | IO_ERROR. A GiB takes about a millisecond.
 cdef int cached_pages(int fd, int64_t bytes, CachedPages* out) noexcept nogil
+# The way of kernels without cachestat; `bytes` > 0.
+cdef int pages_by_mincore(int fd, int64_t bytes, CachedPages* out) noexcept nogil

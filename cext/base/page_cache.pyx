@@ -37,7 +37,7 @@ cdef struct CacheStat:          # counts of pages
     uint64_t evicted_recently
 
 
-cdef int count_by_mincore(int fd, int64_t bytes, CachedPages* out) noexcept nogil:
+cdef int pages_by_mincore(int fd, int64_t bytes, CachedPages* out) noexcept nogil:
     cdef int64_t page = sysconf(_SC_PAGESIZE)
     cdef int64_t pages = (bytes + page - 1) // page
     cdef int64_t i, resident = 0
@@ -72,11 +72,11 @@ cdef int cached_pages(int fd, int64_t bytes, CachedPages* out) noexcept nogil:
         out.resident_bytes = <int64_t> stat.cached * page
         out.dirty_bytes = <int64_t> (stat.dirty + stat.writing) * page
         return OK
-    return count_by_mincore(fd, bytes, out)
+    return pages_by_mincore(fd, bytes, out)
 
 
-def of_file(path, bint by_mincore=False):
-    """(resident bytes, dirty bytes or -1, size) of one file; `by_mincore` is for tests."""
+def of_file(path):
+    """(resident bytes, dirty bytes or -1, size) of one file."""
     cdef CachedPages pages
     cdef int status
     cdef int64_t size
@@ -84,10 +84,7 @@ def of_file(path, bint by_mincore=False):
     try:
         size = os.fstat(fd).st_size
         with nogil:
-            if by_mincore and size > 0:
-                status = count_by_mincore(fd, size, &pages)
-            else:
-                status = cached_pages(fd, size, &pages)
+            status = cached_pages(fd, size, &pages)
     finally:
         os.close(fd)
     raise_status(status, f"{path}: pages in memory")

@@ -79,6 +79,7 @@ cdef class TurnLoop:
 cdef TurnLoop turn_loop(ShardState s)
 # What the loop does just now: the name of a step, or b"poll". Any thread, while the loop is there.
 cdef bytes step_name(TurnLoop t)
-cdef void run_turn(TurnLoop t) noexcept nogil
+# One turn, whose poll sleeps `limit` ms at most (NO_WAIT of step.pxd: as long as the steps allow).
+cdef void run_turn(TurnLoop t, int32_t limit) noexcept nogil
 # Runs turns until `stopping` is set and what is under way has been answered.
 cdef void run_turns(TurnLoop t) noexcept nogil

@@ -123,7 +123,7 @@ cdef int32_t sleep_limit(TurnLoop t, int32_t limit) noexcept nogil:
     return limit
 
 
-cdef void turn(TurnLoop t, int32_t limit) noexcept nogil:
+cdef void run_turn(TurnLoop t, int32_t limit) noexcept nogil:
     cdef int32_t i
     limit = sleep_limit(t, limit)
     t.present = POLL
@@ -136,10 +136,6 @@ cdef void turn(TurnLoop t, int32_t limit) noexcept nogil:
     for i in range(STEPS):
         t.present = i
         t.steps[i].run(t.steps[i].service)
-
-
-cdef void run_turn(TurnLoop t) noexcept nogil:
-    turn(t, NO_WAIT)
 
 
 cdef bint is_drained(TurnLoop t) noexcept nogil:
@@ -156,7 +152,7 @@ cdef void run_turns(TurnLoop t) noexcept nogil:
     t.turn.net.own(True)
     log_own(&t.append.log.link, True)
     while True:
-        turn(t, limit)
+        run_turn(t, limit)
         if load_acquire_i32(&t.turn.stopping):
             if stop_at == 0:
                 stop_at = t.turn.now_ms + DRAIN_MS

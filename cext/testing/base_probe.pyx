@@ -3,12 +3,14 @@
     wall_ms()                               1763726400123
     latency_counts([5, 1000, 1000])         ({5: 1, 35: 2}, 2005): {bucket: count}, sum
     write_all(fd, b"hello", 7)              (Status.OK, 0, 5): status, errno, bytes written
+    mincore_pages(fd, 5)                    (Status.OK, 4096): status, bytes in memory
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from cext.base cimport checksum, clock, sysio
 from cext.base.latency cimport LATENCY_BUCKETS, Latency, latency_record
+from cext.base.page_cache cimport CachedPages, pages_by_mincore
 
 cdef extern from "crc32.h" nogil:
     ctypedef uint32_t (*rmq_crc32_function)(uint32_t, const uint8_t*, size_t) noexcept nogil
@@ -103,3 +105,12 @@ def sync_directory(bytes path) -> tuple:
     cdef int error = 0
     cdef int status = sysio.sync_directory(path, &error)
     return status, error
+
+
+def mincore_pages(int fd, int64_t size) -> tuple:
+    """(status, bytes in memory) of a file, in the way of kernels without cachestat."""
+    cdef CachedPages pages
+    cdef int status
+    memset(&pages, 0, sizeof(pages))
+    status = pages_by_mincore(fd, size, &pages)
+    return status, pages.resident_bytes

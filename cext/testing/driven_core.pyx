@@ -23,7 +23,7 @@ from posix.unistd cimport read, write
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender
-from cext.flow.context.step cimport Step
+from cext.flow.context.step cimport NO_WAIT, Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
@@ -69,7 +69,7 @@ cdef class DrivenCore:
     def turn(self):
         """Makes one turn, as the reactor's thread does."""
         with nogil:
-            run_turn(self.core.loop)
+            run_turn(self.core.loop, NO_WAIT)
 
     def steps(self):
         """The turn's table, in order: (name, has a next_wait, has a drained)."""
@@ -144,7 +144,7 @@ cdef class DrivenCore:
                 if got > 0:
                     at += got
                     left -= got
-            run_turn(self.core.loop)
+            run_turn(self.core.loop, NO_WAIT)
             got = read(fd, self.input + self.input_bytes, INPUT_BYTES - self.input_bytes)
             if got == 0 or (got < 0 and errno != EAGAIN and errno != EINTR):
                 break

@@ -33,6 +33,6 @@ cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* 
 cdef Step clock_step(DelayService s) noexcept
 # Before the turn's write: appends what is due. The poll sleeps until the next message is due.
 cdef Step schedule_step(DelayService s) noexcept
-# When the entry is due, by the turn's clock (ms). A function of its own for tests of clock jumps.
+# When the entry is due, by the turn's clock (ms).
 cdef int64_t due_ms(DelayService s, int32_t level, int64_t offset, int64_t tags_code,
                     int64_t end_offset) noexcept nogil
