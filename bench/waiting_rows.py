@@ -196,9 +196,9 @@ def pend(directory: Path, scratch: Path, count: int) -> None:
         timers.push_many(some, tomorrow, 3 * YEAR_MS, done * 400)
         done += some
         while not timers.seal(0, 0):
-            keeper.step()
+            timers.step()
     keeper.finish()
-    while keeper.step() == 0:
+    while timers.step() == 0:
         pass
     keeper.finish()
 

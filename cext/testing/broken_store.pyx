@@ -30,7 +30,7 @@ from cext.store.queues.queue_store cimport QueueStore
 from cext.store.queues.queue_writer cimport JOB_WRITE, QueueJob, QueueWriter
 from cext.store.timers.keeper_state cimport BATCH_ENTRIES, SEAL_FULL
 from cext.store.timers.timer_heap cimport TimerHeap
-from cext.store.timers.timer_keeper cimport TimerKeeper
+from cext.store.timers.timer_keeper cimport TimerKeeper, keeper_round
 
 import tempfile
 import threading
@@ -316,7 +316,7 @@ def _timer_ring():
     """More batches were taken than were made."""
     cdef TimerKeeper keeper = new_keeper()
     keeper.state.head = 5
-    keeper.step()
+    keeper_round(keeper, True)
 
 
 PLANTS = {

@@ -5,7 +5,7 @@ as in a broker.
 
     timers = DrivenTimers(keeper)
     timers.push(due_ms, place)          while timers.room
-    timers.seal(covers, log_end); keeper.step()
+    timers.seal(covers, log_end); timers.step()
     timers.take(clock_ms, limit)        [(due_ms, place), ..]
 """
 cimport cython
@@ -27,7 +27,7 @@ from cext.store.timers.timer_heap cimport (
     timer_heap_push,
     timer_heap_trim,
 )
-from cext.store.timers.timer_keeper cimport TimerKeeper
+from cext.store.timers.timer_keeper cimport TimerKeeper, keeper_give_up, keeper_round
 
 
 cdef class DrivenHeap:
@@ -128,6 +128,18 @@ cdef class DrivenTimers:
         self.keeper.seal(&self.heap, self.heap.capacity // 4, covers, log_end)
         self.fresh = 0
         return True
+
+    def step(self) -> int:
+        """Does one round of the keeper's thread, which must not run, in this one. Returns how long
+        the thread would sleep; < 0: a run is damaged."""
+        cdef int wait_ms
+        if self.keeper.thread.running:
+            raise RuntimeError("the keeper is running")
+        with nogil:
+            wait_ms = keeper_round(self.keeper, True)
+        if wait_ms < 0:
+            keeper_give_up(&self.keeper.state)
+        return wait_ms
 
     def take(self, int64_t clock_ms, int64_t limit) -> list:
         """At most `limit` keys that are due, in order."""

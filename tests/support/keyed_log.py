@@ -15,7 +15,14 @@ from cext.store.index.indexer import Indexer
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    indexer_query,
+    log_append,
+    log_new_turn,
+    log_watermarks,
+    log_write_out,
+    preparer_step,
+)
 from rmq.format.index_file import Put, hashes_of
 
 SLOTS, ENTRIES = 1500, 400  # more slots than a page of the table
@@ -82,7 +89,7 @@ class KeyedLog:
                 assert log_append(self.log, data) == offset
                 break
             if log_append(self.log, b"", len(data)) < 0:  # rolls, once there is a next one
-                self.preparer.step()
+                preparer_step(self.preparer)
         assert log_write_out(self.log) == 0
         record = Keyed(topic, unique, keys, tags, offset, self.now, sys_flag)
         self.records.append(record)
@@ -131,7 +138,7 @@ class KeyedLog:
         ]
 
     def ask(self, indexer, topic: bytes, key: str, tag=False, limit=1024, begin=0, end=FOREVER):
-        return indexer.query(topic, key.encode(), int(tag), limit, begin, end)[0]
+        return indexer_query(indexer, topic, key.encode(), int(tag), limit, begin, end)[0]
 
     def check(self, indexer: Indexer, subset: bool = False) -> None:
         """Checks that every key and tag finds exactly its messages; with `subset` some of them."""

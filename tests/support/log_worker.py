@@ -16,7 +16,13 @@ from support.waiting import wait_until
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_new_turn, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    flusher_counters,
+    log_new_turn,
+    log_watermarks,
+    log_write_out,
+    preparer_counters,
+)
 from rmq.errors import StoreError
 
 
@@ -35,8 +41,8 @@ def main() -> None:
         return {
             **log_watermarks(log),
             "poison": log.poison_cause(),
-            "flusher": flusher.counters(),
-            "preparer": preparer.counters(),
+            "flusher": flusher_counters(flusher),
+            "preparer": preparer_counters(preparer),
             **more,
         }
 

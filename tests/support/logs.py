@@ -5,7 +5,13 @@ from contextlib import contextmanager
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    log_append,
+    log_new_turn,
+    log_watermarks,
+    log_write_out,
+    preparer_step,
+)
 
 SEGMENT_BYTES = 1 << 16
 MAX_RECORD_BYTES = 8192
@@ -79,7 +85,7 @@ def fill(log, segments, size=1000):
         log_new_turn(log)
         offset, data = append_rolling(log, size)
         if offset < 0:
-            assert preparer.step() == -1
+            assert preparer_step(preparer) == -1
             offset, data = append_rolling(log, size)
         assert offset >= 0
         written.append((offset, data))

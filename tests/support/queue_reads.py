@@ -13,16 +13,17 @@ from pathlib import Path
 from support.waiting import HANG_S
 
 from cext.base.status import Status
-from cext.store.queues.queue_table import QueueTable
+from cext.store.queues.queue_store import QueueStore
+from cext.testing.store_probe import queues_entries
 
 
 def queue_entries(
-    store: QueueTable, topic: bytes, queue_id: int, offset: int, count: int
+    store: QueueStore, topic: bytes, queue_id: int, offset: int, count: int
 ) -> list[tuple[int, int, int]] | int:
-    """store.entries(), repeated until the answer is not ABSENT."""
+    """queues_entries(), repeated until the answer is not ABSENT."""
     folder = Path(os.fsdecode(store.directory)) / topic.decode() / str(queue_id)
     end = time.monotonic() + HANG_S
-    while (got := store.entries(topic, queue_id, offset, count)) == Status.ABSENT:
+    while (got := queues_entries(store, topic, queue_id, offset, count)) == Status.ABSENT:
         assert time.monotonic() < end, f"{folder} stays absent at {offset}"
         for file in folder.iterdir():
             file.read_bytes()

@@ -20,7 +20,7 @@ from cext.store.log.commit_log import CommitLog
 from cext.store.queues.queue_store import QueueStore
 from cext.store.recovery import recover
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import checkpoint_page
+from cext.testing.store_probe import checkpoint_page, queues_snapshot
 from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 
@@ -230,7 +230,7 @@ class StoreImage:
         expected = self.expected(records)
         found = {}
         for topic, queue_id in queues.queue_names():
-            low, high, _persisted, _entries = queues.snapshot(topic, queue_id)
+            low, high, _persisted, _entries = queues_snapshot(queues, topic, queue_id)
             if low < high:
                 found[topic, queue_id] = read_entries(queues, topic, queue_id, low, high)
         assert found == expected

@@ -28,17 +28,11 @@ from cext.store.log.commit_log cimport CommitLog
 from cext.store.log.log_cursor cimport LogCursor
 from cext.store.log.record cimport RecordView
 
-cdef extern from "<semaphore.h>" nogil:
-    ctypedef struct sem_t:
-        pass
-
 cdef struct IndexJob:
     IndexQuery query
-    int64_t number              # the caller's, returned with the answer
     int32_t status              # out
-    bint waited                 # the caller waits for `done`; else the job goes into `answered`
-    sem_t done
-    uint8_t texts[0]            # topic and key, then room for the hits
+    int64_t number              # the caller's, returned with the answer
+    uint8_t texts[0]            # at a multiple of 8: topic and key, then room for the hits
 
 cdef class Indexer:
     cdef CommitLog log
@@ -46,8 +40,8 @@ cdef class Indexer:
     cdef LogCursor tail
     cdef NativeThread thread
     cdef SpscRing jobs          # IndexJob*; control pushes under `lock`, the thread pops
-    cdef SpscRing answered      # IndexJob* back again, those for which no caller waits
-    cdef int64_t unanswered     # of those, given to the thread and not taken back; control only
+    cdef SpscRing answered      # IndexJob* back again
+    cdef int64_t unanswered     # given to the thread and not taken back; control only
     cdef int done_fd            # eventfd, owned: `answered` has something
     cdef int wake_fd            # eventfd, owned
     cdef int32_t stopping       # owner -> thread

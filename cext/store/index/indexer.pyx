@@ -3,19 +3,17 @@
     indexer = Indexer(log, "/store/index")
     indexer.open(trusted=True, index_ms=0)      # after recovery of the log
     indexer.start()
-    indexer.query(b"topic", b"key", 0, 32, 0, 2**63 - 1)    -> ([log offsets], last ms, last offset)
-    indexer.ask(7, b"topic", b"key", 0, 32, 0, 2**63 - 1, 1 << 24)     the same, without waiting:
-    indexer.answers()       -> [(7, "", [records], last ms, last offset)], once done_fd is readable
+    indexer.ask(7, b"topic", b"key", 0, 32, 0, 2**63 - 1, 1 << 24)      does not wait
+    indexer.answers()   -> [(7, "", [records], last ms, last offset)], when answers_fd is readable
     indexer.stop()                              # indexes what is written, syncs
 """
 import os
 import threading
 
 cimport cython
-from libc.errno cimport EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy
 
 from cext.base.atomics cimport (
     load_acquire_i32, load_acquire_i64, store_release_i32, store_release_i64)
@@ -23,11 +21,11 @@ from cext.base.byteorder cimport load_u32
 from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
-from cext.base.status cimport Status, raise_status
+from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
 from cext.base.watermark cimport watermark_move
 from cext.memory.spsc_ring cimport (
-    spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push, spsc_put,
+    spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_put,
 )
 from cext.store.index.index_key cimport (
     KeyTexts, KeyTokens, find_key_texts, hash_on, next_token, positive_hash,
@@ -36,12 +34,6 @@ from cext.store.index.index_store cimport HITS_MAX, KEYS_MAX
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 
 from rmq.errors import StoreError
-
-cdef extern from "<semaphore.h>" nogil:
-    int sem_init(sem_t* semaphore, int shared, unsigned int value)
-    int sem_destroy(sem_t* semaphore)
-    int sem_post(sem_t* semaphore)
-    int sem_wait(sem_t* semaphore)
 
 cdef enum:
     JOBS = 64
@@ -72,7 +64,7 @@ cdef class Indexer:
         self.sync_us = sync_ms * 1000
         self.idle_max_ms = idle_max_ms
         self.keys = <IndexKey*> malloc(KEYS_MAX * sizeof(IndexKey))
-        if (self.keys == NULL or spsc_open(&self.jobs, 2 * JOBS) != Status.OK
+        if (self.keys == NULL or spsc_open(&self.jobs, JOBS) != Status.OK
                 or spsc_open(&self.answered, JOBS) != Status.OK):
             raise MemoryError("no memory for the indexer")
         self.wake_fd = event_open(&error)
@@ -263,11 +255,8 @@ cdef class Indexer:
         cdef IndexJob* job = <IndexJob*> spsc_pop(&self.jobs)
         while job != NULL:
             self._do(job)
-            if job.waited:
-                sem_post(&job.done)         # the job is on the caller's stack: do not use it now
-            else:
-                spsc_put(&self.answered, job, b"the index: room for each question's answer")
-                event_signal(self.done_fd)
+            spsc_put(&self.answered, job, b"the index: room for each question's answer")
+            event_signal(self.done_fd)
             job = <IndexJob*> spsc_pop(&self.jobs)
 
     cdef void _do(self, IndexJob* job) noexcept nogil:
@@ -311,49 +300,11 @@ cdef class Indexer:
                 with nogil:
                     native_thread_join(&self.thread)
 
-    def query(self, bytes topic, bytes key, int32_t kind, int32_t hits_max, int64_t begin_ms,
-              int64_t end_ms) -> tuple:
-        """The log offsets of the messages, newest first, each checked; then store time and offset
-        of the newest indexed message. Waits for the thread; releases the interpreter lock."""
-        cdef IndexJob job
-        cdef bint pushed = False
-        hits_max = max(1, min(hits_max, HITS_MAX))
-        memset(&job, 0, sizeof(job))
-        job.waited = True
-        job.query.topic = topic
-        job.query.topic_bytes = <uint32_t> len(topic)
-        job.query.key = key
-        job.query.key_bytes = <uint32_t> len(key)
-        job.query.kind = kind
-        job.query.hits_max = hits_max
-        job.query.begin_ms = begin_ms
-        job.query.end_ms = end_ms
-        if len(key) > PROPERTIES_BYTES_MAX or len(topic) > TOPIC_BYTES_MAX:
-            return [], 0, 0                 # no record has such a key or topic
-        job.query.hits = <int64_t*> malloc(<size_t> hits_max * sizeof(int64_t))
-        if job.query.hits == NULL:
-            raise MemoryError("no memory for the answer of the key index")
-        try:
-            with self.lock:
-                if not self.thread.running:
-                    raise StoreError("the indexer is not running")
-                sem_init(&job.done, 0, 0)
-                pushed = spsc_push(&self.jobs, &job)
-                event_signal(self.wake_fd)
-                with nogil:
-                    while pushed and sem_wait(&job.done) != 0 and errno == EINTR:
-                        pass
-                sem_destroy(&job.done)
-            raise_status(job.status, f"key index: {os.strerror(self.store.last_errno)}")
-            return ([job.query.hits[i] for i in range(job.query.hit_count)], job.query.last_ms,
-                    job.query.last_offset)
-        finally:
-            free(job.query.hits)
-
     def ask(self, int64_t number, bytes topic, bytes key, int32_t kind, int32_t hits_max,
             int64_t begin_ms, int64_t end_ms, uint64_t body_max) -> bool:
-        """The same without waiting: answers() returns the answer, with as many of the records as
-        fit `body_max` bytes (at least one). False: too many questions wait."""
+        """Asks for the messages with this key, newest first, each checked, without waiting:
+        answers() returns the answer, with as many of the records as fit `body_max` bytes (at least
+        one). False: too many questions wait."""
         cdef IndexJob* job
         cdef size_t texts = <size_t> (len(topic) + len(key) + 7) & ~<size_t> 7
         if len(key) > PROPERTIES_BYTES_MAX or len(topic) > TOPIC_BYTES_MAX:
@@ -415,22 +366,6 @@ cdef class Indexer:
     def answers_fd(self) -> int:
         """Readable when answers() has something."""
         return self.done_fd
-
-    def counters(self) -> dict:
-        """indexed: the log offset up to which the log is indexed; entries: put since the start;
-        failures: of reading or writing; false_hits: hits whose record had another key; log_pieces:
-        parts of the log read in its ring, copied, and overwritten in the ring meanwhile."""
-        return {
-            "indexed": load_acquire_i64(&self.indexed), "records": self.records,
-            "entries": self.store.entries_put, "files": self.store.file_count,
-            "failures": self.store.failures, "last_errno": self.store.last_errno,
-            "files_removed": self.store.removed, "files_relinked": self.store.relinked,
-            "false_hits": self.store.false_hits, "log_bytes_skipped": self.tail.skipped,
-            "log_pieces_borrowed": self.tail.window.pieces_borrowed,
-            "log_pieces_read": self.tail.window.pieces_read,
-            "log_pieces_lost": self.tail.window.pieces_lost,
-            "safe_ms": load_acquire_i64(&self.store.safe_ms),
-        }
 
     def row(self) -> str:
         """The row of index_store.pxd for the files that the start found."""

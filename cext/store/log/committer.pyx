@@ -166,7 +166,3 @@ cdef class Committer:
         Any thread."""
         store_release_i32(&self.state.hurried, 1)
         event_signal(self.state.link.committer_event)
-
-    def counters(self) -> dict:
-        """commits: number of write calls."""
-        return {"commits": self.state.commits}

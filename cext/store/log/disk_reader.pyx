@@ -354,8 +354,3 @@ cdef class DiskReader:
         for i in range(self.count):
             with nogil:
                 native_thread_join(&self.readers[i].thread)
-
-    def counters(self) -> dict:
-        """reads: pread calls of all threads; in_flight: jobs submitted and not collected."""
-        return {"reads": sum([self.readers[i].reads for i in range(self.count)]),
-                "in_flight": sum([self.readers[i].in_flight for i in range(self.count)])}

@@ -240,7 +240,3 @@ cdef class Flusher:
                     f"durable is {self.log.durable()} after {timeout_s} s, not {target}")
             time.sleep(0.0005)
         return self.log.durable()
-
-    def counters(self) -> dict:
-        """syncs: number of fdatasync calls; sync_us: time spent in them."""
-        return {"syncs": self.state.syncs, "sync_us": self.state.sync_us}

@@ -49,3 +49,7 @@ cdef class Preparer:
     cdef PreparerState state
     cdef NativeThread thread
     cdef CommitLog log          # kept alive while the thread runs
+
+# The thread, or another one while it does not run. Does all the work there is; returns how many ms
+# to sleep (-1: until signalled).
+cdef int preparer_round(PreparerState* state) noexcept nogil

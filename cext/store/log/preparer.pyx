@@ -118,8 +118,7 @@ cdef void add_room(PreparerState* state) noexcept nogil:
         log_notify(link)
 
 
-cdef int step(PreparerState* state) noexcept nogil:
-    """Does all the work there is; returns how many ms to sleep (-1: until signalled)."""
+cdef int preparer_round(PreparerState* state) noexcept nogil:
     remove_dropped(state)
     if log_is_poisoned(state.link):
         return -1
@@ -137,8 +136,8 @@ cdef void run(void* argument) noexcept nogil:
     cdef PreparerState* state = <PreparerState*>argument
     cdef int wait_ms
     while load_acquire_i32(&state.stopping) == 0:
-        event_drain(state.link.preparer_event)     # step() handles all signals up to here
-        wait_ms = step(state)
+        event_drain(state.link.preparer_event)     # the round handles all signals up to here
+        wait_ms = preparer_round(state)
         event_wait(state.link.preparer_event, wait_ms)
     remove_dropped(state)
 
@@ -170,25 +169,3 @@ cdef class Preparer:
             event_signal(self.state.link.preparer_event)
             with nogil:
                 native_thread_join(&self.thread)
-
-    def step(self) -> int:
-        """For tests, and only while the thread is not running: does one round in this thread.
-        Returns how many ms the thread would sleep now; -1: until signalled."""
-        cdef int wait_ms
-        if self.thread.running:
-            raise StoreError("the preparer is running")
-        with nogil:
-            wait_ms = step(&self.state)
-        return wait_ms
-
-    def counters(self) -> dict:
-        """Segments prepared (how many of them recycled) and removed, failed tries, the last errno;
-        pieces of room given to the segment that a start continued, and how long the slowest took.
-        """
-        return {"prepared": self.state.prepared, "recycled": self.state.recycled,
-                "removed": self.state.removed, "failures": self.state.failures,
-                "pieces": self.state.pieces, "slowest_piece_us": self.state.slowest_piece_us,
-                "room_status": load_acquire_i32(&self.state.link.room_status),
-                "room_errno": self.state.link.room_error,
-                "status": load_acquire_i32(&self.state.link.prepare_status),
-                "errno": self.state.link.prepare_error}

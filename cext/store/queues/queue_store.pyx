@@ -3,11 +3,9 @@ how entries get into files, and consume_queue.pxd for one queue."""
 import os
 
 cimport cython
-from libc.stdint cimport INT64_MAX
 from libc.string cimport memcpy, memset
 
 from cext.base.clock cimport monotonic_us
-from cext.base.status cimport raise_status
 from cext.store.log.commit_log cimport CommitLog
 from cext.store.queues.consume_queue cimport (
     QUEUE_ENTRY_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_entry_load,
@@ -26,7 +24,7 @@ cdef enum:
 
 @cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueueStore(QueuePersistence):
-    """For the reactor thread; start, stop and the methods for tests before or after it runs.
+    """For the reactor thread; start and stop before or after it runs.
 
     pool_chunks: chunks for entries in memory; a shard has QUEUE_CHUNKS of
     rmq/broker/core_options.py."""
@@ -296,26 +294,6 @@ cdef class QueueStore(QueuePersistence):
         ends.last_size = 0
         self.writer.set_file_ends(queue, &ends)
 
-    # ---- Python's view: tests, tools, recovery
-
-    def counters(self) -> dict:
-        """All counters, the pool's filling and the marks."""
-        return {
-            "jobs_written": self.counts.jobs_written,
-            "entries_persisted": self.counts.entries_persisted,
-            "write_failures": self.counts.write_failures, "last_errno": self.counts.last_errno,
-            "sync_writes": self.counts.sync_writes,
-            "chunks_reclaimed": self.counts.chunks_reclaimed,
-            "memory_reads": self.counts.memory_reads, "file_reads": self.counts.file_reads,
-            "absent_reads": self.counts.absent_reads, "corrupt_reads": self.counts.corrupt_reads,
-            "queues": self.queue_count, "queues_with_files": self.file_count,
-            "chunks_free": self.pool.capacity - self.pool.touched + self.pool.free_count,
-            "chunks": self.pool.capacity, "file_opens": self.writer.files.opens,
-            "file_writes": self.writer.files.writes, "log_end": self.log_end,
-            "persisted_log_offset": self.persisted_log_offset,
-            "synced_log_offset": self.synced_log_offset,
-        }
-
     def failure(self) -> str:
         """The newest failure of a queue file, as a text; empty when all is well."""
         if self.counts.last_errno == 0:
@@ -324,31 +302,3 @@ cdef class QueueStore(QueuePersistence):
                 f"{os.strerror(self.counts.last_errno)} "
                 f"({self.counts.write_failures} failed writes; entries stay in memory, "
                 f"the commit log is complete)")
-
-    def add(self, bytes topic, int queue_id, list entries) -> int:
-        """Appends (physical offset, size, tags code) tuples; returns the queue's max offset."""
-        cdef Queue* queue = self.open_queue(topic, <int32_t> len(topic), queue_id)
-        cdef int status
-        if queue == NULL:
-            raise ValueError(f"no queue can be called {topic!r}/{queue_id}")
-        for physical, size, tags in entries:
-            status = self.append(queue, physical, size, tags)
-            raise_status(status, f"append to {topic!r}/{queue_id}")
-        queue.next_offset = queue.max_offset
-        return queue.max_offset
-
-    def flush(self, int64_t now_ms, int64_t log_durable, int timeout_ms=60_000) -> None:
-        """Writes everything into files, then the checkpoint. StoreError: that failed."""
-        cdef int status
-        with nogil:
-            status = self.flush_all(now_ms, log_durable, timeout_ms)
-        raise_status(status, self.failure() or f"queues are not in files after {timeout_ms} ms")
-
-    def drop(self, int64_t log_min) -> None:
-        """Tells the queues that the log now starts at log_min."""
-        self.drop_below(log_min)
-
-    def remove_topic(self, bytes topic) -> int:
-        """Deletes all queues of a topic; returns how many there were."""
-        cdef bint _used = False
-        return self.delete_topic(topic, <int32_t> len(topic), INT64_MAX, &_used)

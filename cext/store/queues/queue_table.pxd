@@ -69,9 +69,6 @@ cdef class QueueTable:
     # entry before its use.
     cdef int read_entries(self, Queue* queue, int64_t offset, int32_t max_entries,
                           uint8_t* out) noexcept nogil
-    # With the GIL: (min, max, persisted, entries from persisted to max in file form).
-    cdef tuple snapshot_queue(self, Queue* queue)
-    cdef Queue* named(self, bytes topic, int queue_id) except NULL
 
     # Makes room for more queues. OK | POOL_EMPTY. The subclass also makes its own arrays longer.
     cdef int grow(self, int64_t slots) noexcept nogil

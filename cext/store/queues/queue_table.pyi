@@ -1,7 +1,5 @@
 from os import PathLike
 
-Entry = tuple[int, int, int]
-
 class QueueTable:
     @property
     def directory(self) -> bytes: ...
@@ -16,8 +14,4 @@ class QueueTable:
         pool_chunks: int = 65_536,
         checkpoint_path: str | bytes | PathLike[str] | None = None,
     ) -> QueueTable: ...
-    def snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes]: ...
     def queue_names(self) -> list[tuple[bytes, int]]: ...
-    def entries(
-        self, topic: bytes, queue_id: int, offset: int, max_entries: int
-    ) -> list[Entry] | int: ...

@@ -44,7 +44,7 @@ cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil:
 
 @cython.no_gc_clear                  # __dealloc__ needs the object's fields
 cdef class QueueTable:
-    """For the reactor thread; the methods for tests before or after it runs."""
+    """For the reactor thread."""
 
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
                   checkpoint_path=None, SharedArena memory=None):
@@ -175,38 +175,10 @@ cdef class QueueTable:
         # If nothing is wrong there, the next read returns the entry.
         return <int> Status.NOT_READY if status == Status.OK else status
 
-    # ---- for Python: calls of the control thread (between two turns) and tests
-
-    cdef tuple snapshot_queue(self, Queue* queue):
-        cdef int64_t count = queue.max_offset - queue.persisted_offset
-        cdef bytearray entries = bytearray(count * QUEUE_ENTRY_BYTES)
-        if count > 0:
-            queue_copy_entries(queue, queue.persisted_offset, count, <uint8_t*> entries)
-        return (queue.min_offset, queue.max_offset, queue.persisted_offset, bytes(entries))
-
-    cdef Queue* named(self, bytes topic, int queue_id) except NULL:
-        cdef Queue* queue = self.find_queue(topic, <int32_t> len(topic), queue_id)
-        if queue == NULL:
-            raise KeyError(f"no queue {topic.decode('latin-1')}/{queue_id}")
-        return queue
-
-    def snapshot(self, bytes topic, int queue_id) -> tuple:
-        """(min, max, persisted, entries), where `entries` are those from persisted to max, which
-        are not in a file yet."""
-        return self.snapshot_queue(self.named(topic, queue_id))
+    # ---- for Python: calls of the control thread, between two turns
 
     def queue_names(self) -> list:
         """(topic, queue id) of all queues."""
         cdef int64_t i
         return [(self.queues[i].topic[:self.queues[i].topic_length], self.queues[i].queue_id)
                 for i in range(self.queue_top) if self.queues[i] != NULL]
-
-    def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries):
-        """Calls read(): a list of (physical offset, size, tags code), or a negative status."""
-        cdef Queue* queue = self.named(topic, queue_id)
-        cdef QueueEntry out[READ_ENTRIES]
-        cdef int got = self.read(queue, offset, min(max_entries, READ_ENTRIES), out)
-        cdef int i
-        if got < 0:
-            return got
-        return [(out[i].physical_offset, out[i].size, out[i].tags_code) for i in range(got)]

@@ -73,3 +73,11 @@ cdef class TimerKeeper:
     cdef void _forget(self) noexcept nogil
     cdef int _open_runs(self, TimerKey from_key)
     cdef void _join(self) noexcept
+
+# The thread, or another one while it does not run. Does all the work there is; `finishing`: writes
+# the checkpoint, however new the last one is. Returns how many ms to sleep; CORRUPT - 1000: a run
+# is damaged.
+cdef int keeper_round(TimerKeeper keeper, bint finishing) noexcept nogil
+# Removes the checkpoint after a run was found damaged, so that the next start reads the whole queue
+# again.
+cdef void keeper_give_up(KeeperState* k) noexcept nogil

@@ -123,9 +123,7 @@ cdef bint is_lasting(int status) noexcept nogil:
 
 # ------------------------------------------------------------------- the thread
 
-cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
-    """Does all the work there is. Returns how many ms to sleep; CORRUPT - 1000: a run is damaged.
-    """
+cdef int keeper_round(TimerKeeper keeper, bint finishing) noexcept nogil:
     cdef KeeperState* k = &keeper.state
     cdef int64_t due_ms = 0, wait = IDLE_MS
     cdef int status = OK, more = 0
@@ -158,9 +156,7 @@ cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
     return 0 if status == 1 else <int> wait
 
 
-cdef void give_up(KeeperState* k) noexcept nogil:
-    """Removes the checkpoint after a run was found damaged, so that the next start reads the whole
-    queue again."""
+cdef void keeper_give_up(KeeperState* k) noexcept nogil:
     cdef char path[KEEPER_PATH_BYTES + 64]
     snprintf(path, sizeof(path), b"%s/checkpoint", k.directory)
     unlink(path)
@@ -170,9 +166,9 @@ cdef void give_up(KeeperState* k) noexcept nogil:
 cdef void run(TimerKeeper keeper) noexcept nogil:
     cdef int wait_ms
     while load_acquire_i32(&keeper.state.stopping) == 0:
-        wait_ms = step(keeper, False)
+        wait_ms = keeper_round(keeper, False)
         if wait_ms < 0:
-            give_up(&keeper.state)
+            keeper_give_up(&keeper.state)
             return
         if wait_ms > 0:
             event_wait(keeper.state.event, sleep_ms(wait_ms))
@@ -349,7 +345,7 @@ cdef class TimerKeeper:
         with nogil:
             while not self.state.broken and turns < 100 and (
                     self.state.seal.state == SEAL_FULL or self.state.stale):
-                wait_ms = step(self, True)
+                wait_ms = keeper_round(self, True)
                 if wait_ms < 0:
                     break
                 turns += 1
@@ -431,15 +427,3 @@ cdef class TimerKeeper:
                 waiting += k.batches[i % BATCHES].count
         return {"waiting": waiting, "loaded": k.loaded, "sealed": k.sealed, "merged": k.merged,
                 "checkpoints": k.checkpoints, "runs": k.table.run_count, "covers": k.table.covers}
-
-    def step(self) -> int:
-        """Only while the thread does not run: does one round in this thread. Returns how long the
-        keeper would sleep."""
-        cdef int wait_ms
-        if self.thread.running:
-            raise StoreError("the keeper is running")
-        with nogil:
-            wait_ms = step(self, True)
-        if wait_ms < 0:
-            give_up(&self.state)
-        return wait_ms

@@ -16,6 +16,7 @@ from support.backups import back_up, copy, image, refused, run, segments
 from support.store_copies import copy_store
 from support.store_image import SEGMENT, Placed, StoreImage, open_store
 
+from cext.testing.store_probe import queues_snapshot
 from rmq.backup.state_copy import read_state
 from rmq.backup.verification import verify
 from rmq.base.json_file import JsonFile
@@ -141,10 +142,10 @@ def test_a_queue_whose_messages_are_deleted_goes_on_where_it_was(
     back_up(image, copy)
     assert run("restore", "--from", copy, "--store", tmp_path / "new").exit_code == 0
     _, queues, _ = open_store(tmp_path / "new", clean=True)
-    assert queues.snapshot(b"gone", 1)[:2] == (70, 70)
+    assert queues_snapshot(queues, b"gone", 1)[:2] == (70, 70)
     left = [each.queue_offset for each in image.records if each.topic == b"stays" and
             each.offset >= SEGMENT]  # fmt: skip
-    assert queues.snapshot(b"stays", 0)[:2] == (left[0], left[-1] + 1)
+    assert queues_snapshot(queues, b"stays", 0)[:2] == (left[0], left[-1] + 1)
 
 
 def test_queues_end_where_rmq_has_noted_it_or_their_files_say_more(

@@ -10,6 +10,7 @@ import os
 import pytest
 from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
+from cext.testing.store_probe import queues_flush
 from rmq.format import store_files
 from rmq.format.store_files import (
     QUEUE_ENTRY_BYTES,
@@ -63,7 +64,7 @@ def test_a_sound_store_is_sound(whole):
 def test_what_recovery_and_the_queue_store_write_is_sound(image):
     image.write_log()
     log, queues, _report = open_store(image.root)
-    queues.flush(1_000, 1 << 60)
+    queues_flush(queues, 1_000, 1 << 60)
     log.close()
     assert check_store(image.root).problems == []
 
@@ -296,7 +297,7 @@ def test_queues_that_start_with_blanks_and_expired_entries_are_sound(image):
     image.write_log().write_queues()
     image.segment_path(0).unlink()
     log, queues, _report = open_store(image.root)
-    queues.flush(1_000, 1 << 60)
+    queues_flush(queues, 1_000, 1 << 60)
     log.close()
     report = check_store(image.root)
     assert report.problems == []
@@ -312,7 +313,7 @@ def test_a_topic_made_anew_leaves_a_sound_store(tmp_path):
         image.add(b"again")
     image.write_log()
     log, queues, _report = open_store(image.root)
-    queues.flush(1_000, 1 << 60)
+    queues_flush(queues, 1_000, 1 << 60)
     log.close()
     report = check_store(image.root)
     assert report.problems == []

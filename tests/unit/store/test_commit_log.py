@@ -35,6 +35,7 @@ from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
 from cext.testing.store_probe import (
     disk_read,
+    disk_reader_counters,
     log_append,
     log_counters,
     log_drop_first_segment,
@@ -43,6 +44,8 @@ from cext.testing.store_probe import (
     log_view,
     log_watermarks,
     log_write_out,
+    preparer_counters,
+    preparer_step,
 )
 from rmq.errors import StoreCorruptError, StoreError
 
@@ -283,7 +286,7 @@ def test_without_a_prepared_segment_the_log_says_not_ready_until_there_is_one(lo
     assert offset == Status.NOT_READY
     assert log_counters(log)["rolls"] == 0
     assert append(log, 100) >= 0, "a record that still fits must be taken"
-    Preparer(log).step()
+    preparer_step(Preparer(log))
     assert append_rolling(log, 8000)[0] == SEGMENT_BYTES
 
 
@@ -299,7 +302,7 @@ def test_a_roll_writes_a_blank_and_goes_on_at_the_next_segments_start(directory,
 
 
 def test_unwritten_records_of_the_old_segment_are_written_by_the_roll(directory, log):
-    Preparer(log).step()
+    preparer_step(Preparer(log))
     while append_rolling(log, 1000)[0] < SEGMENT_BYTES:
         pass
     assert log_watermarks(log)["written"] == SEGMENT_BYTES
@@ -390,7 +393,7 @@ def test_pages_that_left_the_page_cache_are_absent_and_come_from_a_disk_reader(d
         pytest.skip("this file system keeps pages that are told to leave")
     status, count, data = disk_read(readers, [(o, len(d)) for o, d in some], 1 << 20)
     assert (status, count, data) == (Status.OK, 10, b"".join(d for _, d in some))
-    assert readers.counters() == {"reads": 1, "in_flight": 0}
+    assert disk_reader_counters(readers) == {"reads": 1, "in_flight": 0}
     log_new_turn(log)
     assert log_view(log, some[0][0], 1000) == some[0][1]
     readers.stop()
@@ -528,15 +531,15 @@ def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directo
     written = fill(log, 3)
     Flusher(log).flush()
     preparer = Preparer(log)
-    preparer.step()
+    preparer_step(preparer)
     assert log_view(log, 0, 1000) == written[0][1]
     assert log_drop_first_segment(log) == Status.OK
     assert log_watermarks(log)["min"] == SEGMENT_BYTES
     assert log_view(log, 0, 1000) == Status.NOT_FOUND
     assert log.read_record(0) is None
-    preparer.step()
+    preparer_step(preparer)
     assert not file_of(directory, 0).exists()
-    assert preparer.counters()["removed"] == 1
+    assert preparer_counters(preparer)["removed"] == 1
 
 
 def test_segments_are_removed_in_order_also_when_one_cannot_be(directory, log):
@@ -545,20 +548,20 @@ def test_segments_are_removed_in_order_also_when_one_cannot_be(directory, log):
     fill(log, 4)
     Flusher(log).flush()
     preparer = Preparer(log)
-    preparer.step()
+    preparer_step(preparer)
     assert [log_drop_first_segment(log) for _ in range(2)] == [Status.OK] * 2
     first = file_of(directory, 0)
     first.unlink()
     first.mkdir()  # a directory, which no unlink removes
     for _ in range(2):
-        preparer.step()
+        preparer_step(preparer)
         assert file_of(directory, 1).exists()
-    assert preparer.counters()["removed"] == 0
+    assert preparer_counters(preparer)["removed"] == 0
     first.rmdir()
     first.touch()
-    preparer.step()
+    preparer_step(preparer)
     assert not first.exists() and not file_of(directory, 1).exists()
-    assert preparer.counters()["removed"] == 2
+    assert preparer_counters(preparer)["removed"] == 2
 
 
 def test_a_segment_that_is_not_durable_is_not_dropped(log):
@@ -579,8 +582,8 @@ def test_a_dropped_segment_is_recycled_when_the_next_one_is_not_ready(directory,
     inode = file_of(directory, 0).stat().st_ino
     assert log_drop_first_segment(log) == Status.OK
     preparer = Preparer(log)  # fill() has not prepared the segment after the active one
-    assert preparer.step() == -1
-    assert preparer.counters()["recycled"] == 1
+    assert preparer_step(preparer) == -1
+    assert preparer_counters(preparer)["recycled"] == 1
     assert file_of(directory, 3).stat().st_ino == inode
     content = file_of(directory, 3).read_bytes()
     assert content[:4096] == bytes(4096)
@@ -599,8 +602,8 @@ def test_a_reopened_log_continues_after_dropped_segments(directory):
         written = fill(log, 3)
         Flusher(log).flush()
         log_drop_first_segment(log)
-        Preparer(log).step()
-        Preparer(log).step()
+        preparer_step(Preparer(log))
+        preparer_step(Preparer(log))
     end = written[-1][0]
     with open_log(directory, end) as log:
         assert log_watermarks(log)["min"] == SEGMENT_BYTES
@@ -625,7 +628,7 @@ def test_new_segments_of_a_warm_log_have_no_block_that_was_never_written(directo
     log.load()
     log.set_end(0)
     append(log)
-    Preparer(log).step()
+    preparer_step(Preparer(log))
     for start in (0, 8 << 20):
         with (directory / f"{start:020d}").open("rb") as file:
             assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == 8 << 20
@@ -667,7 +670,7 @@ def test_a_large_write_is_not_followed_by_zeros(directory):
 def test_zeros_ahead_end_with_the_segment_and_begin_anew_with_the_next(directory):
     with open_log(directory, ahead_bytes=1 << 20) as log:
         preparer = Preparer(log)
-        assert preparer.step() == -1
+        assert preparer_step(preparer) == -1
         while log_watermarks(log)["written"] <= SEGMENT_BYTES:
             append_rolling(log, 1000)
             assert log_write_out(log) == Status.OK
@@ -682,8 +685,8 @@ def test_blocks_of_a_recycled_segment_are_not_written_twice(directory):
         Flusher(log).flush()
         assert log_drop_first_segment(log) == Status.OK
         preparer = Preparer(log)
-        assert preparer.step() == -1
-        assert preparer.counters()["recycled"] == 1
+        assert preparer_step(preparer) == -1
+        assert preparer_counters(preparer)["recycled"] == 1
         while append_rolling(log, 1000)[0] < 3 * SEGMENT_BYTES:
             assert log_write_out(log) == Status.OK
         assert log_write_out(log) == Status.OK

@@ -19,6 +19,7 @@ from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
 from cext.testing.base_probe import write_with_zeros
 from cext.testing.store_probe import (
+    committer_counters,
     log_new_turn,
     log_read,
     log_view,
@@ -60,7 +61,7 @@ def test_what_is_not_offered_is_not_written(log):
     assert log_watermarks(log)["written"] == 0
     assert file_bytes(log)[:4] == bytes(4)
     committer.stop()
-    assert committer.counters()["commits"] == 0
+    assert committer_counters(committer)["commits"] == 0
 
 
 def test_offered_bytes_are_written_without_the_reactor_and_then_taken_in(log):
@@ -80,7 +81,7 @@ def test_little_waits_for_company_until_the_thorough_interval(log):
     log_write_out(log)
     wait_until(lambda: written(log) == 200)
     assert time.monotonic() - began > 0.15
-    assert committer.counters()["commits"] == 1
+    assert committer_counters(committer)["commits"] == 1
     committer.stop()
 
 
@@ -117,7 +118,7 @@ def test_what_was_offered_is_written_at_once_for_who_wants_it(log):
     append(log)
     assert written(log) == 400  # the bytes are offered, but nobody needs them yet
     committer.stop()
-    assert committer.counters()["commits"] == 3
+    assert committer_counters(committer)["commits"] == 3
 
 
 def test_a_full_pool_refuses_until_the_committer_has_made_room(tmp_path):

@@ -17,7 +17,13 @@ from support.waiting import HANG_S, wait_until
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_new_turn, log_notify_fd, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    flusher_counters,
+    log_new_turn,
+    log_notify_fd,
+    log_watermarks,
+    log_write_out,
+)
 from rmq.errors import StoreError
 
 
@@ -51,7 +57,7 @@ def test_durable_never_passes_written_and_appended_alone_wakes_nobody(log):
     append(log)
     time.sleep(0.05)
     assert durable(log) == 0
-    assert flusher.counters()["syncs"] == 0
+    assert flusher_counters(flusher)["syncs"] == 0
     flusher.stop()
 
 
@@ -62,7 +68,7 @@ def test_what_gathers_during_a_sync_shares_the_next_one(log):
         log_write_out(log)
         log_new_turn(log)
     wait_until(lambda: durable(log) == 300 * 200)
-    assert flusher.counters()["syncs"] < 300
+    assert flusher_counters(flusher)["syncs"] < 300
     flusher.stop()
 
 
@@ -106,7 +112,7 @@ def test_async_mode_waits_for_its_interval_and_for_enough_pages(log):
         append(log, 5000)
     log_write_out(log)
     wait_until(lambda: durable(log) == 25000)
-    assert flusher.counters()["syncs"] == 1
+    assert flusher_counters(flusher)["syncs"] == 1
     flusher.stop()
 
 

@@ -18,6 +18,7 @@ from support.keyed_log import ENTRIES, SLOTS, Keyed, KeyedLog
 from support.rmq_process import start_worker
 from support.waiting import HANG_S
 
+from cext.testing.store_probe import indexer_counters
 from rmq.format.index_file import ENTRY, HEAD, build, read_header
 
 ENTRIES_AT = HEAD.size + SLOTS * 4
@@ -34,7 +35,7 @@ def run_once(keyed, **options):
     indexer = keyed.index(**options)
     indexer.start()
     keyed.check(indexer)
-    counters = indexer.counters()
+    counters = indexer_counters(indexer)
     indexer.stop()
     return indexer.row(), counters
 
@@ -263,11 +264,11 @@ def test_a_disk_that_fails_is_tried_again(keyed, monkeypatch):
     found = keyed.ask(indexer, b"t", "n1")
     assert found == keyed.expected(b"t", "n1")
     assert keyed.ask(indexer, b"t", f"n{len(keyed.records) - 2}") == []
-    counters = indexer.counters()
+    counters = indexer_counters(indexer)
     assert counters["failures"] > 0
     assert counters["last_errno"] == errno.ENOENT
     (keyed.root / "away").rename(keyed.index_directory)
-    while indexer.counters()["indexed"] < keyed.end:
+    while indexer_counters(indexer)["indexed"] < keyed.end:
         keyed.ask(indexer, b"t", "n1")
     keyed.check(indexer)
     indexer.stop()

@@ -18,7 +18,14 @@ from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
 from cext.testing.record_probe import record_encode
-from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    log_append,
+    log_new_turn,
+    log_watermarks,
+    log_write_out,
+    preparer_counters,
+    preparer_step,
+)
 
 MIB = 1 << 20
 SEGMENT = 256 * MIB
@@ -60,7 +67,7 @@ def write(log: CommitLog, size: int, preparer: Preparer | None = None) -> int:
         if offset < 0:
             return offset
         if preparer is not None:
-            assert preparer.step() == -1
+            assert preparer_step(preparer) == -1
     return 0
 
 
@@ -73,7 +80,7 @@ def test_a_new_log_has_a_file_of_full_size_and_blocks_for_its_first_messages(
     directory: Path,
 ) -> None:
     log = open_room_log(directory)
-    assert Preparer(log).step() == -1
+    assert preparer_step(Preparer(log)) == -1
     (file,) = directory.iterdir()
     assert file.stat().st_size == SEGMENT
     assert ROOM <= disk_bytes(directory) <= ROOM + SLACK
@@ -86,7 +93,7 @@ def test_blocks_stay_ahead_of_the_writer_and_the_next_file_waits_for_the_whole_o
     log = open_room_log(directory)
     preparer = Preparer(log)
     seen = set()
-    while preparer.counters()["prepared"] == 0:
+    while preparer_counters(preparer)["prepared"] == 0:
         assert write(log, RECORD, preparer) == 0
         written = log_watermarks(log)["written"]
         held = os.stat(log.path_of(0)).st_blocks * 512
@@ -104,7 +111,7 @@ def test_a_writer_whose_room_is_used_up_waits_and_goes_on(directory: Path) -> No
     assert ROOM - RECORD - 8 <= log_watermarks(log)["written"] <= ROOM
     assert disk_bytes(directory) <= ROOM + SLACK, "a write needed a block that was not there"
     preparer = Preparer(log)
-    assert preparer.step() == -1
+    assert preparer_step(preparer) == -1
     assert write(log, ROOM, preparer) == 0
     assert log.poison_cause() is None
     log.close()
@@ -115,7 +122,7 @@ def test_the_next_segment_is_whole_when_it_is_entered(directory: Path) -> None:
     preparer = Preparer(log)
     assert write(log, 34 * MIB, preparer) == 0
     assert os.stat(log.path_of(32 * MIB)).st_blocks * 512 >= 32 * MIB
-    assert preparer.step() == -1
+    assert preparer_step(preparer) == -1
     assert sorted(os.listdir(directory)) == [f"{n * 32 * MIB:020d}" for n in range(3)]
     log.close()
 
@@ -127,7 +134,7 @@ def test_a_start_leaves_what_is_not_used_to_others(directory: Path, zero_rest: b
     end, before = log_watermarks(log)["written"], disk_bytes(directory)
     log.close()
     log = open_room_log(directory, end, zero_rest)
-    assert Preparer(log).step() == -1
+    assert preparer_step(Preparer(log)) == -1
     assert disk_bytes(directory) <= max(before, end + ROOM) + SLACK
     assert log.read_record(0) is not None
     assert write(log, 40 * MIB, Preparer(log)) == 0
@@ -176,7 +183,8 @@ from pathlib import Path
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    log_append, log_new_turn, log_watermarks, log_write_out, preparer_step)
 
 disk = Path(sys.argv[1])
 
@@ -205,10 +213,10 @@ while status >= 0:
     status = log_append(log, bytes(1000))
     assert log_write_out(log) == 0
 print(log_watermarks(log)["written"])
-preparer.step()
+preparer_step(preparer)
 assert log_append(log, bytes(1000)) == Status.NO_SPACE
 (disk / "ballast").unlink()
-preparer.step()
+preparer_step(preparer)
 assert log_append(log, bytes(1000)) > 0
 assert log_write_out(log) == 0 and log.poison_cause() is None
 """
@@ -219,7 +227,8 @@ from pathlib import Path
 from cext.base.status import Status
 from cext.store.log.commit_log import CommitLog
 from cext.store.log.preparer import Preparer
-from cext.testing.store_probe import log_append, log_new_turn, log_watermarks, log_write_out
+from cext.testing.store_probe import (
+    log_append, log_new_turn, log_watermarks, log_write_out, preparer_step)
 
 MIB = 1 << 20
 disk = Path(sys.argv[1])
@@ -232,7 +241,7 @@ while status >= 0:
     log_new_turn(log)
     status = log_append(log, bytes(MIB))
     assert log_write_out(log) == 0
-    waits = preparer.step()
+    waits = preparer_step(preparer)
 assert (status, waits) == (Status.NO_SPACE, 500), (status, waits)
 print(log_watermarks(log)["written"] // MIB, log.poison_cause())
 end = log_watermarks(log)["written"]
@@ -241,12 +250,12 @@ log = CommitLog(str(disk / "commitlog"), segment_bytes=256 * MIB)
 log.load()
 log.set_end(end, len(sys.argv) > 2)                # a start on the full disk
 assert log_append(log, bytes(4 * MIB)) == Status.NOT_READY     # nobody has asked the disk yet
-assert Preparer(log).step() == 500
+assert preparer_step(Preparer(log)) == 500
 assert log_append(log, bytes(4 * MIB)) == Status.NO_SPACE
 assert log_append(log, bytes(MIB // 8)) == end, "what there is, is used"
 assert log_write_out(log) == 0
 (disk / "ballast").unlink()
-Preparer(log).step()                # not all that is wanted, but a piece of it
+preparer_step(Preparer(log))                # not all that is wanted, but a piece of it
 assert log_append(log, bytes(MIB)) > end
 assert log_write_out(log) == 0 and log.poison_cause() is None
 """

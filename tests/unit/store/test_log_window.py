@@ -14,6 +14,7 @@ from cext.testing.store_probe import (
     log_new_turn,
     log_watermarks,
     log_write_out,
+    preparer_step,
     window_copy_next_piece,
     window_fill,
     window_is_sound,
@@ -38,7 +39,7 @@ def append_many(log, count):
         log_new_turn(log)
         offset, data = append_rolling(log, SIZE)
         if offset < 0:
-            preparer.step()
+            preparer_step(preparer)
             continue
         written.append((offset, data))
         assert log_write_out(log) == 0

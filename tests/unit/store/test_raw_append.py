@@ -19,6 +19,7 @@ from cext.testing.store_probe import (
     log_read,
     log_watermarks,
     log_write_out,
+    preparer_step,
 )
 
 
@@ -40,7 +41,7 @@ def take(log, data, seed):
         log_new_turn(log)
         status, _, at = log_raw_append(log, at, data[at:got])
         if status == Status.NOT_READY:
-            preparer.step()
+            preparer_step(preparer)
         else:
             assert status in (Status.OK, Status.RING_FULL)
         assert log_write_out(log) == 0
@@ -64,7 +65,7 @@ def test_filler_behind_a_blank_need_not_come(tmp_path):
         last = max(o for o, _ in written if o < SEGMENT_BYTES) + 1000
         data = raw_of(a)
         take(b, data[:last], 1)
-        Preparer(b).step()
+        preparer_step(Preparer(b))
         status, _, end = log_raw_append(b, last, data[last : last + 8])
         assert (status, end) == (Status.OK, SEGMENT_BYTES)
         status, _, end = log_raw_append(b, end, data[end:])

@@ -16,7 +16,14 @@ from support.queue_reads import queue_entries
 from support.store_image import PER_FILE, QUEUE_ENTRY, SEGMENT, StoreImage, open_store
 
 from cext.testing.record_probe import tags_hash
-from cext.testing.store_probe import checkpoint_values, log_append, log_write_out
+from cext.testing.store_probe import (
+    checkpoint_values,
+    log_append,
+    log_write_out,
+    queues_add,
+    queues_flush,
+    queues_snapshot,
+)
 from rmq.format.message import java_hash
 
 
@@ -43,7 +50,7 @@ def test_s1_queue_files_without_a_log_are_removed(image):
     _log, queues, report = open_store(image.root)
     assert (report["row"], report["log_end"]) == ("S1", 0)
     assert os.listdir(image.queue_directory) == []
-    assert all(queues.snapshot(*name)[1] == 0 for name in queues.queue_names())
+    assert all(queues_snapshot(queues, *name)[1] == 0 for name in queues.queue_names())
 
 
 @pytest.mark.parametrize("clean", [False, True])
@@ -98,7 +105,7 @@ def test_s5_after_a_power_cut_only_synced_entries_are_believed(image):
     _log, queues, report = open_store(image.root)
     assert (report["row"], report["records_dispatched"]) == ("S5", 300)
     image.check(queues)
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     assert path.read_bytes() == data_of(image, b"topic-0", 0, 1)
 
 
@@ -248,7 +255,7 @@ def test_queue_files_older_than_the_checkpoint_are_made_anew(image):
     assert (report["row"], report["records_dispatched"]) == ("S4", 600)
     assert report["queues_rebuilt"] == 6
     image.check(queues)
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     image.check(queues)
 
 
@@ -263,7 +270,7 @@ def test_s10_a_record_beyond_the_end_of_its_queue_has_everything_made_anew(image
         image.write_ends(300)
     _log, queues, report = open_store(image.root)
     assert (report["row"], report["records_dispatched"], report["gaps"]) == ("S10", 321, 1)
-    low, high, _persisted, _entries = queues.snapshot(b"topic-0", 0)
+    low, high, _persisted, _entries = queues_snapshot(queues, b"topic-0", 0)
     assert (low, high) == (0, image.next[b"topic-0", 0])
     assert len(image.expected()[b"topic-0", 0]) == high - 3
 
@@ -276,7 +283,7 @@ def test_q1_entries_beyond_the_log_are_cut(image):
     _log, queues, report = open_store(image.root)
     assert report["log_end"] == end_of(image.records[549])
     image.check(queues, image.records[:550])
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     for record in image.records[550:]:
         path = (
             image.queue_directory
@@ -308,7 +315,7 @@ def test_q3_q4_an_empty_or_short_last_file_is_mended(image, length):
     _log, queues, report = open_store(image.root)
     assert any("Q3/Q4" in note for note in report["notes"])
     image.check(queues)
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     assert {p.stat().st_size for p in path.parent.iterdir()} == {PER_FILE * 20}
 
 
@@ -344,7 +351,7 @@ def test_q6_a_topic_made_anew_starts_again(image):
     _log, queues, report = open_store(image.root)
     assert report["row"] == "S2"
     image.check(queues, [r for r in image.records if r.topic != b"again" or r in second])
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     image.check(queues, [r for r in image.records if r.topic != b"again" or r in second])
 
 
@@ -369,7 +376,7 @@ def test_a_queue_whose_older_records_are_gone_starts_with_blanks(image):
     _log, queues, report = open_store(image.root)
     assert report["log_min"] == 2 * SEGMENT
     image.check(queues, left)
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     for (topic, queue_id), entries in image.expected(left).items():
         first = min(entries)
         path = (
@@ -404,7 +411,7 @@ def test_a_queue_without_living_messages_keeps_its_next_offset(image):
     image.add_many(900).write_log().write_queues().checkpoint_at(930)
     image.segment_path(0).unlink()
     _log, queues, _report = open_store(image.root)
-    assert queues.snapshot(b"old", 0)[:2] == (30, 30)
+    assert queues_snapshot(queues, b"old", 0)[:2] == (30, 30)
 
 
 def test_prepared_and_rolled_back_records_are_not_queued(image):
@@ -415,7 +422,7 @@ def test_prepared_and_rolled_back_records_are_not_queued(image):
     image.write_log()
     _log, queues, report = open_store(image.root)
     assert report["records_dispatched"] == 21
-    assert queues.snapshot(b"tx", 0)[:2] == (0, 1)
+    assert queues_snapshot(queues, b"tx", 0)[:2] == (0, 1)
 
 
 def test_tag_codes_and_deliver_times_are_made_as_the_broker_makes_them(image):
@@ -516,7 +523,7 @@ def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where
     assert damage["offset"] == bad.offset % SEGMENT
     assert report["log_end"] == end_of(image.records[-1])
     entries = {**image.expected([r for r in image.records if r is not bad])}
-    low, high, _, _ = queues.snapshot(bad.topic, bad.queue_id)
+    low, high, _, _ = queues_snapshot(queues, bad.topic, bad.queue_id)
     assert (low, high) == (0, len(entries[bad.topic, bad.queue_id]) + 1)
     assert queue_entries(queues, bad.topic, bad.queue_id, bad.queue_offset, 2) == [
         (0, 0, 0),
@@ -634,7 +641,7 @@ def test_recovery_twice_finds_the_same_and_writes_a_checkpoint_at_once(image):
 def test_after_a_flush_the_next_start_scans_nothing(image):
     image.add_many(600).write_log()
     log, queues, _report = open_store(image.root)
-    queues.flush(9_000, 1 << 60)
+    queues_flush(queues, 9_000, 1 << 60)
     log.close()
     _log, again, report = open_store(image.root, clean=True)
     assert (report["row"], report["records_scanned"]) == ("S4", 0)
@@ -647,7 +654,7 @@ def test_new_records_continue_the_queues(image):
     more = image.add(b"topic-0", 0, b"new")
     assert log_append(log, more.data) == more.offset == report["log_end"]
     assert log_write_out(log) == 0
-    queues.add(more.topic, more.queue_id, [(more.offset, len(more.data), 0)])
+    queues_add(queues, more.topic, more.queue_id, [(more.offset, len(more.data), 0)])
     image.check(queues)
     log.close()
     _log, again, report = open_store(image.root)
@@ -683,7 +690,7 @@ def test_q8_no_flipped_bit_of_an_entry_moves_a_queues_end_or_leads_elsewhere(tmp
             data[entry % PER_FILE * 20 + bit // 8] ^= 1 << bit % 8
             path.write_bytes(data)
             log, queues, report = open_store(tmp_path)
-            low, high, _persisted, _entries = queues.snapshot(b"T", 0)
+            low, high, _persisted, _entries = queues_snapshot(queues, b"T", 0)
             assert (low, high) == (0, len(expected)), (entry, bit, report)
             wrong = {}
             for offset in range(low, high):

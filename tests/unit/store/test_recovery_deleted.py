@@ -9,6 +9,8 @@ import shutil
 import pytest
 from support.store_image import StoreImage, open_store
 
+from cext.testing.store_probe import queues_flush, queues_snapshot
+
 OTHER_BOOT = {"boot_id": bytes(range(16))}
 
 
@@ -65,13 +67,13 @@ def test_q11_a_deleted_topics_messages_stay_away(image, way, made_anew, files):
     image.write_log()
     _log, queues, report = open_store(image.root, deleted=deleted)
     image.check(queues, lived(image, deleted))
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     _log, queues, report = open_store(image.root, clean=True, deleted=deleted)
     assert (report["row"], report["queues_rebuilt"]) == ("S4", 0), report
     image.check(queues, lived(image, deleted))
     if not made_anew:
         assert all(high == 0 for name, q in queues.queue_names() if name == b"T"
-                   for _low, high, *_ in [queues.snapshot(name, q)])  # fmt: skip
+                   for _low, high, *_ in [queues_snapshot(queues, name, q)])  # fmt: skip
 
 
 def test_q11_a_queue_that_is_made_from_the_whole_log_has_only_what_was_stored_since(image):
@@ -102,4 +104,4 @@ def test_q11_what_is_newer_than_the_deletion_counts_whatever_its_offset(image):
     image.write_log()
     _log, queues, _report = open_store(image.root, deleted=deleted)
     image.check(queues, lived(image, deleted))
-    assert queues.snapshot(b"T", 0)[:2] == (0, 60)
+    assert queues_snapshot(queues, b"T", 0)[:2] == (0, 60)

@@ -20,6 +20,7 @@ from support.store_image import (
 )
 
 from cext.store.log import log_progress
+from cext.testing.store_probe import queues_flush, queues_snapshot
 from rmq.format.queue_ends import decode_ends
 
 BLANK = 0, 0, 0  # how an entry without a message is read
@@ -90,7 +91,7 @@ def test_q9_a_queue_whose_files_do_not_hold_what_is_known_is_rebuilt(image, dama
     assert report["queues_rebuilt"] == found or report["row"] == "S3"
     named = [note for note in report["notes"] if os.fspath(path.parent) in note]
     assert bool(named) == found or report["row"] == "S3", report
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     assert path.read_bytes() == data_of(image, b"topic-1", 2, 0)
     _log, queues, report = open_store(image.root, clean=True)
     assert (report["row"], report["queues_rebuilt"]) == ("S4", 0), report
@@ -188,11 +189,11 @@ def test_q10_no_offset_is_given_twice_when_a_queues_messages_are_gone(image):
     log_min = (quiet[-1].offset // SEGMENT + 1) * SEGMENT
     shutil.rmtree(image.queue_directory / "quiet")
     _log, queues, report = open_store(image.root, clean=True)
-    assert queues.snapshot(b"quiet", 0)[:2] == (40, 40)
+    assert queues_snapshot(queues, b"quiet", 0)[:2] == (40, 40)
     image.check(queues, [r for r in image.records if r.offset >= log_min])
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     _log, queues, report = open_store(image.root, clean=True)
-    assert queues.snapshot(b"quiet", 0)[:2] == (40, 40)
+    assert queues_snapshot(queues, b"quiet", 0)[:2] == (40, 40)
     assert report["row"] == "S4"
 
 
@@ -202,7 +203,7 @@ def test_q10_no_offset_is_given_twice_when_the_log_lost_its_last_messages(image)
     zero(image.segment_path(last.offset // SEGMENT), last.offset % SEGMENT, len(last.data))
     shutil.rmtree(image.queue_directory / "topic-0" / "1")
     _log, queues, report = open_store(image.root, clean=True)
-    assert queues.snapshot(b"topic-0", 1)[1] == last.queue_offset + 1
+    assert queues_snapshot(queues, b"topic-0", 1)[1] == last.queue_offset + 1
     assert any("Q10" in note for note in report["notes"])
 
 
@@ -228,7 +229,7 @@ def expect_blanks_behind(image, queues, reach, known):
     expected = image.expected(image.records[:reach])
     for topic, queue_id in sorted(known):
         there = expected.get((topic, queue_id), {})
-        low, high, *_ = queues.snapshot(topic, queue_id)
+        low, high, *_ = queues_snapshot(queues, topic, queue_id)
         assert high == max(known[topic, queue_id], len(there))
         found = read_entries(queues, topic, queue_id, low, high)
         assert low == (0 if there else high)
@@ -249,7 +250,7 @@ def test_q12_no_entries_are_left_of_records_that_the_log_has_lost(image, reach, 
         last = image.records[reach - 1]
         assert report["log_end"] == last.offset + len(last.data)
         expect_blanks_behind(image, queues, reach, known)
-        queues.flush(5_000, 0)
+        queues_flush(queues, 5_000, 0)
         del log, queues
 
 
@@ -271,7 +272,7 @@ def test_q12_queues_are_made_anew_where_the_entry_to_be_cut_at_is_garbled(image,
     notes = [note for note in report["notes"] if note.startswith(("Q8", "S10"))]
     assert [note.split()[0] for note in notes] == ["Q8", "S10:"]
     assert f"{os.fspath(path)}:{35 * 20}: damaged at offset 35" in notes[0]
-    queues.flush(5_000, 0)
+    queues_flush(queues, 5_000, 0)
     del log, queues
     _log, queues, _report = open_store(image.root)
     expect_blanks_behind(image, queues, 210, known)
@@ -324,8 +325,8 @@ def test_min_offsets_that_a_damaged_entry_would_move_are_found_out(image):
         data[at * 20 : at * 20 + 8] = (at).to_bytes(8, "big")  # an offset below the log's start
         file.write_bytes(data)
         _log, queues, _report = open_store(image.root, clean=True)
-        assert queues.snapshot(b"topic-0", 0)[0] == first, at
-        queues.flush(5_000, 0)
+        assert queues_snapshot(queues, b"topic-0", 0)[0] == first, at
+        queues_flush(queues, 5_000, 0)
         image.write_queues().write_ends(2000)
 
 

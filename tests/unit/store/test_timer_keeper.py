@@ -35,10 +35,10 @@ def opened(log: CommitLog, directory: Path, before: tuple[int, int] = (0, 0)) ->
 def sealed(timers: DrivenTimers, covers: int) -> None:
     """Seals, and makes the keeper write it."""
     while not timers.seal(covers, 0):
-        timers.keeper.step()
+        timers.step()
         timers.load()
     while timers.keeper.counters()["covers"] != covers:
-        assert timers.keeper.step() >= 0
+        assert timers.step() >= 0
 
 
 STEPS = st.lists(
@@ -95,7 +95,7 @@ def test_every_timer_comes_once_in_order_and_never_early(
             timers.seal(fed, 0)
         elif kind == "step":
             for _ in range(count):
-                assert timers.keeper.step() >= 0
+                assert timers.step() >= 0
         elif kind == "wait":
             clock += number
             take(count)
@@ -110,7 +110,7 @@ def test_every_timer_comes_once_in_order_and_never_early(
                 timers.load()
                 if fed < len(queue):
                     timers.seal(fed, 0)
-                    timers.keeper.step()
+                    timers.step()
         feed()
     clock += 4000
     for _ in range(1000):
@@ -119,7 +119,7 @@ def test_every_timer_comes_once_in_order_and_never_early(
         if not model and fed == len(queue):
             break
         timers.seal(fed, 0)
-        timers.keeper.step()
+        timers.step()
     assert model == []
     take(10**6)
 
@@ -135,7 +135,7 @@ def test_many_runs_become_few_and_nothing_is_lost(tmp_path: Path) -> None:
         place += room
         sealed(timers, place)
         assert number < 8 or timers.keeper.counters()["runs"] <= 32
-    while timers.keeper.step() == 0:
+    while timers.step() == 0:
         pass
     names = os.listdir(tmp_path / "timers")
     assert len(names) - 1 == timers.keeper.counters()["runs"] <= 24
@@ -145,10 +145,10 @@ def test_many_runs_become_few_and_nothing_is_lost(tmp_path: Path) -> None:
     clock = 999_000
     while clock < 1_501_000:
         clock += 500
-        again.keeper.step()
+        again.step()
         while some := again.take(clock, 100_000):
             came += some
-            again.keeper.step()
+            again.step()
     assert len(came) == place
     assert came == sorted(set(came))
 
@@ -159,7 +159,7 @@ def test_a_checkpoint_waits_until_the_log_is_durable(tmp_path: Path) -> None:
     timers.push(5_000_000, 1)
     assert timers.seal(1, 400)  # the log ends at 0
     for _ in range(5):
-        assert timers.keeper.step() > 0
+        assert timers.step() > 0
     assert timers.keeper.counters()["runs"] == 1
     assert timers.keeper.counters()["checkpoints"] == 0
     again = opened(log, tmp_path)
@@ -185,7 +185,7 @@ def test_a_damaged_run_is_noticed_and_the_next_start_reads_the_queue(
         again = DrivenTimers(keeper)
         came = []
         for _ in range(20):
-            if keeper.step() < 0:
+            if again.step() < 0:
                 break
             came += again.take(2_000_000, 10_000)
         else:
