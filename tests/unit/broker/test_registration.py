@@ -463,12 +463,12 @@ async def test_who_is_left_out_is_not_waited_for(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_name_server_that_comes_later_or_again_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(registration, "RETRY_FIRST_S", 0.05)
     port = free_port()
     async with control(tmp_path, namesrvAddr=f"127.0.0.1:{port}") as broker:
-        await asyncio.sleep(0.1)
+        await broker.core.until(lambda: "registration failed" in caplog.text)
         assert broker.registration.registered() == []
         for _ in range(2):
             async with name_server(listenPort=port) as server:

@@ -9,7 +9,7 @@ import asyncio
 
 import pytest
 from support.name_server import Client, in_loop, name_server
-from support.waiting import HANG_S
+from support.waiting import HANG_S, until
 
 from rmq.format.remoting import Command, decode
 
@@ -77,5 +77,5 @@ async def test_a_peer_that_cannot_be_reached_does_no_harm(address: str) -> None:
     async with name_server(notifyMinBrokerIdChanged=True) as server, Client(server.port) as client:
         await client.register(address=address, broker_id=1, enableActingMaster=True)
         await client.register(address="h1:1", broker_id=0, enableActingMaster=True)
-        await asyncio.sleep(0.05)
+        await until(lambda: not server._notices._one_way._tasks)
         assert (await client.call(105, topic="T")).code == 0

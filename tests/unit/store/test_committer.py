@@ -22,6 +22,7 @@ from cext.testing.store_probe import (
     committer_counters,
     log_new_turn,
     log_read,
+    log_sleepers,
     log_view,
     log_wait_for_commit,
     log_watermarks,
@@ -56,11 +57,12 @@ def file_bytes(log, segment=0):
 
 def test_what_is_not_offered_is_not_written(log):
     committer = started(log, least_pages=0)
+    wait_until(lambda: log_sleepers(log)[1] == 1)
     append(log)
-    time.sleep(0.05)
+    assert log_sleepers(log)[1] == 1, "who wakes it says so before the committer does"
+    committer.stop()  # it looks once more
     assert log_watermarks(log)["written"] == 0
     assert file_bytes(log)[:4] == bytes(4)
-    committer.stop()
     assert committer_counters(committer)["commits"] == 0
 
 
@@ -90,7 +92,7 @@ def test_least_pages_are_written_at_once(log):
     for _ in range(11):  # 11,000 bytes, less than 3 pages
         append(log, 1000)
     log_write_out(log)
-    time.sleep(0.05)
+    wait_until(lambda: log_sleepers(log)[1] == 2)  # it has seen them, and waits for more
     assert written(log) == 0
     for _ in range(2):
         append(log, 1000)

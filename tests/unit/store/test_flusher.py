@@ -13,7 +13,7 @@ import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, open_log
 from support.shard import readable
 from support.threads import thread_named
-from support.waiting import HANG_S, wait_until
+from support.waiting import HANG_S, wait_until, wait_until_is
 
 from cext.store.log.flusher import Flusher
 from cext.store.log.preparer import Preparer
@@ -21,6 +21,7 @@ from cext.testing.store_probe import (
     flusher_counters,
     log_new_turn,
     log_notify_fd,
+    log_sleepers,
     log_watermarks,
     log_write_out,
 )
@@ -52,13 +53,19 @@ def test_sync_mode_makes_every_write_out_durable_by_itself(log):
     flusher.stop()
 
 
+def is_asleep(log):
+    """Whether the flusher has nothing to do, and waits until it is woken."""
+    return log_sleepers(log)[0] == 1
+
+
 def test_durable_never_passes_written_and_appended_alone_wakes_nobody(log):
     flusher = running(log, sync_mode=True)
+    wait_until(lambda: is_asleep(log))
     append(log)
-    time.sleep(0.05)
+    assert is_asleep(log), "who wakes it says so before the flusher does"
+    flusher.stop()  # it looks once more
     assert durable(log) == 0
     assert flusher_counters(flusher)["syncs"] == 0
-    flusher.stop()
 
 
 def test_what_gathers_during_a_sync_shares_the_next_one(log):
@@ -85,8 +92,7 @@ def test_an_idle_flusher_sleeps(log):
     flusher = running(log, sync_mode=True)
     append(log)
     log_write_out(log)
-    wait_until(lambda: durable(log) == 200)
-    time.sleep(0.02)
+    wait_until(lambda: durable(log) == 200 and is_asleep(log))
     thread = thread_named("rmq-flusher")
 
     def switches():
@@ -104,9 +110,14 @@ def test_an_idle_flusher_sleeps(log):
 
 def test_async_mode_waits_for_its_interval_and_for_enough_pages(log):
     flusher = running(log, interval_ms=60, least_pages=4, thorough_ms=100_000)
+
+    def next_check_us():
+        return flusher_counters(flusher)["next_check_us"]
+
     append(log, 5000)
     log_write_out(log)
-    time.sleep(0.2)
+    first = wait_until_is(next_check_us, bool)
+    wait_until(lambda: next_check_us() != first)  # it has looked, and decided
     assert durable(log) == 0, "one page is not enough"
     for _ in range(4):
         append(log, 5000)
@@ -146,13 +157,17 @@ def test_segments_are_synced_in_order_and_closed_behind_the_mark(log, sync_mode)
     preparer = Preparer(log)
     preparer.start()
     flusher = running(log, sync_mode=sync_mode, interval_ms=5, least_pages=0)
-    while log_watermarks(log)["appended"] < 10 * SEGMENT_BYTES:
+
+    def turn() -> bool:
         log_new_turn(log)
-        if append_rolling(log, 3000)[0] < 0:
-            time.sleep(0.001)
+        offset, _ = append_rolling(log, 3000)
         assert log_write_out(log) == 0
         marks = log_watermarks(log)
         assert marks["durable"] <= marks["written"] <= marks["appended"]
+        return offset >= 0
+
+    while log_watermarks(log)["appended"] < 10 * SEGMENT_BYTES:
+        wait_until(turn)
     wait_until(lambda: durable(log) == log_watermarks(log)["written"])
 
     def open_files() -> int:
