@@ -13,8 +13,9 @@
     wire_probe          mutated frames for every reader of the wire; what each step of a send costs
     frame_probe         frames and headers read, replies written and read
     text_probe          strings and numbers of headers and properties
-    store_probe         the turns of the commit log and the queues, made by hand; marks, windows,
-                        disk readers; the checkpoint
+    store_probe         the turns of the commit log, its threads and the queues, made by hand;
+                        marks, windows, disk readers; the key index; the checkpoint; what each has
+                        counted
     arrow_probe         stored records decoded into columns
     request_probe       what readers of requests find
     message_probe       properties, ids and filters of a message; check points of pops
