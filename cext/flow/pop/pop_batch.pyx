@@ -1,8 +1,9 @@
 """Pop batch. See pop_batch.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcpy, memset
 
 from cext.base.byteorder cimport load_i32, load_i64
+from cext.base.decimal cimport put_decimal
 from cext.base.status cimport OK
 from cext.flow.pop.pop_inflight cimport inflight_add
 from cext.flow.pop.pop_job cimport POP
@@ -26,8 +27,8 @@ from cext.wire.properties cimport PROPERTY_SEPARATOR, append_property
 from cext.wire.revive_entry cimport ReviveEntry
 from cext.wire.text cimport text_of
 
-cdef extern from "<stdio.h>" nogil:
-    int snprintf(char* out, size_t size, const char* form, ...)
+cdef enum:
+    EXTRA_INFO_BYTES_MAX = 512      # seven numbers, and a broker name of TEXT_MAX
 
 
 cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil:
@@ -82,24 +83,33 @@ cdef bint remember(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t q
     return append_check_point(s, &e, p.revive_queue, following) == OK
 
 
-cdef void extra_info_text(PopService s, char* out, uint32_t capacity, int64_t start_offset,
-                          int64_t pop_ms, int64_t invisible_ms, int32_t revive_queue, int32_t flag,
-                          const uint8_t* record) noexcept nogil:
-    """Writes the extra info of the record at `record`, with a zero at the end."""
-    snprintf(out, capacity, b"%lld %lld %lld %d %d %.*s %d %lld", <long long> start_offset,
-             <long long> pop_ms, <long long> invisible_ms, revive_queue, flag,
-             <int> s.turn.options.broker_name_bytes, s.turn.options.broker_name,
-             load_i32(record + 12),
-             <long long> load_i64(record + 20))
+cdef uint8_t* put_number(uint8_t* at, int64_t number) noexcept nogil:
+    at = put_decimal(at, number)
+    at[0] = c' '
+    return at + 1
+
+
+cdef uint32_t extra_info_text(PopService s, uint8_t* out, int64_t start_offset, int64_t pop_ms,
+                              int64_t invisible_ms, int32_t revive_queue, int32_t flag,
+                              const uint8_t* record) noexcept nogil:
+    """Writes the extra info of the record at `record`; returns its length, at most
+    EXTRA_INFO_BYTES_MAX."""
+    cdef uint8_t* at = put_number(put_number(put_number(out, start_offset), pop_ms), invisible_ms)
+    at = put_number(put_number(at, revive_queue), flag)
+    memcpy(at, s.turn.options.broker_name, s.turn.options.broker_name_bytes)
+    at += s.turn.options.broker_name_bytes
+    at[0] = c' '
+    return <uint32_t> (put_decimal(put_number(at + 1, load_i32(record + 12)),
+                                   load_i64(record + 20)) - out)
 
 
 cdef uint32_t rewrite_record(const uint8_t* at, uint32_t size, const Topic* topic,
-                             const char* extra_info, uint8_t* out) noexcept nogil:
+                             const uint8_t* extra_info, uint32_t info_bytes,
+                             uint8_t* out) noexcept nogil:
     """Writes the record anew and returns its size, at most `size` + REWRITE_ADDS_MAX. A record that
     is damaged, or whose properties are full, is copied unchanged."""
     cdef RecordView view
     cdef RecordFields fields
-    cdef uint32_t info_bytes = <uint32_t> strlen(extra_info)
     cdef uint8_t* length_at
     cdef uint8_t* properties
     cdef uint32_t length
@@ -117,20 +127,19 @@ cdef uint32_t rewrite_record(const uint8_t* at, uint32_t size, const Topic* topi
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
-    length += append_property(properties + length, b"POP_CK", <const uint8_t*> extra_info,
-                              info_bytes)
+    length += append_property(properties + length, b"POP_CK", extra_info, info_bytes)
     return record_finish(out, length_at, length)
 
 
 cdef void add_copies(PopService s, PopJob* job, Popped* p, const Found* found, int32_t count,
                      int64_t start, int32_t flag) noexcept nogil:
-    cdef char info[512]
-    cdef uint32_t bytes
+    cdef uint8_t info[EXTRA_INFO_BYTES_MAX]
+    cdef uint32_t bytes, info_bytes
     cdef int32_t i
     for i in range(count):
-        extra_info_text(s, info, sizeof(info), start, p.pop_ms, job.invisible_ms,
-                        p.revive_queue, flag, found.at[i])
-        bytes = rewrite_record(found.at[i], found.sizes[i], job.topic, info,
+        info_bytes = extra_info_text(s, info, start, p.pop_ms, job.invisible_ms, p.revive_queue,
+                                     flag, found.at[i])
+        bytes = rewrite_record(found.at[i], found.sizes[i], job.topic, info, info_bytes,
                                p.copies + p.copied)
         p.copied += bytes
         p.bytes += bytes
