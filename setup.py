@@ -17,9 +17,14 @@ One process runs both Cython and gcc for a module, so that neither waits until t
 with all modules; the largest modules come first. (setuptools generates all modules one after the
 other and then compiles them; that left two cores idle for a quarter of the time.) Each process
 reads a .pxd file once, not once for every module that cimports it: see tools/pxd_reader.py.
+
+One more module has no .pyx: what Cython would otherwise write into the C of nearly every module
+(function objects, keyword arguments, exceptions). Each module takes it from there when it is
+imported.
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import platform
@@ -55,6 +60,17 @@ PROFILES = {
     # tests/unit/store. Known races: counters that are read while another thread changes them.
     "tsan": (["-O1", "-g1", "-fno-omit-frame-pointer", "-fsanitize=thread"], ["-fsanitize=thread"]),
 }
+# What no message passes through is compiled with less effort: half of gcc's time for those modules.
+# By the beginning of the module's name; debug builds have their own level.
+QUICKLY = {
+    "cext.flow.control.": "-O1",  # requests of operators
+    "cext.testing.": "-O1",  # probes of tests ..
+    "cext.testing.driven_": "-O3",  # .. but bench/ measures what these three take as well
+    "cext.testing.stage_loops": "-O3",
+    "cext.testing.timer_probe": "-O3",
+}
+# The module that Cython's own functions are in, once for all modules.
+SHARED = "cext._cython"
 # Libraries that a module is linked with, besides the C library.
 LIBRARIES = {
     "cext.wire.signature": ["crypto"],
@@ -151,18 +167,31 @@ def module_of(path: Path) -> str:
 def extensions(profile: str) -> list[Extension]:
     compile_args, link_args = PROFILES[profile]
     compile_args = [*SAME_EVERYWHERE, *compile_args, *string_flags(profile)]
-    return [
-        Extension(
-            module_of(path),
-            [str(path.relative_to(ROOT))],
-            include_dirs=["cext/c"],
-            libraries=LIBRARIES.get(module_of(path), []),
-            extra_compile_args=["-std=gnu11", "-pthread", *compile_args, *WARNINGS],
-            extra_link_args=["-pthread", *link_args],
-        )
+    sources = {SHARED: []} | {
+        module_of(path): [str(path.relative_to(ROOT))]
         for path in sorted((ROOT / "cext").rglob("*.pyx"))
         if "testing" not in path.relative_to(ROOT).parts or "bdist_wheel" not in sys.argv
+    }
+    return [
+        Extension(
+            name,
+            source,
+            include_dirs=["cext/c"],
+            libraries=LIBRARIES.get(name, []),
+            extra_compile_args=[
+                *("-std=gnu11", "-pthread", *compile_args),
+                *(effort(name) if profile == "release" else []),
+                *WARNINGS,
+            ],
+            extra_link_args=["-pthread", *link_args],
+        )
+        for name, source in sources.items()
     ]
+
+
+def effort(module: str) -> list[str]:
+    """gcc takes the last of several levels: here that of the longest beginning."""
+    return [QUICKLY[start] for start in sorted(QUICKLY, key=len) if module.startswith(start)][-1:]
 
 
 DIRECTIVES = {
@@ -184,11 +213,14 @@ class BuildModules(build_ext):
     def build_extensions(self) -> None:
         global command
         command = self
+        # What Cython has read stays to the end. Looking through it for garbage, in each fork again,
+        # was a tenth of Cython's work.
+        gc.disable()
         self.check_extensions_list(self.extensions)
         jobs = int(os.environ.get("RMQ_JOBS", len(os.sched_getaffinity(0))))
         largest_first = sorted(
             range(len(self.extensions)),
-            key=lambda number: -Path(self.extensions[number].sources[0]).stat().st_size,
+            key=lambda number: -size_of(self.extensions[number]),
         )
         for done, (number, compiled) in enumerate(at_once(jobs, largest_first), 1):
             if compiled:
@@ -202,16 +234,26 @@ class BuildModules(build_ext):
 
         out = Path(self.get_ext_fullpath(extension.name))
         before = out.stat().st_mtime_ns if out.exists() else 0
-        source = extension.sources[0]
-        generated = Path("build/cython", source).with_suffix(".c")
-        if self.force or pxd_reader.is_outdated(generated, source):
-            global reader
-            reader = reader or pxd_reader.PxdReader(DIRECTIVES)
-            reader.generate(extension.name, source, generated)
-        extension.depends = pxd_reader.c_headers(source, extension.include_dirs)
+        generated = Path("build/cython", *extension.name.split(".")).with_suffix(".c")
+        if extension.name == SHARED:
+            if self.force or pxd_reader.is_of_another_cython(generated):
+                pxd_reader.generate_shared(SHARED, DIRECTIVES, generated)
+        else:
+            (source,) = extension.sources
+            if self.force or pxd_reader.is_outdated(generated, source):
+                global reader
+                reader = reader or pxd_reader.PxdReader(DIRECTIVES, SHARED)
+                reader.generate(extension.name, source, generated)
+            extension.depends = pxd_reader.c_headers(source, extension.include_dirs)
         extension.sources = [str(generated)]
         self.build_extension(extension)
         return out.stat().st_mtime_ns != before
+
+
+def size_of(extension: Extension) -> int:
+    """What takes long to compile is large. The shared module counts as the largest."""
+    sizes = [Path(source).stat().st_size for source in extension.sources]
+    return sum(sizes) if sizes else sys.maxsize
 
 
 class TakeModules(build_ext):
@@ -219,8 +261,8 @@ class TakeModules(build_ext):
 
     def build_extension(self, extension: Extension) -> None:
         built = ROOT / self.get_ext_filename(extension.name)
-        source = ROOT / extension.sources[0]
-        if not built.exists() or built.stat().st_mtime_ns < source.stat().st_mtime_ns:
+        written = [(ROOT / source).stat().st_mtime_ns for source in extension.sources]
+        if not built.exists() or built.stat().st_mtime_ns < max(written, default=0):
             raise SystemExit(f"{built.relative_to(ROOT)} is not there or too old: make build")
         out = Path(self.get_ext_fullpath(extension.name))
         out.parent.mkdir(parents=True, exist_ok=True)

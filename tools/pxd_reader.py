@@ -18,11 +18,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import Cython
 from Cython.Build.Dependencies import (
     create_dependency_tree,
     parse_dependencies,
     resolve_depends,
 )
+from Cython.Build.SharedModule import generate_shared_module
 from Cython.Compiler import Code, Errors
 from Cython.Compiler.Main import CompilationOptions, Context, compile_single, default_options
 
@@ -30,14 +32,44 @@ FAILED = 1  # the source is wrong, and Cython has said so
 BROKEN = 2  # the insides of Cython that are used here have changed
 
 
-def options(directives: Mapping[str, Any], generated: str | None = None) -> Any:
+def options(
+    directives: Mapping[str, Any], generated: str | None = None, shared: str | None = None
+) -> Any:
+    """`shared` is the module that has Cython's own functions. None: each module has its own."""
     return CompilationOptions(
         default_options,
         include_path=["."],
         compiler_directives=dict(directives),
         output_file=generated,
         annotate=os.environ.get("RMQ_ANNOTATE") == "1",
+        shared_utility_qualified_name=shared,
     )
+
+
+def generate_shared(name: str, directives: Mapping[str, Any], generated: Path) -> None:
+    """Generates the module that has Cython's own functions. Those of typed memoryviews are left
+    out: they are two thirds of it, and no module has such a view."""
+    generated.parent.mkdir(parents=True, exist_ok=True)
+    chosen = CompilationOptions(
+        default_options,
+        compiler_directives=dict(directives),
+        module_name=name,
+        shared_c_file_path=str(generated),
+        shared_utility_features_disabled=["MemoryView"],
+    )
+
+    def work() -> int:
+        generate_shared_module(chosen)
+        return FAILED if Errors.get_errors_count() > 0 else 0
+
+    if in_fork(work):
+        raise SystemExit(f"{name}: Cython cannot generate it")
+
+
+def is_of_another_cython(generated: Path) -> bool:
+    """Whether Cython was installed after the C was generated."""
+    installed = Path(Cython.__file__).stat().st_mtime
+    return not generated.exists() or generated.stat().st_mtime < installed
 
 
 def is_outdated(generated: Path, source: str) -> bool:
@@ -122,9 +154,12 @@ class PxdReader:
     generated as Cython alone does it, with a warning: the build is slower, not broken.
     """
 
-    def __init__(self, directives: Mapping[str, Any]) -> None:
+    def __init__(self, directives: Mapping[str, Any], shared: str | None = None) -> None:
         self.directives = directives
-        self.context: RecordingContext | None = RecordingContext.from_options(options(directives))
+        self.shared = shared
+        self.context: RecordingContext | None = RecordingContext.from_options(
+            options(directives, shared=shared)
+        )
 
     def generate(self, name: str, source: str, generated: Path) -> None:
         """Generates the C. Raises SystemExit after Cython has written what is wrong to stderr."""
@@ -155,7 +190,7 @@ class PxdReader:
             raise SystemExit(f"{source}: its .pxd files do not compile")
 
     def _generate(self, name: str, source: str, generated: Path) -> int:
-        chosen = options(self.directives, str(generated))
+        chosen = options(self.directives, str(generated), self.shared)
         if self.context is not None:
             self.context.forget()
             self.context.options = chosen

@@ -4,6 +4,7 @@ import ast
 import importlib
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -103,8 +104,9 @@ def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (tree / name).write_text(text)
     code, progress, log = build(tree, jobs=2)
     assert code == 0, log
-    assert sorted(line.split("] ")[1] for line in progress) == ["cext/high", "cext/low"]
-    assert [line.split("] ")[0] for line in progress] == ["[1/2", "[2/2"]
+    made = sorted(line.split("] ")[1] for line in progress)
+    assert made == ["cext/_cython", "cext/high", "cext/low"]
+    assert [line.split("] ")[0] for line in progress] == ["[1/3", "[2/3", "[3/3"]
     return tree
 
 
@@ -136,6 +138,30 @@ def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Pa
     code, progress, log = build(small_tree)
     assert code == 0, log
     assert [line.split("] ")[1] for line in progress] == ["cext/low"], f"it includes it\n{log}"
+
+
+def test_modules_share_what_cython_needs_itself(small_tree: Path) -> None:
+    """Its C is below build/ only."""
+    generated = (small_tree / "build/cython/cext/high.c").read_text()
+    assert 'PyImport_ImportModule("cext._cython")' in generated
+    assert list((small_tree / "cext").rglob("*.c")) == []
+    (small_tree / "build/cython/cext/_cython.c").unlink()
+    code, progress, log = build(small_tree)
+    assert (code, [line.split("] ")[1] for line in progress]) == (0, ["cext/_cython"]), log
+
+
+@pytest.mark.parametrize(
+    ("module", "level"),
+    [
+        ("cext.flow.control.log_calls", ["-O1"]),
+        ("cext.flow.control_room", []),
+        ("cext.testing.wire_probe", ["-O1"]),
+        ("cext.testing.stage_loops", ["-O3"]),
+        ("cext.flow.turn", []),
+    ],
+)
+def test_what_no_message_passes_through_is_compiled_quickly(module: str, level: list[str]) -> None:
+    assert runpy.run_path(str(ROOT / "setup.py"))["effort"](module) == level
 
 
 @pytest.mark.parametrize(
