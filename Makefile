@@ -28,7 +28,7 @@ TOOLS := $(VENV)/.tools
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 BUILT := build/.built
 LOG := build/build.log
-SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
+SOURCES := setup.py tools/build_pool.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
 .PHONY: help build run wheel sdist test test-wheel test-repeat test-compat test-slow test-ha soak races power-cuts bit-rot bench bench-stages bench-topics bench-peers bench-growth bench-replicas bench-client bench-spark bench-tables lint docs debug clean
 

@@ -25,7 +25,6 @@ imported.
 
 import contextlib
 import gc
-import multiprocessing
 import os
 import platform
 import re
@@ -33,8 +32,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -203,16 +200,16 @@ DIRECTIVES = {
     "embedsignature": True,
     "freethreading_compatible": False,
 }
-command: Any = None  # the build command; the processes that it forks find it here
-reader: Any = None  # this process's PxdReader
 
 
 class BuildModules(build_ext):
     """Builds each module in one process, RMQ_JOBS modules at a time."""
 
+    reader: Any = None  # this process's PxdReader
+
     def build_extensions(self) -> None:
-        global command
-        command = self
+        from tools.build_pool import at_once
+
         # What Cython has read stays to the end. Looking through it for garbage, in each fork again,
         # was a tenth of Cython's work.
         gc.disable()
@@ -222,14 +219,20 @@ class BuildModules(build_ext):
             range(len(self.extensions)),
             key=lambda number: -size_of(self.extensions[number]),
         )
-        for done, (number, compiled) in enumerate(at_once(jobs, largest_first), 1):
+        for done, (number, compiled) in enumerate(at_once(jobs, largest_first, self.build_one), 1):
             if compiled:
                 name = self.extensions[number].name.replace(".", "/")
                 total = len(largest_first)
                 tell(f"[{done:{len(str(total))}}/{total}] {name}")
 
-    def build_module(self, extension: Extension) -> bool:
+    def build_one(self, number: int) -> bool:
         """Returns whether the module had to be compiled."""
+        try:
+            return self.build_module(self.extensions[number])
+        finally:
+            sys.stdout.flush()  # so that the log shows a module's lines together
+
+    def build_module(self, extension: Extension) -> bool:
         from tools import pxd_reader
 
         out = Path(self.get_ext_fullpath(extension.name))
@@ -241,9 +244,8 @@ class BuildModules(build_ext):
         else:
             (source,) = extension.sources
             if self.force or pxd_reader.is_outdated(generated, source):
-                global reader
-                reader = reader or pxd_reader.PxdReader(DIRECTIVES, SHARED)
-                reader.generate(extension.name, source, generated)
+                self.reader = self.reader or pxd_reader.PxdReader(DIRECTIVES, SHARED)
+                self.reader.generate(extension.name, source, generated)
             extension.depends = pxd_reader.c_headers(source, extension.include_dirs)
         extension.sources = [str(generated)]
         self.build_extension(extension)
@@ -282,27 +284,6 @@ def set_up_compiled() -> None:
     )
 
 
-def at_once(jobs: int, numbers: list[int]) -> Iterator[tuple[int, bool]]:
-    """Yields build_one() of each number, in any order; the first failure ends the build."""
-    if jobs == 1:
-        yield from map(build_one, numbers)
-        return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
-        try:
-            for built in as_completed([pool.submit(build_one, number) for number in numbers]):
-                yield built.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def build_one(number: int) -> tuple[int, bool]:
-    try:
-        return number, command.build_module(command.extensions[number])
-    finally:
-        sys.stdout.flush()  # so that the log shows a module's lines together
-
-
 def tell(line: str) -> None:
     os.write(int(os.environ.get("RMQ_PROGRESS", 1)), f"{line}\n".encode())
 
@@ -324,7 +305,7 @@ def compile_and_set_up(profile: str) -> None:
 if __name__ == "__main__":
     refuse_unsupported()
     os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))  # for tools/pxd_reader.py; pip does not add it
+    sys.path.insert(0, str(ROOT))  # for tools/; pip does not add it
     profile = os.environ.get("RMQ_BUILD", "release")
     if sys.argv[1:] == ["stamp"]:  # nothing to compile, but the commit may be a newer one
         write_build_stamp(profile)

@@ -98,7 +98,8 @@ def first_build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }  # fmt: skip
     (tree / "tools").mkdir(parents=True)
     shutil.copy(ROOT / "setup.py", tree)
-    shutil.copy(ROOT / "tools/pxd_reader.py", tree / "tools")
+    for tool in ("build_pool.py", "pxd_reader.py"):
+        shutil.copy(ROOT / "tools" / tool, tree / "tools")
     for name, text in texts.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
@@ -116,12 +117,19 @@ def small_tree(first_build: Path, tmp_path: Path) -> Path:
     return shutil.copytree(first_build, tmp_path / "tree")
 
 
-def build(tree: Path, jobs: int = 1) -> tuple[int, list[str], str]:
+AS_MODULE = "setup.py build_ext"
+AS_TEXT = """-c '
+import sys
+sys.argv = ["setup.py", "build_ext", "--inplace"]
+exec(open("setup.py").read(), {"__name__": "__main__", "__file__": "setup.py"})'"""
+
+
+def build(tree: Path, jobs: int = 1, setup: str = AS_MODULE) -> tuple[int, list[str], str]:
     """(exit code, lines of progress, everything else that was said)"""
     log = tree / "log"
     with log.open("w") as said:
         done = subprocess.run(
-            f"exec {sys.executable} setup.py build_ext 3>&1 >&2",
+            f"exec {sys.executable} {setup} 3>&1 >&2",
             shell=True, cwd=tree, stdout=subprocess.PIPE, stderr=said, text=True,
             env={**os.environ, "RMQ_PROGRESS": "3", "RMQ_JOBS": str(jobs)},
         )  # fmt: skip
@@ -138,6 +146,14 @@ def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Pa
     code, progress, log = build(small_tree)
     assert code == 0, log
     assert [line.split("] ")[1] for line in progress] == ["cext/low"], f"it includes it\n{log}"
+
+
+def test_several_processes_build_where_setup_is_run_as_a_text(small_tree: Path) -> None:
+    """As pip runs it: its functions are in no module that a process could import."""
+    for name in ("low.pyx", "high.pyx"):
+        os.utime(small_tree / "cext" / name)
+    code, progress, log = build(small_tree, jobs=2, setup=AS_TEXT)
+    assert (code, len(progress)) == (0, 2), log
 
 
 def test_modules_share_what_cython_needs_itself(small_tree: Path) -> None:

@@ -163,7 +163,8 @@ def test_the_wheel_has_all_modules_their_libraries_and_nothing_of_the_tests(whee
 
 def test_the_sdist_has_what_a_build_needs(sdist: Path) -> None:
     names = names_in(sdist)
-    wanted = {"setup.py", "pyproject.toml", "tools/pxd_reader.py", "cext/_build.py", "LICENSE"}
+    wanted = {"setup.py", "pyproject.toml", "cext/_build.py", "LICENSE"}
+    wanted |= {"tools/build_pool.py", "tools/pxd_reader.py"}
     for ending in ("*.pyx", "*.pxd", "*.h", "*.pyi"):
         wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / "cext").rglob(ending)}
     assert wanted - names == set()
