@@ -21,7 +21,9 @@ from cext.store.log.checkpoint cimport CheckpointFields
 from cext.store.log.log_scan cimport LogScan
 from cext.store.queues.queue_store cimport QueueStore
 
-# `boot`: the 16 bytes of the running kernel's boot id.
+# `boot`, here and below: the 16 bytes of the running kernel's boot id.
+# Whether a file with `boot_id` was written on this boot. False when this boot's id is not known.
+cdef bint is_boot(const void* boot_id, bytes boot) except -1
 cdef int64_t find_known_end(str root, const CheckpointFields* checkpoint, bytes boot) except -1
 cdef int keep_known_end(str root, int64_t known_end) except -1
 # Tells the scan the offsets in the checkpoint and in both files of queue ends that can be believed

@@ -21,7 +21,6 @@ ENDS_NAME, SYNCED_ENDS_NAME = "queueEnds", "queueEnds.synced"
 
 
 cdef bint is_boot(const void* boot_id, bytes boot) except -1:
-    """Whether a file was written on the present boot. False when the boot's id is not known."""
     return memcmp(boot_id, <const char*> boot, 16) == 0 and boot != bytes(16)
 
 

@@ -1,12 +1,11 @@
 """The choice of a row, and of the queues' ends that go with it. See recovery_start.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcmp
 
 import os
 
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport Status
-from cext.store.known_end cimport note_clean_end
+from cext.store.known_end cimport is_boot, note_clean_end
 from cext.store.log.record cimport RecordView
 from cext.store.queues.consume_queue cimport Queue
 from cext.store.queues.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
@@ -24,8 +23,7 @@ cdef enum:
 
 
 cdef object choose_start(RecoveryState r, bint clean):
-    cdef bint same_boot = (memcmp(r.checkpoint.boot_id, <const char*> r.boot, 16) == 0
-                           and r.boot != bytes(16))
+    cdef bint same_boot = is_boot(r.checkpoint.boot_id, r.boot)
     cdef int64_t i, with_files = 0
     r.thorough = not same_boot
     if use_ends(r):
@@ -95,8 +93,7 @@ cdef str take_ends(RecoveryState r, bytes data, str row):
     cdef int64_t at = 0
     if not ends_header(bytes_of, len(data), &header):
         return "it is damaged"
-    if row == "S4" and (memcmp(header.boot_id, <const char*> r.boot, 16) != 0
-                        or r.boot == bytes(16)):
+    if row == "S4" and not is_boot(header.boot_id, r.boot):
         return REBOOTED
     r.table_start = max(r.log_min, header.log_offset)
     r.table_anchor = header.anchor

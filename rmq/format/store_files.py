@@ -299,12 +299,11 @@ def persisted_ends(root: Path, commit_log: Path | None = None) -> Container[int]
     before reading the log, because a broker may be writing both. `commit_log`: where the log is, if
     not below the store. Queues are read only once, and only when a record needs them, because there
     may be many thousand."""
-    boot = current_boot_id()
     ends: set[int] = set()
     checkpoint = read_checkpoint(root / "checkpoint")
     if checkpoint is not None and not checkpoint.own_problem:
         ends.add(checkpoint.synced_offset)
-        if checkpoint.boot_id == boot != bytes(16):
+        if is_present_boot(checkpoint.boot_id):
             ends.add(checkpoint.persisted_offset)
         is_clean = False
     else:
@@ -312,7 +311,7 @@ def persisted_ends(root: Path, commit_log: Path | None = None) -> Container[int]
     for name, is_synced in (("queueEnds", False), ("queueEnds.synced", True)):
         with suppress(OSError, ValueError):
             boot_id, log_offset, _ = decode_head((root / name).read_bytes())
-            if is_synced or boot_id == boot != bytes(16):
+            if is_synced or is_present_boot(boot_id):
                 ends.add(log_offset)
     return _CleanEnds(ends, root, commit_log or root / "commitlog") if is_clean else frozenset(ends)
 
@@ -399,6 +398,12 @@ def current_boot_id() -> bytes:
             return bytes.fromhex(file.read().strip().replace("-", ""))
     except (OSError, ValueError):
         return bytes(16)
+
+
+def is_present_boot(boot_id: bytes) -> bool:
+    """Whether a file with this id was written since the machine was started. False when the running
+    kernel has no boot id."""
+    return boot_id == current_boot_id() != bytes(16)
 
 
 def queue_directories(directory: Path) -> Iterator[tuple[bytes, int, Path]]:

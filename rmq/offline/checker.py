@@ -46,7 +46,7 @@ from rmq.format.store_files import (
     End,
     Record,
     Segment,
-    current_boot_id,
+    is_present_boot,
     numbered_files,
     persisted_ends,
     queue_directories,
@@ -295,7 +295,7 @@ class Checker:
         if checkpoint.own_problem:
             self.report.notes.append(f"checkpoint without rmq's part: {checkpoint.own_problem}")
             return
-        same_boot = checkpoint.boot_id == current_boot_id() != bytes(16)
+        same_boot = is_present_boot(checkpoint.boot_id)
         believed = checkpoint.persisted_offset if same_boot else checkpoint.synced_offset
         if believed > self.log_end:
             self.report.problem(path, 1064, f"entries persisted up to log offset {believed}, "

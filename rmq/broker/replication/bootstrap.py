@@ -27,7 +27,7 @@ from rmq.broker.replication.role import acks_durable
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError
-from rmq.format.store_files import current_boot_id, read_checkpoint
+from rmq.format.store_files import is_present_boot, read_checkpoint
 
 log = logging.getLogger("rmq.broker.bootstrap")
 
@@ -87,12 +87,8 @@ def note_doubt(settings: Settings) -> None:
         return
     root = Path(settings.storePathRootDir).expanduser()
     written = read_checkpoint(root / "checkpoint")
-    is_same_boot = (
-        written is not None
-        and not written.own_problem
-        and written.boot_id == current_boot_id() != bytes(16)
-    )
-    if is_same_boot or not (root / "abort").exists():
+    is_sure = written is not None and not written.own_problem and is_present_boot(written.boot_id)
+    if is_sure or not (root / "abort").exists():
         return
     LostEnd(doubted_end_path(settings)).note(
         "the machine was started again without a clean stop of this broker, and what it "
