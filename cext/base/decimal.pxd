@@ -25,3 +25,9 @@ cdef inline uint8_t* put_decimal(uint8_t* at, int64_t number) noexcept nogil:
         at += 1
         to += 1
     return at
+
+
+# The same behind one more byte: a space, a comma.
+cdef inline uint8_t* put_decimal_behind(uint8_t* at, uint8_t byte, int64_t number) noexcept nogil:
+    at[0] = byte
+    return put_decimal(at + 1, number)

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from cext.base.byteorder cimport load_i32, load_i64
-from cext.base.decimal cimport put_decimal
+from cext.base.decimal cimport put_decimal, put_decimal_behind
 from cext.base.status cimport OK
 from cext.flow.pop.pop_inflight cimport inflight_add
 from cext.flow.pop.pop_job cimport POP
@@ -83,24 +83,21 @@ cdef bint remember(PopService s, PopJob* job, Popped* p, Topic* topic, int32_t q
     return append_check_point(s, &e, p.revive_queue, following) == OK
 
 
-cdef uint8_t* put_number(uint8_t* at, int64_t number) noexcept nogil:
-    at = put_decimal(at, number)
-    at[0] = c' '
-    return at + 1
-
-
 cdef uint32_t extra_info_text(PopService s, uint8_t* out, int64_t start_offset, int64_t pop_ms,
                               int64_t invisible_ms, int32_t revive_queue, int32_t flag,
                               const uint8_t* record) noexcept nogil:
     """Writes the extra info of the record at `record`; returns its length, at most
     EXTRA_INFO_BYTES_MAX."""
-    cdef uint8_t* at = put_number(put_number(put_number(out, start_offset), pop_ms), invisible_ms)
-    at = put_number(put_number(at, revive_queue), flag)
-    memcpy(at, s.turn.options.broker_name, s.turn.options.broker_name_bytes)
-    at += s.turn.options.broker_name_bytes
+    cdef uint8_t* at = put_decimal(out, start_offset)
+    at = put_decimal_behind(at, c' ', pop_ms)
+    at = put_decimal_behind(at, c' ', invisible_ms)
+    at = put_decimal_behind(at, c' ', revive_queue)
+    at = put_decimal_behind(at, c' ', flag)
     at[0] = c' '
-    return <uint32_t> (put_decimal(put_number(at + 1, load_i32(record + 12)),
-                                   load_i64(record + 20)) - out)
+    memcpy(at + 1, s.turn.options.broker_name, s.turn.options.broker_name_bytes)
+    at += 1 + s.turn.options.broker_name_bytes
+    at = put_decimal_behind(at, c' ', load_i32(record + 12))
+    return <uint32_t> (put_decimal_behind(at, c' ', load_i64(record + 20)) - out)
 
 
 cdef uint32_t rewrite_record(const uint8_t* at, uint32_t size, const Topic* topic,

@@ -2,7 +2,7 @@
 from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check
-from cext.base.decimal cimport put_decimal
+from cext.base.decimal cimport put_decimal, put_decimal_behind
 
 cdef enum:
     ENTRY_BYTES_MAX = 48        # of the longest: ;2 qo65535%9223372036854775807 2147483647
@@ -28,20 +28,17 @@ cdef uint8_t* note_begin(Note* n) noexcept nogil:
 
 cdef void note_end(Note* n, uint8_t* at, int64_t last) noexcept nogil:
     """The entry's last number, behind a space."""
-    at[0] = c' '
-    n.length = <uint32_t> (put_decimal(at + 1, last) - <uint8_t*> n.text)
+    n.length = <uint32_t> (put_decimal_behind(at, c' ', last) - <uint8_t*> n.text)
 
 
 cdef void note(Note* n, int32_t flag, int32_t queue_id, int64_t number) noexcept nogil:
     cdef uint8_t* at = put_decimal(note_begin(n), flag)
-    at[0] = c' '
-    note_end(n, put_decimal(at + 1, queue_id), number)
+    note_end(n, put_decimal_behind(at, c' ', queue_id), number)
 
 
 cdef void note_next(Note* n, int64_t number) noexcept nogil:
     cdef uint8_t* at = <uint8_t*> n.text + n.length
-    at[0] = c','
-    n.length = <uint32_t> (put_decimal(at + 1, number) - <uint8_t*> n.text)
+    n.length = <uint32_t> (put_decimal_behind(at, c',', number) - <uint8_t*> n.text)
 
 
 cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
@@ -49,8 +46,7 @@ cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
     cdef uint8_t* at = put_decimal(note_begin(n), flag)
     memcpy(at, b" qo", 3)
     at = put_decimal(at + 3, queue_id)
-    at[0] = c'%'
-    note_end(n, put_decimal(at + 1, offset), times)
+    note_end(n, put_decimal_behind(at, c'%', offset), times)
 
 
 cdef void look_again(Popped* p, int64_t at_ms) noexcept nogil:

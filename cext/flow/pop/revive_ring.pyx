@@ -182,16 +182,18 @@ cdef CheckPoint* ring_next(ReviveQueue* q) noexcept nogil:
 
 cdef void ring_finish_next(ReviveQueue* q) noexcept nogil:
     cdef uint64_t number
+    cdef CheckPoint* point
     check(q.heap_count > 0, b"revival: no more check points end than wait for their time",
           q.heap_count, q.tail - q.head)
     number = q.heap[0]
     check(q.head <= number < q.tail, b"revival: a check point that ends is kept", number, q.head)
-    check(not numbered(q, number).finished, b"revival: a check point ends once", number, q.head)
+    point = numbered(q, number)
+    check(not point.finished, b"revival: a check point ends once", number, q.head)
     debug_check(is_next(q), b"revival: the check point that ends is due before all others",
-                numbered(q, number).revive_ms, q.heap_count)
+                point.revive_ms, q.heap_count)
     unchain(q, number)
-    numbered(q, number).finished = True
-    use_end(&numbered(q, number).pair.use)
+    point.finished = True
+    use_end(&point.pair.use)
     heap_drop_first(q)
     while q.head != q.tail and numbered(q, q.head).finished:
         q.head += 1
